@@ -1,0 +1,113 @@
+"""What every layer of tests shares: the real components, found once.
+
+A test that needs a component asks for it by name: ``need_fio()``, or ``@pytest.mark.fio``. Where the
+component is missing the test is skipped with the reason; where ``CI=true`` it fails, so that a build
+cannot turn green by losing what it tests with.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+FIO_OLDEST = (3, 33)
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# Timing belongs to the machine, not to the property: no deadlines, no "too slow" on a busy runner.
+settings.register_profile(
+    "storlab", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("storlab")
+
+
+def in_ci(environ: dict[str, str] | None = None) -> bool:
+    """True where ``CI=true``: a missing component is then a failure."""
+    environment = os.environ if environ is None else environ
+    return environment.get("CI", "").lower() in ("true", "1")
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip with the reason, or fail under CI."""
+    if in_ci():
+        pytest.fail(f"needed under CI: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def need_program(name: str) -> Path:
+    """Path of a program, also one in the sbin directories that a user's PATH leaves out."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    found = shutil.which(name, path=path)
+    if found is None:
+        missing(f"the program {name} is not installed")
+    return Path(found)
+
+
+def need_root(*programs: str) -> None:
+    """Root, a loop-device control node, ``losetup``, and the further programs named."""
+    if os.geteuid() != 0:
+        missing("needs root (loop devices, mounts)")
+    if not Path("/dev/loop-control").exists():
+        missing("needs loop devices (/dev/loop-control)")
+    for name in ("losetup", *programs):
+        need_program(name)
+
+
+@cache
+def fio_version(program: Path) -> tuple[int, ...]:
+    """``(3, 33)`` from ``fio --version``; empty where it says something else."""
+    said = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"fio-(\d+(?:\.\d+)*)", said.stdout)
+    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
+
+
+def need_fio() -> Path:
+    """Path of fio 3.33 or newer."""
+    program = need_program("fio")
+    version = fio_version(program)
+    if version < FIO_OLDEST:
+        missing(f"fio {'.'.join(map(str, version))} is too old; 3.33 or newer is needed")
+    return program
+
+
+def need_chromium() -> str:
+    """Path of a Chromium or Chrome, for Playwright's ``executable_path``."""
+    for name in CHROMIUM_NAMES:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    missing("Chromium is not installed")
+
+
+MARKERS: dict[str, Callable[[], object]] = {
+    "root": need_root,
+    "fio": need_fio,
+    "browser": need_chromium,
+}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each marker asks for its component before the test and its fixtures start."""
+    for name, need in MARKERS.items():
+        if item.get_closest_marker(name) is not None:
+            need()
+
+
+@pytest.fixture
+def chromium_path() -> str:
+    """Path of Chromium."""
+    return need_chromium()
+
+
+@pytest.fixture
+def fio_path() -> Path:
+    """Path of fio 3.33 or newer."""
+    return need_fio()
