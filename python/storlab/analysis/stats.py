@@ -1,0 +1,127 @@
+"""Means and ratios with their intervals: how sure are we, from a handful of repeats?
+
+Sources: Student's t-interval for a mean; Welch's t-interval (Welch 1947, Satterthwaite 1946) on
+logarithms for a ratio, which puts "twice as fast" and "half as fast" equally far from equal.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate, the interval around it and how many repeats it rests on.
+
+    ``low`` and ``high`` are None where the repeats cannot give an interval (fewer than two on a
+    side). The unit is that of the values; of a ratio, 1.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def is_known(self) -> bool:
+        """True when there are bounds."""
+        return self.low is not None and self.high is not None
+
+    def excludes(self, value: float) -> bool:
+        """True when the bounds are known and ``value`` lies outside them."""
+        if self.low is None or self.high is None:
+            return False
+        return value < self.low or value > self.high
+
+    @property
+    def half_width_percent(self) -> float | None:
+        """Half the interval in percent of the estimate; None without bounds or at estimate 0."""
+        if self.low is None or self.high is None or self.estimate == 0:
+            return None
+        return 100 * (self.high - self.low) / (2 * abs(self.estimate))
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Plain values, for JSON."""
+        return {"estimate": self.estimate, "low": self.low, "high": self.high, "n": self.n}
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """The mean with its t-interval. One value gives no bounds; none raises ValueError.
+
+    Raises ValueError for values that are not finite and for a confidence outside (0, 1).
+    """
+    data = _checked(values, "values")
+    _check_confidence(confidence)
+    mean = statistics.mean(data)
+    if len(data) == 1:
+        return Interval(mean, None, None, 1)
+    half = _t_quantile(confidence, len(data) - 1) * _standard_error(data)
+    return Interval(mean, mean - half, mean + half, len(data))
+
+
+def ratio_interval(
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = 0.95
+) -> Interval:
+    """The ratio of geometric means with its log-Welch-t interval; ``n`` is the smaller side's.
+
+    A side with one value gives no bounds. Raises ValueError for an empty side, for values that
+    are not finite or not positive (a logarithm needs them so), and for a confidence outside (0, 1).
+    """
+    _check_confidence(confidence)
+    logs = [
+        [math.log(value) for value in _positive(side, name)]
+        for side, name in ((numerator, "numerator"), (denominator, "denominator"))
+    ]
+    above, below = logs
+    n = min(len(above), len(below))
+    difference = statistics.mean(above) - statistics.mean(below)
+    if n < 2:
+        return Interval(math.exp(difference), None, None, n)
+    error_above, error_below = _standard_error(above) ** 2, _standard_error(below) ** 2
+    variance = error_above + error_below
+    if variance == 0:
+        return Interval(math.exp(difference), math.exp(difference), math.exp(difference), n)
+    # shares, not raw squares: the square of a tiny variance would underflow to 0 / 0
+    share = error_above / variance
+    freedom = 1 / (share**2 / (len(above) - 1) + (1 - share) ** 2 / (len(below) - 1))
+    half = _t_quantile(confidence, freedom) * math.sqrt(variance)
+    return Interval(math.exp(difference), _exp(difference - half), _exp(difference + half), n)
+
+
+def _standard_error(data: list[float]) -> float:
+    return statistics.stdev(data) / math.sqrt(len(data))
+
+
+def _t_quantile(confidence: float, freedom: float) -> float:
+    return float(stdtrit(freedom, 0.5 + confidence / 2))
+
+
+def _exp(value: float) -> float:
+    """``exp`` that saturates instead of raising: an interval may be absurdly wide."""
+    return math.exp(value) if value < 709 else math.inf
+
+
+def _checked(values: Sequence[float], name: str) -> list[float]:
+    data = [float(value) for value in values]
+    if not data:
+        raise ValueError(f"{name} is empty: an interval needs at least one value")
+    if not all(math.isfinite(value) for value in data):
+        raise ValueError(f"{name} holds a value that is not finite: {data}")
+    return data
+
+
+def _positive(values: Sequence[float], name: str) -> list[float]:
+    data = _checked(values, name)
+    if min(data) <= 0:
+        raise ValueError(f"{name} holds {min(data)}: a ratio on logarithms needs values above 0")
+    return data
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}: it lies between 0 and 1, such as 0.95")
