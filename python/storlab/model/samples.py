@@ -1,0 +1,125 @@
+"""``samples.parquet``: one row per interval and operation kind, histograms included.
+
+The columns are part of the result format (its version stands in the file's metadata under
+``storlab.schema``). DuckDB reads a campaign at once: ``SELECT * FROM 'runs/*/samples.parquet'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storlab.model.result import LatencySummary, Sample
+
+SCHEMA_KEY = b"storlab.schema"
+SCHEMA_VALUE = b"1"
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("interval", pa.int32(), nullable=False),
+    pa.field("start_ns", pa.int64(), nullable=False),
+    pa.field("end_ns", pa.int64(), nullable=False),
+    pa.field("operation", pa.string(), nullable=False),
+    pa.field("operations", pa.int64(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("latency_mean_ns", pa.float64(), nullable=False),
+    pa.field("latency_p50_ns", pa.int64(), nullable=False),
+    pa.field("latency_p99_ns", pa.int64(), nullable=False),
+    pa.field("latency_max_ns", pa.int64(), nullable=False),
+    pa.field("latency_hist", pa.binary(), nullable=False),
+    pa.field("intended_hist", pa.binary(), nullable=True),
+    pa.field("worker_cpu_ns", pa.int64(), nullable=False),
+]
+SAMPLES_SCHEMA: pa.Schema = pa.schema(_FIELDS, metadata={SCHEMA_KEY: SCHEMA_VALUE})
+"""Columns of ``samples.parquet``. Times are of CLOCK_MONOTONIC; histograms HdrHistogram V2 (ns)."""
+
+
+def summarise_latency(histogram_v2: bytes) -> LatencySummary:
+    """The summary of one HdrHistogram V2 encoding (ns). All zeros when it is empty.
+
+    Raises ``ValueError`` when the bytes are not such an encoding.
+    """
+    from storlab._native import Histogram
+
+    histogram = Histogram.from_v2(histogram_v2)
+    p50, p90, p99, p999, p9999 = (
+        histogram.percentile(percent) if histogram.count else 0
+        for percent in (50.0, 90.0, 99.0, 99.9, 99.99)
+    )
+    return LatencySummary(
+        count=histogram.count,
+        mean_ns=histogram.mean_ns,
+        min_ns=histogram.min_ns,
+        p50_ns=p50,
+        p90_ns=p90,
+        p99_ns=p99,
+        p999_ns=p999,
+        p9999_ns=p9999,
+        max_ns=histogram.max_ns,
+        stdev_ns=histogram.stdev_ns,
+    )
+
+
+def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
+    """A table in :data:`SAMPLES_SCHEMA`, one row per sample, in the order given.
+
+    Raises ``ValueError`` when a sample's histogram is damaged.
+    """
+    latencies = [summarise_latency(sample.latency) for sample in samples]
+    columns = {
+        "interval": [s.interval for s in samples],
+        "start_ns": [s.start_ns for s in samples],
+        "end_ns": [s.end_ns for s in samples],
+        "operation": [s.operation for s in samples],
+        "operations": [s.operations for s in samples],
+        "bytes": [s.bytes for s in samples],
+        "latency_mean_ns": [latency.mean_ns for latency in latencies],
+        "latency_p50_ns": [latency.p50_ns for latency in latencies],
+        "latency_p99_ns": [latency.p99_ns for latency in latencies],
+        "latency_max_ns": [latency.max_ns for latency in latencies],
+        "latency_hist": [s.latency for s in samples],
+        "intended_hist": [s.intended for s in samples],
+        "worker_cpu_ns": [s.worker_cpu_ns for s in samples],
+    }
+    return pa.table(columns, schema=SAMPLES_SCHEMA)
+
+
+def table_to_samples(table: pa.Table) -> list[Sample]:
+    """The samples of a table in :data:`SAMPLES_SCHEMA`; the inverse of :func:`samples_to_table`."""
+    return [
+        Sample(
+            interval=row["interval"],
+            start_ns=row["start_ns"],
+            end_ns=row["end_ns"],
+            operation=row["operation"],
+            operations=row["operations"],
+            bytes=row["bytes"],
+            latency=row["latency_hist"],
+            intended=row["intended_hist"],
+            worker_cpu_ns=row["worker_cpu_ns"],
+        )
+        for row in table.to_pylist()
+    ]
+
+
+def samples_to_parquet(samples: Sequence[Sample]) -> bytes:
+    """The content of a ``samples.parquet`` file (zstd)."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(samples_to_table(samples), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def table_from_parquet(content: bytes) -> pa.Table:
+    """The table in a ``samples.parquet`` file's content.
+
+    Raises ``ValueError`` when it is not Parquet, or has another schema or version.
+    """
+    table = pq.read_table(pa.BufferReader(content))
+    found = (table.schema.metadata or {}).get(SCHEMA_KEY)
+    if found != SCHEMA_VALUE:
+        raise ValueError(f"storlab.schema is {found!r}, and this storlab reads {SCHEMA_VALUE!r}")
+    if not table.schema.equals(SAMPLES_SCHEMA):
+        raise ValueError("its columns are not those of samples.parquet version 1")
+    return table
