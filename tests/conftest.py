@@ -1,8 +1,8 @@
 """What every layer of tests shares: the real components, found once.
 
-A test that needs a component asks for it by name: ``need_fio()``, or ``@pytest.mark.fio``. Where the
-component is missing the test is skipped with the reason; where ``CI=true`` it fails, so that a build
-cannot turn green by losing what it tests with.
+A test that needs a component asks for it by name: ``need_fio()``, or ``@pytest.mark.fio``. Where
+the component is missing the test is skipped with the reason; where ``CI=true`` it fails, so that a
+build cannot turn green by losing what it tests with.
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+# Two commands on a fresh machine with Python 3.11+, Rust and a C compiler:
+#   make demo   compare two targets of this machine and write a brief
+#   make test   every test, formatter and linter
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell .ci/find-python)
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+# The Python bindings are an extension module: they link no libpython, so they have no test binary.
+CARGO_TEST := cargo test --locked --workspace --exclude storlab-py
+DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup build demo test test-rust test-python lint fmt bench lock clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(VENV)/.deps  ## virtual environment with the pinned dependencies
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { .ci/find-python --explain; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.deps: $(VENV)/.made requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	touch $@
+
+build: $(VENV)/.built  ## release build of the native engine, installed in place
+
+$(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
+	touch $@
+
+demo: build  ## run studies/demo.toml and print where its brief lies
+	@mkdir -p .demo
+	@out=$(DEMO_OUT); status=0; $(BIN)/storlab run studies/demo.toml --out $$out || status=$$?; \
+	  if [[ -f $$out/brief.html ]]; then echo "brief: $$PWD/$$out/brief.html"; fi; exit $$status
+
+test: build  ## everything: cargo test, pytest, formatters, linters, types
+	@$(MAKE) --no-print-directory test-rust
+	@$(MAKE) --no-print-directory test-python
+	@$(MAKE) --no-print-directory lint
+
+test-rust: $(VENV)/.deps  ## cargo test
+	$(CARGO_TEST)
+
+test-python: build  ## pytest (PYTEST_ARGS="-k name" narrows it)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: build  ## formatters and linters, nothing changed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --features pyo3/extension-module -- -D warnings
+
+fmt: $(VENV)/.deps  ## format Python and Rust
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/ruff format
+	cargo fmt --all
+
+bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" explains)
+	$(BIN)/python benches/block.py $(BENCH_ARGS)
+
+lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group dev \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	  pyproject.toml --output-file requirements.lock
+
+clean:  ## remove what was built; results/ stays
+	rm -rf $(VENV) target .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f python/storlab/_native*.so
+	find python tests benches -name __pycache__ -type d -prune -exec rm -rf {} +

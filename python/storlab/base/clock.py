@@ -1,0 +1,27 @@
+"""The only place where Python reads time or waits for it (in Rust: ``crates/base/src/clock.rs``)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+def monotonic_ns() -> int:
+    """The run's clock in ns: CLOCK_MONOTONIC, the one the native engine stamps its samples with."""
+    return time.monotonic_ns()
+
+
+def utc_now_iso() -> str:
+    """Now in UTC as ISO 8601 with milliseconds: ``2026-11-20T11:30:00.123+00:00``."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def utc_stamp() -> str:
+    """Now in UTC, fit for a file name: ``20261120t113000z``."""
+    return datetime.now(UTC).strftime("%Y%m%dt%H%M%Sz")
+
+
+def sleep_s(seconds: float) -> None:
+    """Wait at least this many seconds; a negative or zero time returns at once."""
+    if seconds > 0:
+        time.sleep(seconds)

@@ -1,0 +1,141 @@
+"""House rules for Python source, as functions from text to a list of complaints."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+FLOORS: dict[str, int] = {
+    "_native": -1,
+    "base": 0,
+    "model": 1,
+    "workloads": 2,
+    "engines": 2,
+    "meters": 2,
+    "cluster": 3,
+    "lab": 4,
+    "analysis": 5,
+    "audit": 5,
+    "figures": 6,
+    "brief": 6,
+    "cli": 7,
+}
+# On one floor, who may lean on whom: a brief is made of figures.
+SIDEWAYS = {("brief", "figures")}
+
+FILE_LINES = 500
+LINE_COLUMNS = 100
+FUNCTION_LINES = 70
+
+_DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)*(?::\w+)?")
+_DATETIME_READS = {"now", "utcnow", "today"}
+
+
+def imports(source: str, module: str) -> Iterator[tuple[int, str]]:
+    """``(line, package)`` for each package of storlab that the module leans on.
+
+    Finds imports at any depth, and names in strings, which is how verbs and engines are registered.
+    ``module`` is dotted, such as ``storlab.lab.runner``.
+    """
+    for node in ast.walk(ast.parse(source)):
+        for name in _imported(node, module):
+            parts = name.split(":")[0].split(".")
+            if parts[0] == "storlab" and len(parts) > 1:
+                yield getattr(node, "lineno", 0), parts[1]
+
+
+def _imported(node: ast.AST, module: str) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            package = module.split(".")[: -node.level]
+            base = ".".join([*package, *([base] if base else [])])
+        if base == "storlab":
+            return [f"storlab.{alias.name}" for alias in node.names]
+        return [base]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value] if _DOTTED.fullmatch(node.value) else []
+    return []
+
+
+def floor_complaints(source: str, module: str) -> list[str]:
+    """Imports that do not go downwards."""
+    own = module.split(".")[1]
+    complaints = []
+    for line, package in imports(source, module):
+        if package == own or (own, package) in SIDEWAYS:
+            continue
+        if package not in FLOORS:
+            complaints.append(f"line {line}: storlab.{package} is on no floor")
+        elif FLOORS[package] >= FLOORS[own]:
+            complaints.append(
+                f"line {line}: {own} must not import {package}, which is not below it"
+            )
+    return complaints
+
+
+def clock_complaints(source: str) -> list[str]:
+    """Reads of time: the module ``time``, and ``now``, ``utcnow`` and ``today`` of datetime."""
+    complaints = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import) and any(alias.name == "time" for alias in node.names):
+            complaints.append(f"line {node.lineno}: import time; use storlab.base.clock")
+        elif isinstance(node, ast.ImportFrom) and node.module == "time" and node.level == 0:
+            complaints.append(f"line {node.lineno}: from time import; use storlab.base.clock")
+        elif isinstance(node, ast.Attribute) and node.attr in _DATETIME_READS:
+            owner = ast.unparse(node.value).split(".")[-1]
+            if owner in ("datetime", "date"):
+                complaints.append(
+                    f"line {node.lineno}: {owner}.{node.attr}; use storlab.base.clock"
+                )
+    return complaints
+
+
+def function_complaints(source: str, limit: int = FUNCTION_LINES) -> list[str]:
+    """Functions that do not fit on a screen."""
+    complaints = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > limit:
+                complaints.append(f"line {node.lineno}: {node.name} has {lines} lines")
+    return complaints
+
+
+def size_complaints(source: str) -> list[str]:
+    """Files that are too long, and lines that are too wide. Holds for Rust as well."""
+    lines = source.splitlines()
+    complaints = [f"{len(lines)} lines"] if len(lines) > FILE_LINES else []
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_COLUMNS:
+            complaints.append(f"line {number}: {len(line)} columns")
+    return complaints
+
+
+def unfinished_complaints(source: str) -> list[str]:
+    """``NotImplementedError``, and tests that are skipped without a reason."""
+    complaints = []
+    for node in ast.walk(ast.parse(source)):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError":
+            complaints.append(f"line {line}: NotImplementedError")
+        elif isinstance(node, ast.Call) and not _gives_reason(node):
+            complaints.append(f"line {line}: {ast.unparse(node.func)} without a reason")
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            marks = {ast.unparse(decorator) for decorator in node.decorator_list}
+            if marks & {"pytest.mark.skip", "pytest.mark.xfail"}:
+                complaints.append(f"line {line}: {node.name} is skipped without a reason")
+    return complaints
+
+
+def _gives_reason(call: ast.Call) -> bool:
+    called = ast.unparse(call.func)
+    named = any(keyword.arg == "reason" for keyword in call.keywords)
+    if called in ("pytest.skip", "pytest.xfail", "pytest.mark.skip"):
+        return named or bool(call.args)
+    if called in ("pytest.mark.skipif", "pytest.mark.xfail"):
+        return named
+    return True

@@ -1,0 +1,87 @@
+"""Just enough Rust to measure it: blanks out comments and literals, finds functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_TOKEN = re.compile(
+    r"""
+    (?P<line>//[^\n]*)
+  | (?P<block>/\*)
+  | (?P<raw>b?r(?P<hash>\#*)")
+  | (?P<text>b?"(?:\\.|[^"\\])*")
+  | (?P<char>b?'(?:\\(?:x[0-9a-fA-F]{2}|u\{[^}]*\}|.)|[^\\'\n])')
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_FUNCTION = re.compile(r"\bfn\s+(?P<name>\w+)")
+
+
+def blank(source: str) -> str:
+    """The source with comments, strings and characters as spaces; lines keep their numbers."""
+    out: list[str] = []
+    position = 0
+    while match := _TOKEN.search(source, position):
+        out.append(source[position : match.start()])
+        end = _end_of_token(source, match)
+        out.append(re.sub(r"[^\n]", " ", source[match.start() : end]))
+        position = end
+    out.append(source[position:])
+    return "".join(out)
+
+
+def _end_of_token(source: str, match: re.Match[str]) -> int:
+    if match["block"]:
+        return _end_of_comment(source, match.end())
+    if match["raw"]:
+        closing = source.find('"' + match["hash"], match.end())
+        return len(source) if closing < 0 else closing + 1 + len(match["hash"])
+    return match.end()
+
+
+def _end_of_comment(source: str, position: int) -> int:
+    depth = 1
+    for match in re.finditer(r"/\*|\*/", source[position:]):
+        depth += 1 if match.group() == "/*" else -1
+        if depth == 0:
+            return position + match.end()
+    return len(source)
+
+
+def functions(source: str) -> Iterator[tuple[str, int, int]]:
+    """``(name, first line, last line)`` of each function that has a body, from 1."""
+    code = blank(source)
+    for match in _FUNCTION.finditer(code):
+        start = _body_start(code, match.end())
+        if start is not None:
+            end = _matching_brace(code, start)
+            yield match["name"], _line(code, match.start()), _line(code, end)
+
+
+def _body_start(code: str, position: int) -> int | None:
+    depth = 0
+    for index in range(position, len(code)):
+        character = code[index]
+        if character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+        elif character == ";" and depth == 0:
+            return None
+        elif character == "{" and depth == 0:
+            return index
+    return None
+
+
+def _matching_brace(code: str, start: int) -> int:
+    depth = 0
+    for index in range(start, len(code)):
+        depth += {"{": 1, "}": -1}.get(code[index], 0)
+        if depth == 0:
+            return index
+    return len(code)
+
+
+def _line(code: str, position: int) -> int:
+    return code.count("\n", 0, position) + 1

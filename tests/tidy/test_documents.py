@@ -1,0 +1,89 @@
+"""What is registered has its files, and the documents say what exists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from storlab.cli.main import VERBS
+
+from storlab import engines
+from storlab.base.errors import ExitCode
+from storlab.model.study import Header, Precondition, Target
+from storlab.workloads import WORKLOADS
+from tidy import text_rules, tree
+
+DOCUMENTS = tree.source(".md")
+GUIDES = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
+
+
+def _studies_of(kind: str) -> list[str]:
+    studies = [(name, tomllib.loads(tree.read(name))) for name in tree.source(".toml", "studies")]
+    return [str(n) for n, s in studies if any(w["kind"] == kind for w in s["workload"])]
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_a_workload_is_whole(kind: str) -> None:
+    files = set(map(str, tree.files()))
+    assert f"crates/load/src/{kind}.rs" in files
+    assert f"python/storlab/workloads/{kind}.py" in files
+    assert f"docs/{kind}.md" in files
+    assert _studies_of(kind), f"no study in studies/ uses {kind}"
+    tests = [n for n in files if re.fullmatch(rf"tests/integration/test_{kind}_\w*\.py", n)]
+    assert tests, f"no end-to-end test: tests/integration/test_{kind}_*.py"
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_the_page_of_a_workload_explains_every_field(kind: str) -> None:
+    page = tree.read(f"docs/{kind}.md")
+    models = [WORKLOADS[kind].spec, Header, Target, Precondition]
+    missing = [f"{m.__name__}.{f}" for m in models for f in m.model_fields if f"`{f}`" not in page]
+    assert not missing
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_has_its_file_and_its_page(verb: str) -> None:
+    module = VERBS[verb].partition(":")[0]
+    assert (tree.ROOT / "python" / (module.replace(".", "/") + ".py")).is_file()
+    pages = "\n".join(tree.read(name) for name in tree.source(".md", "docs"))
+    assert f"`storlab {verb}" in pages or f"\nstorlab {verb}" in pages
+
+
+@pytest.mark.parametrize("engine", engines.engine_names())
+def test_an_engine_has_its_file(engine: str) -> None:
+    assert (tree.ROOT / f"python/storlab/engines/{engine}.py").is_file()
+
+
+def test_exit_codes_are_documented_as_they_are() -> None:
+    documented = text_rules.exit_codes(tree.read("docs/exit-codes.md"))
+    assert documented == {int(code): code.name for code in ExitCode}
+
+
+def test_documents_name_targets_and_verbs_that_exist() -> None:
+    targets = text_rules.make_targets(tree.read("Makefile"))
+    for name in DOCUMENTS:
+        text = tree.read(name)
+        assert text_rules.make_commands(text) <= targets, name
+        assert text_rules.storlab_commands(text) <= set(VERBS), name
+    readme = tree.read("README.md")
+    assert {"demo", "test"} <= text_rules.make_commands(readme)
+    assert set(VERBS) <= text_rules.storlab_commands(readme)
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for name in DOCUMENTS:
+        folder = (tree.ROOT / name).parent
+        targets = text_rules.links(tree.read(name))
+        broken = [target for target in targets if not (folder / target).exists()]
+        assert not broken, name
+
+
+def test_ready_made_studies_are_valid() -> None:
+    from storlab.workloads import Study
+
+    studies = tree.source(".toml", "studies")
+    assert studies
+    for name in studies:
+        Study.model_validate(tomllib.loads(tree.read(name)))

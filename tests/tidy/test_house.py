@@ -1,0 +1,95 @@
+"""The house rules, applied to the house. The rules themselves are tested in test_rules.py."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tidy import python_rules, rust_rules, text_rules, tree
+
+PACKAGE = tree.source(".py", "python/storlab")
+PYTHON = tree.source(".py")
+RUST = tree.source(".rs", "crates")
+PYTHON_CLOCK = Path("python/storlab/base/clock.py")
+RUST_CLOCK = Path("crates/base/src/clock.rs")
+
+
+def _collect(names: list[Path], rule: Callable[[str], list[str]]) -> list[str]:
+    return [f"{name}: {said}" for name in names for said in rule(tree.read(name))]
+
+
+def test_python_imports_go_downwards() -> None:
+    complaints = []
+    for name in PACKAGE:
+        module = tree.module(name)
+        if module.count(".") < 2:
+            continue  # storlab/__init__.py is on no floor
+        complaints += [
+            f"{name}: {said}" for said in python_rules.floor_complaints(tree.read(name), module)
+        ]
+    assert PACKAGE
+    assert not complaints, "\n".join(complaints)
+
+
+def test_crates_depend_downwards() -> None:
+    complaints = []
+    for crate in rust_rules.CRATE_FLOORS:
+        manifest = tree.read(f"crates/{crate}/Cargo.toml")
+        said = rust_rules.manifest_complaints(manifest, crate)
+        for name in tree.source(".rs", f"crates/{crate}"):
+            said += [f"{name}: {s}" for s in rust_rules.use_complaints(tree.read(name), crate)]
+        complaints += [f"crates/{crate}: {s}" for s in said]
+    assert RUST
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize("names", [PYTHON, RUST], ids=["python", "rust"])
+def test_files_and_lines_are_short(names: list[Path]) -> None:
+    complaints = _collect(names, python_rules.size_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_python_functions_fit_on_a_screen() -> None:
+    complaints = _collect(PYTHON, python_rules.function_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_rust_functions_fit_on_a_screen() -> None:
+    complaints = _collect(RUST, rust_rules.function_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_only_the_clock_reads_time() -> None:
+    complaints = _collect([n for n in PACKAGE if n != PYTHON_CLOCK], python_rules.clock_complaints)
+    complaints += _collect([n for n in RUST if n != RUST_CLOCK], rust_rules.clock_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_nothing_is_left_unfinished() -> None:
+    complaints = _collect(PYTHON, python_rules.unfinished_complaints)
+    complaints += _collect(RUST, rust_rules.unfinished_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    names = [name for name in tree.text_files() if name.name != "Cargo.lock"]
+    complaints = _collect(names, text_rules.machine_complaints)
+    complaints += _collect(names, text_rules.registry_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_lock_files_hold_names_versions_and_hashes_only() -> None:
+    complaints = _collect([Path("requirements.lock")], text_rules.python_lock_complaints)
+    complaints += _collect([Path("Cargo.lock")], text_rules.cargo_lock_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_the_lock_file_pins_every_dependency() -> None:
+    project = tomllib.loads(tree.read("pyproject.toml"))
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    locked = tree.read("requirements.lock").lower()
+    missing = [w for w in wanted if f"\n{w.split('>')[0].lower()}==" not in f"\n{locked}"]
+    assert not missing

@@ -1,0 +1,178 @@
+"""Every tidy rule is able to fail: one text that breaks it, and one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidy import python_rules, rust_rules, text_rules
+from tidy.rust_text import blank, functions
+
+Rule = Callable[[str], list[str]]
+WIDE = "x" * 101
+LONG_PYTHON = "def f():\n" + "    x = 1\n" * 70
+LONG_RUST = "fn f() {\n" + "    g();\n" * 69 + "}\n"
+HASH = "--hash=sha256:" + "0" * 64
+
+CASES: dict[str, tuple[Rule, str, str]] = {
+    "file length": (python_rules.size_complaints, "x\n" * 501, "x\n" * 500),
+    "line width": (python_rules.size_complaints, WIDE, WIDE[1:]),
+    "python function": (
+        python_rules.function_complaints,
+        LONG_PYTHON,
+        LONG_PYTHON.removesuffix("    x = 1\n"),
+    ),
+    "rust function": (
+        rust_rules.function_complaints,
+        LONG_RUST,
+        LONG_RUST.replace("    g();\n", "", 1),
+    ),
+    "import time": (python_rules.clock_complaints, "import time", "import timeit"),
+    "from time": (python_rules.clock_complaints, "from time import sleep", "from .time import x"),
+    "inner import time": (
+        python_rules.clock_complaints,
+        "def f():\n    import time\n",
+        "def f():\n    time = 1\n",
+    ),
+    "datetime.now": (
+        python_rules.clock_complaints,
+        "datetime.datetime.now(UTC)",
+        "datetime.fromisoformat(text)",
+    ),
+    "Instant::now": (
+        rust_rules.clock_complaints,
+        "let t = std::time::Instant::now();",
+        "// not Instant::now()\nlet t: Instant = clock::now();",
+    ),
+    "rdtsc": (rust_rules.clock_complaints, "unsafe { _rdtsc() }", 'let s = "_rdtsc";'),
+    "clock_gettime": (rust_rules.clock_complaints, "libc::clock_gettime(a, b)", "clock(a)"),
+    "NotImplementedError": (
+        python_rules.unfinished_complaints,
+        "raise NotImplementedError",
+        "raise ValueError",
+    ),
+    "bare skip": (
+        python_rules.unfinished_complaints,
+        "@pytest.mark.skip\ndef test_a(): ...",
+        "@pytest.mark.skip(reason='no tape')\ndef test_a(): ...",
+    ),
+    "skipif": (
+        python_rules.unfinished_complaints,
+        "@pytest.mark.skipif(True)\ndef test_a(): ...",
+        "@pytest.mark.skipif(True, reason='no tape')\ndef test_a(): ...",
+    ),
+    "called skip": (
+        python_rules.unfinished_complaints,
+        "pytest.skip()",
+        "pytest.skip('no tape')",
+    ),
+    "todo": (rust_rules.unfinished_complaints, "todo!()", "// todo!()\nlet todo = 1;"),
+    "unimplemented": (rust_rules.unfinished_complaints, 'unimplemented!("x")', "implemented!()"),
+    "ignore": (rust_rules.unfinished_complaints, "#[ignore]", '#[ignore = "needs a tape"]'),
+    "machine path": (
+        text_rules.machine_complaints,
+        "open('/" + "root/x')",
+        "path = $HOME/x, target/root/x",
+    ),
+    "registry": (text_rules.registry_complaints, "https://pypi" + ".org/simple", "pip install x"),
+    "lock: index": (
+        text_rules.python_lock_complaints,
+        "--index-url https://example.org\na==1 \\\n    " + HASH,
+        "a==1 \\\n    " + HASH,
+    ),
+    "lock: unpinned": (text_rules.python_lock_complaints, "a>=1 \\\n" + HASH, "a==1 \\\n" + HASH),
+    "lock: address": (
+        text_rules.python_lock_complaints,
+        "a @ https://example.org/a.whl",
+        "a==1 ; python_full_version < '3.12' \\\n" + HASH,
+    ),
+    "lock: no hash": (text_rules.python_lock_complaints, "a==1\nb==1 \\\n" + HASH, "# empty"),
+    "cargo lock": (
+        text_rules.cargo_lock_complaints,
+        'source = "registry+https://example.org/index"',
+        'source = "registry+https://github.com/rust-lang/crates.io-index"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_complains_and_is_content(name: str) -> None:
+    rule, wrong, right = CASES[name]
+    assert rule(wrong)
+    assert rule(right) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "from storlab.cli import main",
+        "from storlab import cli",
+        "import storlab.lab.runner",
+        "from ..lab import runner",
+        "from storlab.engines import native",
+        "def f():\n    from storlab.brief import html",
+        'TABLE = {"a": "storlab.cli.a:run"}',
+        "from storlab.cellar import wine",
+    ],
+)
+def test_python_floors_are_guarded(wrong: str) -> None:
+    assert python_rules.floor_complaints(wrong, "storlab.workloads.block")
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        "from storlab.model.job import BlockJob",
+        "from storlab import base",
+        "from storlab._native import Histogram",
+        "from ..model import job",
+        "from . import other",
+        'MESSAGE = "storlab.cli is above"',
+    ],
+)
+def test_python_floors_let_pass_what_lies_below(right: str) -> None:
+    assert python_rules.floor_complaints(right, "storlab.workloads.block") == []
+
+
+def test_a_brief_is_made_of_figures_and_not_the_other_way() -> None:
+    assert python_rules.floor_complaints("import storlab.figures", "storlab.brief.html") == []
+    assert python_rules.floor_complaints("import storlab.brief", "storlab.figures.bars")
+
+
+@pytest.mark.parametrize("table", ["dependencies", "dev-dependencies", "target.x.dependencies"])
+def test_crate_floors_are_guarded_in_manifests(table: str) -> None:
+    upwards = f"[{table}]\nstorlab-load.workspace = true\n"
+    assert rust_rules.manifest_complaints(upwards, "io")
+    assert rust_rules.manifest_complaints(upwards, "py") == []
+    assert rust_rules.manifest_complaints(f"[{table}]\nstorlab-cellar = '1'\n", "py")
+
+
+def test_crate_floors_are_guarded_in_sources() -> None:
+    assert rust_rules.use_complaints("use storlab_load::spec;", "io")
+    assert rust_rules.use_complaints("let x = storlab_io::open();", "base")
+    assert rust_rules.use_complaints("use storlab_base::clock; // storlab_load", "io") == []
+
+
+def test_rust_text_is_blanked_without_moving_lines() -> None:
+    source = 'a /* {\n /* } */ { */ b "}\\"{" r#"{"}"# \'{\' \'\\n\' &\'a str // {\n{ }'
+    code = blank(source)
+    assert code.count("\n") == source.count("\n")
+    assert len(code) == len(source)
+    assert "".join(code.split()) == "ab&'astr{}"
+
+
+def test_rust_functions_are_found_with_their_lines() -> None:
+    source = "trait T {\n  fn a(&self);\n  fn b<const N: usize>(x: [u8; 4])\n  {\n    {}\n  }\n}\n"
+    assert list(functions(source)) == [("b", 3, 6)]
+
+
+def test_documents_are_read_as_people_read_them() -> None:
+    text = (
+        "Run `make demo`, then\n```\n$ make test\nstorlab plan x\n```\n`storlab run x`; make sure\n"
+    )
+    assert text_rules.make_commands(text) == {"demo", "test"}
+    assert text_rules.storlab_commands(text) == {"plan", "run"}
+    assert text_rules.make_targets("a: b\nc := d\n.PHONY: e\n") == {"a"}
+    assert text_rules.exit_codes("| 0 | `OK` | fine |\n| 3 | STUDY | x |") == {0: "OK", 3: "STUDY"}
+    assert text_rules.links("[a](b.md#c) ![d](e.png) [f](https://g)") == ["b.md", "e.png"]

@@ -1,0 +1,98 @@
+"""House rules for any text file: no machine, no registry, and documents that name what exists."""
+
+from __future__ import annotations
+
+import re
+
+# Written in pieces, so that this file passes its own rule.
+_MACHINE_PATHS = [f"/{name}/" for name in ("root", "work", "home", "Users")]
+_REGISTRIES = [
+    f"{name}.{end}"
+    for name, end in (
+        ("pypi", "org"),
+        ("files.pythonhosted", "org"),
+        ("index.crates", "io"),
+        ("static.crates", "io"),
+        ("registry.npmjs", "org"),
+        ("proxy.golang", "org"),
+        ("deb.debian", "org"),
+    )
+]
+_MACHINE = re.compile("|".join(rf"(?<![\w.$}}]){re.escape(path)}" for path in _MACHINE_PATHS))
+_REGISTRY = re.compile("|".join(re.escape(name) for name in _REGISTRIES))
+_LOCKED = re.compile(
+    r"[A-Za-z0-9][\w.\-]*==[\w.!+\-]+(?:\s*;[^\\]+)?\s*\\?|--hash=sha256:[0-9a-f]{64}\s*\\?"
+)
+_EXIT_ROW = re.compile(r"^\|\s*(\d+)\s*\|\s*`?([A-Z_]+)`?\s*\|", re.MULTILINE)
+_MAKE_COMMAND = re.compile(r"(?:^|`|\$ )make ([a-z][a-z-]*)", re.MULTILINE)
+_STORLAB_COMMAND = re.compile(r"(?:^|`|\$ )storlab ([a-z][a-z-]*)", re.MULTILINE)
+_MAKE_TARGET = re.compile(r"^([a-z][a-z-]*):(?!=)", re.MULTILINE)
+
+
+def machine_complaints(text: str) -> list[str]:
+    """Paths of somebody's machine."""
+    return _each(_MACHINE, text, "is a path of one machine")
+
+
+def registry_complaints(text: str) -> list[str]:
+    """Addresses of package registries."""
+    return _each(_REGISTRY, text, "is the address of a registry")
+
+
+def cargo_lock_complaints(text: str) -> list[str]:
+    """A source in Cargo.lock other than the name that cargo gives its default registry."""
+    default = 'source = "registry+https://github.com/rust-lang/crates.io-index"'
+    lines = [line for line in text.splitlines() if line.startswith("source = ")]
+    return [f"{line} is not the default registry" for line in lines if line != default]
+
+
+def python_lock_complaints(text: str) -> list[str]:
+    """Lines that are neither ``name==version`` nor a hash; versions without a hash."""
+    complaints = []
+    hashed = True
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        if _LOCKED.fullmatch(line) is None:
+            complaints.append(f"line {number}: {line[:60]} is neither a pinned version nor a hash")
+        if not line.startswith("--hash"):
+            if not hashed:
+                complaints.append(f"line {number}: the version before it has no hash")
+            hashed = False
+        else:
+            hashed = True
+    return complaints if hashed else [*complaints, "the last version has no hash"]
+
+
+def exit_codes(text: str) -> dict[int, str]:
+    """Number and name in the rows of a Markdown table ``| 0 | `OK` | ... |``."""
+    return {int(number): name for number, name in _EXIT_ROW.findall(text)}
+
+
+def make_commands(text: str) -> set[str]:
+    """Targets that a document tells the reader to make."""
+    return set(_MAKE_COMMAND.findall(text))
+
+
+def make_targets(makefile: str) -> set[str]:
+    """Targets that a Makefile has."""
+    return set(_MAKE_TARGET.findall(makefile))
+
+
+def storlab_commands(text: str) -> set[str]:
+    """Verbs of storlab that a document tells the reader to use."""
+    return set(_STORLAB_COMMAND.findall(text))
+
+
+def links(text: str) -> list[str]:
+    """Relative links and images of a Markdown document, without their fragments."""
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    return sorted({target for target in targets if "://" not in target})
+
+
+def _each(pattern: re.Pattern[str], text: str, complaint: str) -> list[str]:
+    return [
+        f"line {text.count(chr(10), 0, match.start()) + 1}: {match.group()} {complaint}"
+        for match in pattern.finditer(text)
+    ]

@@ -1,0 +1,51 @@
+"""The files of this repository: what git tracks, and what it would track."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_BUILT = {".git", ".venv", ".demo", "target", "results", "__pycache__", ".hypothesis"}
+_TEXT = {
+    "", ".c", ".cfg", ".css", ".html", ".j2", ".js", ".json", ".lock", ".md", ".py", ".pyi", ".rs",
+    ".sh", ".svg", ".toml", ".txt", ".typ", ".yaml", ".yml",
+}  # fmt: skip
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Every file of the house, relative to its root; found by walking where there is no git."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode == 0 and said.stdout:
+        names = [Path(name) for name in said.stdout.splitlines()]
+    else:
+        names = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+        names = [name for name in names if not _BUILT & set(name.parts)]
+    return tuple(sorted(name for name in names if (ROOT / name).is_file()))
+
+
+def source(suffix: str, *under: str) -> list[Path]:
+    """Files that end in ``suffix``, in the directories named (anywhere when none is)."""
+    return [
+        name
+        for name in files()
+        if name.suffix == suffix and (not under or any(name.is_relative_to(u) for u in under))
+    ]
+
+
+def text_files() -> list[Path]:
+    """Files that people read."""
+    return [name for name in files() if name.suffix in _TEXT]
+
+
+def read(name: Path | str) -> str:
+    """The text of one file."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def module(name: Path) -> str:
+    """Dotted name of a file under ``python/``; a package's own file ends in ``__init__``."""
+    return ".".join(name.relative_to("python").with_suffix("").parts)
