@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 WINDOW = 5
@@ -72,6 +73,4 @@ def five_parts(values: Sequence[float]) -> list[float]:
     if count < WINDOW:
         return [float(value) for value in values]
     edges = [count * part // WINDOW for part in range(WINDOW + 1)]
-    return [
-        sum(values[start:end]) / (end - start) for start, end in zip(edges, edges[1:], strict=False)
-    ]
+    return [sum(values[start:end]) / (end - start) for start, end in pairwise(edges)]
