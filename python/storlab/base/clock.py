@@ -1,4 +1,4 @@
-"""The only place where Python reads time or waits for it (in Rust: ``crates/base/src/clock.rs``)."""
+"""The only place where Python reads time or waits (in Rust: ``crates/base/src/clock.rs``)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,186 @@
+"""Speed of the block engine beside fio, t/io_uring and elbencho: ``make bench``.
+
+Tools take turns, on one CPU, and each round gives one ratio; medians are printed with the goals. Ours
+runs with histograms, one-second samples and unique payload on; fio with its latency statistics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cases import Case, data_files, tools_for, warm
+from cases import cases as all_cases
+from ours import run_job
+from rich.console import Console
+from rich.table import Table
+from tools import Load, Reading, as_json, fio_path, job_json
+
+START_LIMIT_MS = 100.0
+STOP_LIMIT_MS = 200.0
+
+
+def main() -> int:
+    """Run, print, and return 1 where a goal was missed."""
+    options = arguments()
+    with data_files(options.directory, options.memory, options.size_mib << 20) as files:
+        chosen = [c for c in all_cases(*files, options.size_mib << 20) if _wanted(c.name, options)]
+        results = [measure(case, options) for case in chosen]
+        if _wanted("start-stop", options):
+            results.append(start_stop(files[0], options))
+    report = {"machine": machine(), "rounds": options.rounds, "cases": results}
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        show(report)
+    return int(any(not goal["met"] for result in results for goal in result["goals"]))
+
+
+def arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="FIO=path and T_IO_URING=path name the programs; elbencho is taken from PATH.",
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="turns of every tool (5)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one run (3)")
+    parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="to pin to")
+    parser.add_argument("--size-mib", type=int, default=1024, help="of the data files (1024)")
+    parser.add_argument("--directory", type=Path, default=Path(), help="on the disk (here)")
+    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="on tmpfs (/dev/shm)")
+    parser.add_argument("--only", default="", help="names of cases, with commas")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return parser.parse_args()
+
+
+def _wanted(name: str, options: argparse.Namespace) -> bool:
+    return not options.only or name in options.only.split(",")
+
+
+def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    """All tools in turns; the order is turned too, so that drift does not land on one of them."""
+    tools = tools_for(case)
+    readings: dict[str, list[Reading]] = {tool.name: [] for tool in tools}
+    for turn in range(options.rounds):
+        for tool in tools[turn % len(tools) :] + tools[: turn % len(tools)]:
+            if case.filesystem and not case.load.direct and case.load.read_percent == 100:
+                warm(Path(case.load.path))
+            print(f"{case.name} {turn + 1}/{options.rounds} {tool.name}", file=sys.stderr)
+            readings[tool.name].append(tool.run(case.load, options.seconds, options.cpu))
+    return {
+        "case": case.name,
+        "ours": case.ours.name,
+        "readings": {name: [as_json(r) for r in some] for name, some in readings.items()},
+        "medians": {name: as_json(_median(some)) for name, some in readings.items()},
+        "goals": goals(case, readings),
+    }
+
+
+def _median(some: list[Reading]) -> Reading:
+    names = Reading.__dataclass_fields__
+    return Reading(**{name: median(getattr(reading, name) for reading in some) for name in names})
+
+
+def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
+    """Each goal whose peer ran: the median over the rounds of ours over theirs."""
+    judged = []
+    for goal in case.goals:
+        if goal.peer not in readings:
+            continue
+        pairs = zip(readings[case.ours.name], readings[goal.peer], strict=True)
+        ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
+        judged.append(
+            {
+                "goal": f"{goal.quantity} {'>=' if goal.at_least else '<='} "
+                f"{goal.limit:.2f} x {goal.peer}",
+                "value": median(ratios),
+                "lowest": min(ratios),
+                "highest": max(ratios),
+                "met": goal.met(median(ratios)),
+            }
+        )
+    return judged
+
+
+def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """64 jobs at depth 64 on a cached file: time until the window opens, and from cancel to end."""
+    warm(file)
+    load = Load(str(file), options.size_mib << 20)
+    order = job_json(load, 60, batch=1, jobs=64)
+    runs = [run_job(order, cancel_after_s=1.0) for _ in range(options.rounds)]
+    judged = []
+    for name, limit in (("start", START_LIMIT_MS), ("stop", STOP_LIMIT_MS)):
+        values = [run[f"{name}_ns"] / 1e6 for run in runs]
+        judged.append(
+            {
+                "goal": f"64 jobs {name} within {limit:.0f} ms",
+                "value": median(values),
+                "lowest": min(values),
+                "highest": max(values),
+                "met": median(values) <= limit,
+            }
+        )
+    return {"case": "start-stop", "ours": "storlab", "medians": {}, "goals": judged}
+
+
+def machine() -> dict[str, Any]:
+    """What the ratios were taken on."""
+    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    program = fio_path()
+    version = "none"
+    if program is not None:
+        version = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    return {
+        "kernel": platform.release(),
+        "cpu": cpu[0].split(":", 1)[1].strip() if cpu else platform.machine(),
+        "cores": os.cpu_count(),
+        "fio": version,
+    }
+
+
+def show(report: dict[str, Any]) -> None:
+    """Two tables: what was read, and what it means."""
+    console = Console()
+    console.print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
+    figures = Table(title=f"Medians of {report['rounds']} interleaved runs, one core")
+    for column in ("case", "tool", "IOPS", "CPU us/IO", "mean us", "p99 us"):
+        figures.add_column(column, justify="left" if column in ("case", "tool") else "right")
+    for result in report["cases"]:
+        for tool, reading in result["medians"].items():
+            figures.add_row(result["case"], tool, *_cells(reading))
+        figures.add_section()
+    console.print(figures)
+    verdicts = Table(title="Goals: ours over theirs, median (lowest to highest)")
+    for column in ("case", "goal", "value", "verdict"):
+        verdicts.add_column(column)
+    for result in report["cases"]:
+        for goal in result["goals"]:
+            spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
+            verdict = "met" if goal["met"] else "MISSED"
+            verdicts.add_row(result["case"], goal["goal"], spread, verdict)
+    console.print(verdicts)
+
+
+def _cells(reading: dict[str, float | None]) -> list[str]:
+    def cell(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    return [
+        cell(reading["iops"], ",.0f"),
+        cell(reading["cpu_us_per_io"], ".3f"),
+        cell(reading["latency_mean_us"], ",.1f"),
+        cell(reading["latency_p99_us"], ",.1f"),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

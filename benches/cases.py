@@ -1,0 +1,113 @@
+"""What is compared, and the goals. A goal is a ratio in one interleaved run, never an absolute."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import BEST_FLAGS, Load, Tool, elbencho, fio, fio_path, native, t_io_uring
+
+GIB = 1 << 30
+FIO_DEFAULT = "fio"
+FIO_BEST = "fio, best flags"
+T_IO_URING = "t/io_uring"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``quantity`` of ours over that of ``peer``: at most (or at least) so much."""
+
+    peer: str
+    quantity: str
+    limit: float
+    at_least: bool = False
+
+    def met(self, ratio: float) -> bool:
+        """Whether the ratio is on the right side of the limit."""
+        return ratio >= self.limit if self.at_least else ratio <= self.limit
+
+
+@dataclass(frozen=True)
+class Case:
+    """One load, our engine as it is set for it, and the goals beside the peers."""
+
+    name: str
+    load: Load
+    ours: Tool
+    goals: tuple[Goal, ...]
+    reads_only_peers: bool = False  # t/io_uring can only read
+    filesystem: bool = True  # elbencho wants a file or device that it can open
+
+
+CPU = "cpu_us_per_io"
+EQUAL_ON_DISK = (
+    Goal(FIO_DEFAULT, CPU, 0.80),
+    Goal(FIO_DEFAULT, "iops", 0.95, at_least=True),
+    Goal(FIO_DEFAULT, "latency_mean_us", 1.05),
+)
+HOT = (Goal(FIO_BEST, CPU, 0.75), Goal(T_IO_URING, CPU, 1.10))
+
+
+def cases(disk_file: Path, memory_file: Path, size: int) -> list[Case]:
+    """The comparisons of the block engine, from no I/O at all to the real disk."""
+    hot = Load(str(disk_file), size)
+    tmpfs = Load(str(memory_file), size)
+    cold = Load(str(disk_file), size, direct=True)
+    medium = Load(str(disk_file), size, block=256 << 10, read_percent=70, direct=True)
+    large = Load(str(disk_file), size, block=4 << 20, read_percent=50, direct=True)
+    sink = Load("/dev/null", size, read_percent=0, access="sequential")
+    return [
+        Case("null", Load("null:", size), native(32), (Goal(FIO_DEFAULT, CPU, 0.50),), True, False),
+        Case("devnull", sink, native(32), (Goal(FIO_BEST, CPU, 0.60),)),
+        Case("hot", hot, native(32), HOT, True),
+        Case("tmpfs", tmpfs, native(32), HOT, True),
+        Case("disk-4k", cold, native(1), EQUAL_ON_DISK, True),
+        Case("disk-256k", medium, native(1), EQUAL_ON_DISK),
+        Case("disk-4m", large, native(1), EQUAL_ON_DISK),
+    ]
+
+
+def tools_for(case: Case) -> list[Tool]:
+    """Ours first, then the peers that are on this machine and can run the load."""
+    found = [case.ours]
+    program = fio_path()
+    if program is not None:
+        found.append(fio(FIO_DEFAULT, program))
+        if case.filesystem:
+            found.append(fio(FIO_BEST, program, *BEST_FLAGS))
+    probe = os.environ.get("T_IO_URING")
+    if probe and case.reads_only_peers:
+        found.append(t_io_uring(probe))
+    bench = shutil.which("elbencho")
+    if bench is not None and case.filesystem and case.load.read_percent in (0, 100):
+        found.append(elbencho(bench))
+    return found
+
+
+@contextmanager
+def data_files(directory: Path, memory: Path, size: int) -> Iterator[tuple[Path, Path]]:
+    """A file on the disk and one on tmpfs, of random bytes; removed at the end."""
+    files = directory / "storlab-bench.data", memory / "storlab-bench.data"
+    try:
+        for file in files:
+            chunk = os.urandom(1 << 20)
+            with file.open("wb") as out:
+                for index in range(size >> 20):
+                    out.write(index.to_bytes(8, "little") + chunk[8:])
+                out.flush()
+                os.fsync(out.fileno())
+        yield files
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def warm(file: Path) -> None:
+    """Bring a file into the page cache."""
+    with file.open("rb", buffering=0) as data:
+        while data.read(1 << 24):
+            pass

@@ -1,0 +1,34 @@
+"""One run of a BlockJob by the native engine; prints what it did as JSON. Run as a program, so that
+it can be pinned and measured like every other tool: ``python benches/ours.py JOB_JSON``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from storlab._native import BlockRun
+
+from storlab.base.clock import monotonic_ns, sleep_s
+
+
+def run_job(job_json: str, cancel_after_s: float | None = None) -> dict[str, Any]:
+    """The outcome's JSON and two times in ns: until the window opened, and from cancel to end."""
+    before = monotonic_ns()
+    run = BlockRun(job_json)
+    stop_ns = None
+    if cancel_after_s is not None:
+        sleep_s(cancel_after_s)
+        asked = monotonic_ns()
+        run.cancel()
+        run.wait()
+        stop_ns = monotonic_ns() - asked
+    run.wait()
+    outcome, _rows = run.outcome()
+    said: dict[str, Any] = json.loads(outcome)
+    return {"outcome": said, "start_ns": said["window_start_ns"] - before, "stop_ns": stop_ns}
+
+
+if __name__ == "__main__":
+    cancel = float(sys.argv[2]) if len(sys.argv) > 2 else None
+    print(json.dumps(run_job(sys.argv[1], cancel)))
