@@ -97,10 +97,9 @@ def native(batch: int) -> Tool:
         outcome = json.loads(pinned([sys.executable, ours, order], cpu)[0])["outcome"]
         if outcome["status"] != "finished":
             raise SystemExit(f"storlab failed: {outcome['failure']}")
-        totals = [
-            outcome["totals"][kind] for kind in ("read", "write") if kind in outcome["totals"]
-        ]
+        totals = [t for kind, t in outcome["totals"].items() if kind in ("read", "write")]
         totals = [total for total in totals if total["operations"]]
+        latencies = [(total["operations"], total["latency"]["mean_ns"]) for total in totals]
         operations = sum(total["operations"] for total in totals)
         window_s = (outcome["window_end_ns"] - outcome["window_start_ns"]) / 1e9
         cpu_ns = outcome["cpu"]["user_ns"] + outcome["cpu"]["system_ns"]
