@@ -1,7 +1,7 @@
 """Speed of the block engine beside fio, t/io_uring and elbencho: ``make bench``.
 
-Tools take turns, on one CPU, and each round gives one ratio; medians are printed with the goals.
-Ours runs with histograms, one-second samples and unique payload on; fio with its latency statistics.
+Tools take turns on one CPU; each round gives one ratio, and the medians are printed with the goals.
+Ours runs with histograms, one-second samples and unique payload; fio with latency statistics.
 """
 
 from __future__ import annotations
