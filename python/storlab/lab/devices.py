@@ -1,0 +1,218 @@
+"""Block devices as the kernel sees them: who they are, and who uses them.
+
+Everything goes by major:minor number, so that a symbolic link or a second node made with ``mknod``
+is the same device.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+STABLE_DIRECTORIES = ("/dev/disk/by-id", "/dev/disk/by-path")
+_SYS_BLOCK = Path("/sys/dev/block")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A block device by its number. Facts are read from sysfs when asked for."""
+
+    rdev: int
+
+    @property
+    def number(self) -> str:
+        """``major:minor``."""
+        return f"{os.major(self.rdev)}:{os.minor(self.rdev)}"
+
+    @cached_property
+    def sysfs(self) -> Path:
+        """Its directory in sysfs. Raises FileNotFoundError for a node with no device behind it."""
+        return (_SYS_BLOCK / self.number).resolve(strict=True)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, such as ``nvme0n1``."""
+        return self.sysfs.name
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether it is a partition of another device."""
+        return (self.sysfs / "partition").exists()
+
+    @property
+    def whole(self) -> Device:
+        """The disk of a partition; a disk itself."""
+        return _from_sysfs(self.sysfs.parent) if self.is_partition else self
+
+    @property
+    def partitions(self) -> list[Device]:
+        """Its partitions, none for a partition."""
+        return [
+            _from_sysfs(entry)
+            for entry in sorted(self.sysfs.iterdir())
+            if (entry / "partition").exists()
+        ]
+
+    @property
+    def size_bytes(self) -> int:
+        """Capacity."""
+        return int(read_fact(self.sysfs / "size") or 0) * 512
+
+    @property
+    def backing_file(self) -> str | None:
+        """What a loop device is made of, None for other devices."""
+        return read_fact(self.whole.sysfs / "loop" / "backing_file")
+
+    def identities(self) -> list[str]:
+        """Names this very device answers to: serial numbers, WWN, by-id names, a loop's file."""
+        disk = self.whole.sysfs
+        said = [
+            read_fact(disk / place)
+            for place in ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid", "md/uuid")
+        ]
+        said += [_scsi_serial(disk / "device" / "vpd_pg80"), self.backing_file, *self._udev_names()]
+        said += self._stable_links()
+        return sorted({name for name in said if name})
+
+    def _udev_names(self) -> list[str]:
+        database = Path("/run/udev/data") / f"b{self.whole.number}"
+        try:
+            lines = database.read_text(errors="replace").splitlines()
+        except OSError:
+            return []
+        wanted = ("E:ID_SERIAL=", "E:ID_SERIAL_SHORT=", "E:ID_WWN=")
+        return [line.partition("=")[2] for line in lines if line.startswith(wanted)]
+
+    def _stable_links(self) -> list[str]:
+        directory = Path(STABLE_DIRECTORIES[0])
+        if not directory.is_dir():
+            return []
+        return [link.name for link in directory.iterdir() if device_number(link) == self.rdev]
+
+
+def device_number(path: Path | str) -> int | None:
+    """The number of the block device at a path, None when there is none."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_rdev if stat.S_ISBLK(status.st_mode) else None
+
+
+def read_fact(path: Path) -> str | None:
+    """The stripped text of a sysfs file, None when it is missing, unreadable or empty."""
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def is_stable_path(path: str) -> bool:
+    """Whether a path is written as a name that stays with the device."""
+    return str(Path(os.path.normpath(path)).parent) in STABLE_DIRECTORIES
+
+
+def uses_of_device(device: Device) -> list[str]:
+    """Who uses a device or a part of it, in words; empty when nobody does."""
+    family = [device, *device.partitions]
+    uses = []
+    if len(family) > 1:
+        uses.append(f"it is divided into {', '.join(part.name for part in family[1:])}")
+    for member in family:
+        holders = sorted(entry.name for entry in (member.sysfs / "holders").iterdir())
+        if holders:
+            uses.append(f"{member.name} is part of {', '.join(holders)}")
+    numbers = {member.rdev for member in family}
+    whole = device.whole.rdev
+    for number, mount_point, source in mounts():
+        if number in numbers | {whole} or device_number(source) in numbers | {whole}:
+            uses.append(f"{source} is mounted on {mount_point}")
+    uses += [
+        f"{path} is swap space" for path in swaps() if device_number(path) in numbers | {whole}
+    ]
+    for loop, backing in loops():
+        if loop.rdev != device.whole.rdev and device_number(backing) in numbers:
+            uses.append(f"{loop.name} is made of it")
+    backing_file = device.backing_file
+    if backing_file is not None:
+        uses += _uses_of_backing(device, backing_file)
+    return uses
+
+
+def uses_of_file(path: Path) -> list[str]:
+    """Whether a file is swap space or the medium of a loop device, in words."""
+    uses = [f"{path} is swap space" for swap in swaps() if _same_file(path, swap)]
+    uses += [f"{loop.name} is made of it" for loop, backing in loops() if _same_file(path, backing)]
+    return uses
+
+
+def _uses_of_backing(device: Device, backing_file: str) -> list[str]:
+    uses = [
+        f"{loop.name} is made of the same {backing_file}"
+        for loop, other in loops()
+        if loop.rdev != device.whole.rdev and _same_file(Path(backing_file), other)
+    ]
+    uses += [
+        f"{backing_file} is swap space" for swap in swaps() if _same_file(Path(backing_file), swap)
+    ]
+    below = device_number(backing_file)
+    if below is not None:
+        uses += [
+            use for use in uses_of_device(Device(below)) if device.whole.name not in use.split()
+        ]
+    return uses
+
+
+def mounts() -> Iterator[tuple[int, str, str]]:
+    """``(device number, mount point, source)`` of every mount of this mount namespace."""
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+        left, _, right = line.partition(" - ")
+        fields, major_minor = left.split(), left.split()[2]
+        major, minor = (int(part) for part in major_minor.split(":"))
+        source = right.split()[1] if len(right.split()) > 1 else ""
+        yield os.makedev(major, minor), _unescape(fields[4]), _unescape(source)
+
+
+def swaps() -> list[str]:
+    """Paths of the active swap spaces."""
+    try:
+        lines = Path("/proc/swaps").read_text(errors="replace").splitlines()[1:]
+    except OSError:
+        return []
+    return [_unescape(line.split()[0]) for line in lines if line]
+
+
+def loops() -> Iterator[tuple[Device, str]]:
+    """``(loop device, path of what it is made of)`` of every loop device in use."""
+    for entry in Path("/sys/block").glob("loop*"):
+        backing = read_fact(entry / "loop" / "backing_file")
+        if backing is not None:
+            yield _from_sysfs(entry), backing
+
+
+def _same_file(one: Path, other: str) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _from_sysfs(directory: Path) -> Device:
+    major, _, minor = (directory / "dev").read_text().strip().partition(":")
+    return Device(os.makedev(int(major), int(minor)))
+
+
+def _scsi_serial(page: Path) -> str | None:
+    try:
+        return page.read_bytes()[4:].decode(errors="replace").strip("\0 ") or None
+    except OSError:
+        return None
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -1,0 +1,157 @@
+"""The guard: nothing is written before every target of the study has passed it.
+
+The rules, and why they are what they are, stand in ``docs/safety.md``.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import GuardError, PreflightError
+from storlab.lab.guard_device import DeviceHold, hold_device
+from storlab.lab.guard_file import check_data_file
+from storlab.model.job import Member
+from storlab.model.point import Plan
+from storlab.model.study import StudyBase, Target
+from storlab.workloads import WORKLOADS
+
+NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
+
+
+class Guard:
+    """Checks and holds every target of a campaign; use it as a context manager.
+
+    Block devices stay open from entering to leaving (exclusively, where the study writes to them),
+    and engines reach them through that open file: a name that moves to another device in between
+    changes nothing. Entering raises GuardError, with nothing written, when any target is refused.
+    """
+
+    def __init__(
+        self,
+        study: StudyBase,
+        plan: Plan,
+        *,
+        plan_hash: str | None = None,
+        base: Path | None = None,
+        recorded: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.study = study
+        self.plan = plan
+        self.consent = plan_hash
+        self.base = base or Path.cwd()
+        self.recorded = recorded
+        self.members: dict[str, list[Member]] = {}  # by target
+        self.holds: list[DeviceHold] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Guard:
+        with ExitStack() as stack:
+            self._check_plan_hash()
+            for target in self.study.target:
+                if any(point.target == target.name for point in self.plan.points.values()):
+                    self.members[target.name] = self._members(target, stack)
+            self._check_overlaps()
+            if self.recorded is not None:
+                self._check_same_devices(self.recorded)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def record(self) -> dict[str, Any]:
+        """What was consented to and which devices were held: ``guard.json`` of the result."""
+        return {
+            "schema_version": 1,
+            "plan_hash_given": self.consent,
+            "working_directory": str(self.base),
+            "devices": {hold.name: hold.identity() for hold in self.holds},
+        }
+
+    def writes_to(self, target: Target) -> bool:
+        """Whether any point or prepare step writes to the target."""
+        return target.precondition is not None or any(
+            WORKLOADS[point.kind].estimate(point, self.study.study, target).writes
+            for point in self.plan.points.values()
+            if point.target == target.name
+        )
+
+    def _check_plan_hash(self) -> None:
+        if self.consent is not None and self.consent != self.plan.plan_hash:
+            raise GuardError(
+                "--plan-hash",
+                f"is {self.consent}, but the plan of this study now has {self.plan.plan_hash}",
+                "review `storlab plan` again, and give the hash that it prints",
+            )
+
+    def _members(self, target: Target, stack: ExitStack) -> list[Member]:
+        if target.is_null:
+            size = target.size or NULL_SIZE
+            return [Member(path="null:", name="null:", kind="null", size=size)]
+        writes = self.writes_to(target)
+        if target.directory is not None:
+            return self._directory_members(target, writes)
+        return [self._member(target, location, writes, stack) for location in target.locations]
+
+    def _member(self, target: Target, location: str, writes: bool, stack: ExitStack) -> Member:
+        path = self.base / location
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            mode = stat.S_IFREG  # not there: a file to lay out, if the file's own rules allow it
+        if stat.S_ISBLK(mode):
+            held = {hold.device.rdev: hold.fd for hold in self.holds if hold.exclusive}
+            hold = hold_device(
+                target, location, path, writes=writes, consent=self.consent, held=held
+            )
+            stack.callback(hold.close)
+            self.holds.append(hold)
+            return hold.member(target)
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a block device"
+            raise GuardError(
+                location, f"is {kind}", 'a directory target is `directory = "..."` with a size'
+            )
+        return check_data_file(location, path, target.size, writes=writes)
+
+    def _directory_members(self, target: Target, writes: bool) -> list[Member]:
+        directory = self.base / (target.directory or "")
+        if not directory.is_dir():
+            raise PreflightError(
+                str(target.directory), "is not a directory", "make it, or correct the path"
+            )
+        files = max(
+            WORKLOADS[point.kind].estimate(point, self.study.study, target).files
+            for point in self.plan.points.values()
+            if point.target == target.name
+        )
+        names = [f"storlab.{number}.dat" for number in range(max(1, files))]
+        return [
+            check_data_file(str(directory / name), directory / name, target.size, writes=writes)
+            for name in names
+        ]
+
+    def _check_overlaps(self) -> None:
+        for target in self.study.target:
+            rdevs = [hold.device.whole.rdev for hold in self.holds if hold.target == target.name]
+            paths = [m.path for m in self.members.get(target.name, []) if m.kind == "file"]
+            if len(set(rdevs)) < len(rdevs) or len(set(paths)) < len(paths):
+                raise GuardError(
+                    f"target {target.name}",
+                    "names the same device or file twice",
+                    "name each one once, by its /dev/disk/by-id path",
+                )
+
+    def _check_same_devices(self, recorded: Mapping[str, Any]) -> None:
+        before = recorded.get("devices", {})
+        for hold in self.holds:
+            if hold.name in before and before[hold.name] != hold.identity():
+                raise GuardError(
+                    hold.name,
+                    "is another device than when this campaign began",
+                    "put the first one back, or begin a new campaign with `storlab run`",
+                )
