@@ -1,0 +1,282 @@
+//! Where operations go: seeded, reproducible, and cheap enough to be drawn per I/O.
+
+mod permute;
+mod zipf;
+
+use rand_core::Rng as _;
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::random::{stream, Rng};
+use permute::Permutation;
+use zipf::{fraction, Zipf};
+
+/// Steeper laws put everything on one block; f64 powers stay exact below.
+const THETA_MAX: f64 = 20.0;
+
+/// How offsets are drawn: `Offsets` of `storlab/model/job.py`. Fields of other kinds are ignored.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Pattern {
+    /// Every place equally likely.
+    Uniform,
+    /// One after the other.
+    Sequential,
+    /// The `k`-th hottest place with probability proportional to `k^-theta`.
+    Zipf {
+        /// The exponent, above 0.
+        theta: f64,
+    },
+    /// A share of the space receives a share of the operations.
+    HotCold {
+        /// The hot share of the space, percent.
+        hot_space_percent: f64,
+        /// The share of operations that it receives, percent.
+        hot_access_percent: f64,
+    },
+    /// Every block once before any comes again.
+    Permutation,
+}
+
+/// A job's part of a space that several jobs share: `index` of `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which job of the share, from 0.
+    pub index: u64,
+    /// How many jobs share the space.
+    pub count: u64,
+}
+
+/// One job's stream of offsets.
+///
+/// - uniform: the whole space, an independent stream for each job.
+/// - sequential: each job has an even part of the space, in whole blocks of `max_len`, and starts
+///   over at its end. The last I/O of a round ends exactly there (and may overlap the one before),
+///   so that nothing is left out.
+/// - zipf, hot/cold: which places are hot is scattered over the space by the seed, the same for all
+///   jobs.
+/// - permutation: the space is cut into slots of `max_len` bytes; in each pass the jobs together
+///   visit each slot once, in an order of its own. The rest after the last whole slot is not
+///   visited.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    random: Rng,
+    unit: u64,
+    units: u64,
+    /// The length asked for last, and how many places it can start at.
+    len: u64,
+    starts: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Uniform,
+    Sequential { begin: u64, end: u64, cursor: u64 },
+    Zipf { ranks: Zipf, order: Permutation },
+    HotCold { hot: u64, hot_access: u64, order: Permutation },
+    Permutation(Passes),
+}
+
+/// The rounds of a permutation: one job's positions are `index`, `index + count`, ...
+#[derive(Clone, Debug)]
+struct Passes {
+    order: Permutation,
+    slots: u64,
+    slot_len: u64,
+    share: Share,
+    position: u64,
+    pass: u64,
+    seed: u64,
+}
+
+impl Offsets {
+    /// Offsets in `space` bytes, multiples of `unit` bytes. Every length asked for must be a
+    /// multiple of `unit` and at most `max_len`.
+    ///
+    /// # Errors [`Error::Spec`] where the space is too small for the blocks or the jobs, or the
+    /// pattern's numbers are out of range.
+    pub fn new(
+        pattern: &Pattern,
+        space: u64,
+        unit: u64,
+        max_len: u64,
+        share: Share,
+        seed: u64,
+    ) -> Result<Offsets> {
+        check_space(space, unit, max_len, share)?;
+        let units = space / unit;
+        let scattered = || Permutation::new(units, seed, "offsets-order", 0);
+        let kind = match *pattern {
+            Pattern::Uniform => Kind::Uniform,
+            Pattern::Sequential => {
+                let (begin, end) = part(units * unit, max_len, share);
+                Kind::Sequential { begin, end, cursor: begin }
+            }
+            Pattern::Zipf { theta } => {
+                check_theta(theta)?;
+                Kind::Zipf { ranks: Zipf::new(units, theta), order: scattered() }
+            }
+            Pattern::HotCold { hot_space_percent, hot_access_percent } => {
+                let (hot, hot_access) = hot_share(units, hot_space_percent, hot_access_percent)?;
+                Kind::HotCold { hot, hot_access, order: scattered() }
+            }
+            Pattern::Permutation => Kind::Permutation(Passes::new(space, max_len, share, seed)),
+        };
+        let random = stream(seed, "offsets", share.index);
+        let mut offsets = Offsets { random, unit, units, len: 0, starts: 0, kind };
+        if matches!(pattern, Pattern::Sequential | Pattern::Permutation) {
+            check_jobs(space, max_len, share)?;
+        }
+        offsets.fit(max_len);
+        Ok(offsets)
+    }
+
+    /// Byte offset, in `[0, space - len]`, of an I/O of `len` bytes.
+    #[inline]
+    pub fn next(&mut self, len: u64) -> u64 {
+        if len != self.len {
+            self.fit(len);
+        }
+        let place = match &mut self.kind {
+            Kind::Uniform => below(&mut self.random, self.starts),
+            Kind::Sequential { begin, end, cursor } => return advance(*begin, *end, cursor, len),
+            Kind::Zipf { ranks, order } => order.place(ranks.draw(&mut self.random)),
+            Kind::HotCold { hot, hot_access, order } => {
+                let rank = if self.random.next_u64() <= *hot_access {
+                    below(&mut self.random, *hot)
+                } else {
+                    *hot + below(&mut self.random, self.units - *hot)
+                };
+                order.place(rank)
+            }
+            Kind::Permutation(passes) => return passes.next(),
+        };
+        // Only places so near the end that the I/O would not fit are folded back to the front.
+        let place = if place < self.starts { place } else { place % self.starts };
+        place * self.unit
+    }
+
+    fn fit(&mut self, len: u64) {
+        self.len = len;
+        self.starts = self.units.saturating_sub(len.div_ceil(self.unit)) + 1;
+    }
+}
+
+impl Passes {
+    fn new(space: u64, slot_len: u64, share: Share, seed: u64) -> Self {
+        let slots = space / slot_len;
+        let order = Permutation::new(slots, seed, "offsets-pass", 0);
+        Passes { order, slots, slot_len, share, position: share.index, pass: 0, seed }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        if self.position >= self.slots {
+            self.start_over();
+        }
+        let slot = self.order.place(self.position);
+        self.position += self.share.count;
+        slot * self.slot_len
+    }
+
+    #[cold]
+    fn start_over(&mut self) {
+        self.pass += 1;
+        self.position = self.share.index;
+        self.order = Permutation::new(self.slots, self.seed, "offsets-pass", self.pass);
+    }
+}
+
+/// An even draw from `0..n` (Lemire 2019: multiply, and reject the few values that would bias it).
+#[inline]
+fn below(random: &mut Rng, n: u64) -> u64 {
+    let mut product = u128::from(random.next_u64()) * u128::from(n);
+    if (product as u64) < n {
+        let threshold = n.wrapping_neg() % n.max(1);
+        while (product as u64) < threshold {
+            product = u128::from(random.next_u64()) * u128::from(n);
+        }
+    }
+    (product >> 64) as u64
+}
+
+/// The next of a round of sequential I/O.
+#[inline]
+fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
+    if *cursor >= end {
+        *cursor = begin;
+    }
+    let at = (*cursor).min(end.saturating_sub(len)).max(begin);
+    *cursor = at + len;
+    at
+}
+
+/// One job's part of a sequential space, in bytes: whole blocks, the last job takes the rest.
+fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
+    let blocks = space / max_len;
+    let edge = |index: u64| {
+        let block = u128::from(blocks) * u128::from(index) / u128::from(share.count);
+        block as u64 * max_len
+    };
+    let end = if share.index + 1 == share.count { space } else { edge(share.index + 1) };
+    (edge(share.index), end)
+}
+
+/// Hot units, and the probability of going there as a share of 2^64.
+fn hot_share(units: u64, space_percent: f64, access_percent: f64) -> Result<(u64, u64)> {
+    let field = "offsets.hot_space_percent";
+    if !(space_percent > 0.0 && space_percent <= 100.0) {
+        return Err(Error::spec(
+            field,
+            format!("is {space_percent}"),
+            "give more than 0, up to 100",
+        ));
+    }
+    if !(0.0..=100.0).contains(&access_percent) {
+        let field = "offsets.hot_access_percent";
+        return Err(Error::spec(field, format!("is {access_percent}"), "give 0 to 100"));
+    }
+    let hot = ((units as f64 * space_percent / 100.0).round() as u64).clamp(1, units);
+    if hot == units {
+        return Ok((units, u64::MAX));
+    }
+    Ok((hot, fraction(access_percent / 100.0)))
+}
+
+fn check_theta(theta: f64) -> Result<()> {
+    if theta > 0.0 && theta <= THETA_MAX {
+        return Ok(());
+    }
+    let fix = format!("give more than 0, up to {THETA_MAX}; use kind = \"uniform\" for no skew");
+    Err(Error::spec("offsets.theta", format!("is {theta}"), fix))
+}
+
+fn check_space(space: u64, unit: u64, max_len: u64, share: Share) -> Result<()> {
+    if unit == 0 || max_len == 0 || !max_len.is_multiple_of(unit) {
+        let what = format!("{max_len} is not a multiple of the alignment, {unit}");
+        return Err(Error::spec("block_sizes", what, "use sizes that are multiples of it"));
+    }
+    if space / unit * unit < max_len {
+        let what = format!("{space} bytes cannot hold one block of {max_len}");
+        return Err(Error::spec(
+            "members.size",
+            what,
+            "use a larger region or a smaller block size",
+        ));
+    }
+    if share.index >= share.count {
+        let what = format!("{} is outside of the {} jobs of the share", share.index, share.count);
+        return Err(Error::spec("jobs", what, "number the jobs of a share from 0"));
+    }
+    Ok(())
+}
+
+fn check_jobs(space: u64, max_len: u64, share: Share) -> Result<()> {
+    let blocks = space / max_len;
+    if blocks >= share.count {
+        return Ok(());
+    }
+    let what = format!("{} jobs share {blocks} blocks of {max_len} bytes", share.count);
+    Err(Error::spec("jobs", what, "use fewer jobs, a smaller block size or a larger region"))
+}
