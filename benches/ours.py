@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 from storlab._native import BlockRun
-
 from storlab.base.clock import monotonic_ns, sleep_s
 
 

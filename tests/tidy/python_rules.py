@@ -29,6 +29,7 @@ LINE_COLUMNS = 100
 FUNCTION_LINES = 70
 
 _DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)*(?::\w+)?")
+_PRAGMA = re.compile(r"\s+# (?:type: ignore|noqa).*$")  # tools want it on the line it is about
 _DATETIME_READS = {"now", "utcnow", "today"}
 
 
@@ -110,8 +111,9 @@ def size_complaints(source: str) -> list[str]:
     lines = source.splitlines()
     complaints = [f"{len(lines)} lines"] if len(lines) > FILE_LINES else []
     for number, line in enumerate(lines, 1):
-        if len(line) > LINE_COLUMNS:
-            complaints.append(f"line {number}: {len(line)} columns")
+        columns = len(_PRAGMA.sub("", line))
+        if columns > LINE_COLUMNS:
+            complaints.append(f"line {number}: {columns} columns")
     return complaints
 
 

@@ -7,10 +7,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from storlab.cli.main import VERBS
 
 from storlab import engines
 from storlab.base.errors import ExitCode
+from storlab.cli.main import VERBS
 from storlab.model.study import Header, Precondition, Target
 from storlab.workloads import WORKLOADS
 from tidy import text_rules, tree

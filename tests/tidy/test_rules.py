@@ -18,6 +18,11 @@ HASH = "--hash=sha256:" + "0" * 64
 CASES: dict[str, tuple[Rule, str, str]] = {
     "file length": (python_rules.size_complaints, "x\n" * 501, "x\n" * 500),
     "line width": (python_rules.size_complaints, WIDE, WIDE[1:]),
+    "line width, pragma": (
+        python_rules.size_complaints,
+        WIDE + "  # why",
+        "x  # type: ignore[a]" + WIDE,
+    ),
     "python function": (
         python_rules.function_complaints,
         LONG_PYTHON,
