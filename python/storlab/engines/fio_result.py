@@ -1,0 +1,320 @@
+"""fio's JSON and JSON+ output, read with care.
+
+What to know about it (fio 3.x, checked against 3.33 and 3.42): notes stand before the JSON, and
+status documents before the last one; ``bw`` counts in KiB/s where ``bw_bytes`` does not; JSON+'s
+bins are keyed by the middle of their bucket, in ns; ``lat_ns`` runs from submission to completion,
+``clat_ns`` from the end of the submitting call, which with io_uring hides part of the wait; ``N``
+counts completed I/Os (and agrees with ``io_bytes``), ``total_ios`` issued ones; with
+``group_reporting`` ``job_runtime`` sums threads and ``usr_cpu`` is a percentage of that sum.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from storlab._native import Histogram
+from storlab.model.result import LatencySummary, Operation, OperationTotals
+
+NS_PER_MS = 1_000_000
+OPERATIONS: tuple[Operation, ...] = ("read", "write", "trim", "sync")
+_SUMMARY_PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
+_SUMMARY_PERCENTS["p9999_ns"] = 99.99
+
+
+class FioFormatError(ValueError):
+    """Text that is not fio's JSON; ``field`` names the field that is missing or wrong."""
+
+    def __init__(self, field_name: str, what: str) -> None:
+        self.field = field_name
+        self.what = what
+        super().__init__(f"{field_name}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class FioOutput:
+    """Everything fio printed: its notes, and its documents with their text."""
+
+    notes: list[str]
+    documents: list[dict[str, Any]]
+    texts: list[str]
+
+
+@dataclass(slots=True)
+class Latency:
+    """One latency section: exact moments, and bins (middle in ns -> count) or given percentiles."""
+
+    source: Literal["lat", "clat"]
+    count: int
+    mean_ns: float
+    min_ns: int
+    max_ns: int
+    stdev_ns: float
+    percentiles: dict[float, int] = field(default_factory=dict)
+    bins: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Direction:
+    """One kind of operation: ``operations`` completed, ``issued`` as fio's ``total_ios``."""
+
+    operations: int
+    issued: int
+    bytes: int
+    runtime_ms: int
+    latency: Latency | None
+
+
+@dataclass(slots=True)
+class Figures:
+    """One entry of ``jobs``, or several merged."""
+
+    directions: dict[Operation, Direction]
+    user_ns: float
+    system_ns: float
+    job_runtime_ms: int  # sums the threads
+    error: int
+    job_start_ms: int | None  # UNIX time of the window's start; fio 3.34 and later
+
+    @property
+    def runtime_ms(self) -> int:
+        """Length of the window, drain included."""
+        return max((d.runtime_ms for d in self.directions.values()), default=0)
+
+    @property
+    def measuring(self) -> bool:
+        """True when a latency has been counted: fio counts none before the ramp's end."""
+        return any(d.latency is not None for d in self.directions.values())
+
+
+def split_output(text: str) -> FioOutput:
+    """Notes and documents in fio's output. A document starts at a line that starts with ``{``.
+
+    Raises FioFormatError for output without a document, or with one that is cut short.
+    """
+    notes: list[str] = []
+    documents: list[dict[str, Any]] = []
+    texts: list[str] = []
+    decoder = json.JSONDecoder()
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+        elif text[position] == "{":
+            try:
+                document, end = decoder.raw_decode(text, position)
+            except json.JSONDecodeError as error:
+                raise FioFormatError("JSON", f"is damaged or cut short: {error}") from error
+            documents.append(document)
+            texts.append(text[position:end] + "\n")
+            position = end
+        else:
+            line, _, _ = text[position:].partition("\n")
+            notes.append(line.strip())
+            position += len(line)
+    if not documents:
+        raise FioFormatError("JSON", "there is none (no line starts with '{')")
+    return FioOutput(notes, documents, texts)
+
+
+def read_document(document: Mapping[str, Any]) -> list[Figures]:
+    """Figures of each entry of ``jobs``. Raises FioFormatError naming the field that is wrong."""
+    version(document)
+    jobs = document.get("jobs")
+    if not isinstance(jobs, list) or not jobs:
+        raise FioFormatError("jobs", "is missing or empty")
+    return [read_job(job, f"jobs[{index}]") for index, job in enumerate(jobs)]
+
+
+def version(document: Mapping[str, Any]) -> str:
+    """``fio-3.33`` gives ``3.33``. Raises FioFormatError where it is missing or before 3.0."""
+    said = document.get("fio version")
+    if not isinstance(said, str):
+        raise FioFormatError("fio version", "is missing: this is not fio's JSON output")
+    number = said.removeprefix("fio-")
+    if number.split(".")[0] in ("1", "2"):
+        raise FioFormatError(
+            "fio version", f"is {number}; versions before 3.0 count in KiB and us, and are not read"
+        )
+    return number
+
+
+def read_job(job: Any, where: str = "jobs[0]") -> Figures:
+    """One entry of ``jobs``. Raises FioFormatError naming the field that is wrong."""
+    if not isinstance(job, dict):
+        raise FioFormatError(where, "is not an object")
+    directions = {}
+    for operation in OPERATIONS:
+        if operation in ("read", "write") or job.get(operation):
+            direction = _direction(job.get(operation), f"{where}.{operation}")
+            if direction.operations or direction.issued:
+                directions[operation] = direction
+    job_runtime = int(_number(job, "job_runtime", where, 0))
+    cpu_scale = job_runtime * NS_PER_MS / 100
+    start = job.get("job_start")
+    return Figures(
+        directions=directions,
+        user_ns=_number(job, "usr_cpu", where) * cpu_scale,
+        system_ns=_number(job, "sys_cpu", where) * cpu_scale,
+        job_runtime_ms=job_runtime,
+        error=int(_number(job, "error", where, 0)),
+        job_start_ms=start if isinstance(start, int) and start > 0 else None,
+    )
+
+
+def _direction(section: Any, where: str) -> Direction:
+    if not isinstance(section, dict):
+        raise FioFormatError(where, "is missing: this is not fio's JSON output")
+    issued = int(_number(section, "total_ios", where))
+    latency = _latency(section, where)
+    return Direction(
+        operations=latency.count if latency is not None else issued,
+        issued=issued,
+        bytes=int(_number(section, "io_bytes", where, 0)),
+        runtime_ms=int(_number(section, "runtime", where, 0)),
+        latency=latency,
+    )
+
+
+def _latency(section: Mapping[str, Any], where: str) -> Latency | None:
+    """The ``lat_ns`` section; ``clat_ns`` where only that has bins or percentiles."""
+    found: dict[str, Latency] = {}
+    for source in ("lat", "clat"):
+        table = section.get(f"{source}_ns")
+        if isinstance(table, dict) and _number(table, "N", f"{where}.{source}_ns", 0) > 0:
+            found[source] = _latency_table(table, source, f"{where}.{source}_ns")
+    for wanted in ("bins", "percentiles"):
+        for latency in found.values():
+            if getattr(latency, wanted):
+                return latency
+    return next(iter(found.values()), None)
+
+
+def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency:
+    def pairs(name: str) -> list[tuple[str, Any]]:
+        value = table.get(name) or {}
+        if not isinstance(value, dict):
+            raise FioFormatError(f"{where}.{name}", "is not an object")
+        return list(value.items())
+
+    try:
+        return Latency(
+            source=source,
+            count=int(_number(table, "N", where)),
+            mean_ns=_number(table, "mean", where),
+            min_ns=int(_number(table, "min", where)),
+            max_ns=int(_number(table, "max", where)),
+            stdev_ns=_number(table, "stddev", where, 0),
+            percentiles={round(float(k), 6): int(v) for k, v in pairs("percentile")},
+            bins={int(k): int(v) for k, v in pairs("bins")},
+        )
+    except (TypeError, ValueError) as error:
+        if isinstance(error, FioFormatError):
+            raise
+        raise FioFormatError(where, f"holds something that is not a number: {error}") from error
+
+
+def _number(table: Mapping[str, Any], name: str, where: str, default: float | None = None) -> float:
+    value = table.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise FioFormatError(f"{where}.{name}", f"is {value!r}, and a number is needed")
+    return value
+
+
+def merge(parts: Sequence[Figures]) -> Figures:
+    """Entries that ran at the same time, as one: counts add, histograms merge."""
+    if len(parts) == 1:
+        return parts[0]
+    merged: dict[Operation, Direction] = {}
+    for operation in OPERATIONS:
+        present = [p.directions[operation] for p in parts if operation in p.directions]
+        if present:
+            merged[operation] = Direction(
+                operations=sum(d.operations for d in present),
+                issued=sum(d.issued for d in present),
+                bytes=sum(d.bytes for d in present),
+                runtime_ms=max(d.runtime_ms for d in present),
+                latency=_merge_latency([d.latency for d in present if d.latency]),
+            )
+    return Figures(
+        directions=merged,
+        user_ns=sum(p.user_ns for p in parts),
+        system_ns=sum(p.system_ns for p in parts),
+        job_runtime_ms=sum(p.job_runtime_ms for p in parts),
+        error=next((p.error for p in parts if p.error), 0),
+        job_start_ms=min((p.job_start_ms for p in parts if p.job_start_ms), default=None),
+    )
+
+
+def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    count = sum(p.count for p in parts)
+    mean = sum(p.mean_ns * p.count for p in parts) / count
+    squares = sum((p.stdev_ns**2 + (p.mean_ns - mean) ** 2) * p.count for p in parts)
+    bins: dict[int, int] = {}
+    if all(p.bins for p in parts):
+        for part in parts:
+            for middle, n in part.bins.items():
+                bins[middle] = bins.get(middle, 0) + n
+    return Latency(
+        source="lat" if all(p.source == "lat" for p in parts) else "clat",
+        count=count,
+        mean_ns=mean,
+        min_ns=min(p.min_ns for p in parts),
+        max_ns=max(p.max_ns for p in parts),
+        stdev_ns=math.sqrt(squares / count),
+        bins=bins,  # given percentiles cannot be merged, so they are dropped
+    )
+
+
+def histogram(bins: Mapping[int, int]) -> Histogram:
+    """Bins (middle of the bucket in ns -> count) as a histogram."""
+    result = Histogram()
+    for middle, count in bins.items():
+        if count > 0:
+            result.record(max(middle, 0), count)
+    return result
+
+
+def summary(latency: Latency) -> LatencySummary | None:
+    """Percentiles from the bins, else those given; None where neither tells p50 to p99.99.
+
+    Count, mean, extremes and deviation are fio's own, which are exact.
+    """
+    if latency.bins:
+        merged = histogram(latency.bins)
+        # the first and last bucket reach beyond the smallest and largest value
+        low, high = latency.min_ns, latency.max_ns
+        values = {
+            name: max(low, min(high, merged.percentile(percent)))
+            for name, percent in _SUMMARY_PERCENTS.items()
+        }
+    else:
+        given = latency.percentiles
+        if any(percent not in given for percent in _SUMMARY_PERCENTS.values()):
+            return None
+        values = {name: given[percent] for name, percent in _SUMMARY_PERCENTS.items()}
+    return LatencySummary(
+        count=latency.count,
+        mean_ns=latency.mean_ns,
+        min_ns=latency.min_ns,
+        max_ns=latency.max_ns,
+        stdev_ns=latency.stdev_ns,
+        **values,
+    )
+
+
+def totals(figures: Figures) -> dict[Operation, OperationTotals]:
+    """The model's totals of a whole window."""
+    return {
+        operation: OperationTotals(
+            operations=direction.operations,
+            bytes=direction.bytes,
+            latency=summary(direction.latency) if direction.latency is not None else None,
+        )
+        for operation, direction in figures.directions.items()
+    }
