@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -50,6 +51,14 @@ def image(tmp_path: Path) -> Path:
 def device(image: Path) -> Iterator[Path]:
     with loop_device(image) as loop:
         yield loop
+
+
+def write_mbr(path: Path) -> None:
+    """A partition table with one Linux partition, from 1 MiB to the end."""
+    entry = struct.pack("<B3xB3xII", 0, 0x83, 2048, SIZE // 512 - 2048)
+    with path.open("r+b") as file:
+        file.seek(446)
+        file.write(entry + bytes(48) + b"\x55\xaa")
 
 
 def digest(path: Path) -> str:
@@ -196,14 +205,13 @@ def test_a_mounted_device_is_refused_by_whatever_name(
 def test_a_mounted_partition_refuses_the_whole_device(image: Path, tmp_path: Path) -> None:
     with image.open("wb") as file:
         file.truncate(SIZE)
-    subprocess.run(["sfdisk", "-q", image], input="2048,,L\n", text=True, check=True)
+    write_mbr(image)
     mount_point = tmp_path / "part"
     mount_point.mkdir()
     with loop_device(image, "--partscan") as loop:
         partition = Path(f"{loop}p1")
-        if not partition.exists():  # no udev here: make the node that the kernel announces
-            number = (Path("/sys/class/block") / partition.name / "dev").read_text().split(":")
-            os.mknod(partition, 0o600 | 0o060000, os.makedev(int(number[0]), int(number[1])))
+        if not partition.exists():  # a kernel without support for this kind of table
+            sh("addpart", loop, "1", "2048", str(SIZE // 512 - 2048))
         sh("mkfs.ext4", "-q", partition)
         refused(study_for(loop, serial=image), "is divided into", checked=image)
         sh("mount", partition, mount_point)
@@ -212,16 +220,12 @@ def test_a_mounted_partition_refuses_the_whole_device(image: Path, tmp_path: Pat
             refused(study_for(partition, serial=image), "mounted on", checked=image)
         finally:
             sh("umount", mount_point)
-        partition.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("make", ["mkfs.ext4 -q", "mkswap", "mkfs.vfat", "mkfs.xfs -q", "sfdisk"])
+@pytest.mark.parametrize("make", ["mkfs.ext4 -q", "mkswap", "a partition table"])
 def test_a_signature_is_refused(device: Path, image: Path, make: str) -> None:
-    program = make.split(maxsplit=1)[0]
-    if subprocess.run(["which", program], capture_output=True, check=False).returncode:
-        pytest.skip(f"{program} is not installed")
-    if program == "sfdisk":
-        subprocess.run(["sfdisk", "-q", image], input="label: gpt\n", text=True, check=True)
+    if make == "a partition table":
+        write_mbr(device)
     else:
         sh(*make.split(), device)
     os.sync()
@@ -291,7 +295,7 @@ def test_the_same_device_twice_is_refused(device: Path, image: Path, tmp_path: P
     node = tmp_path / "node"
     os.mknod(node, 0o600 | 0o060000, device.stat().st_rdev)
     with stable_link(device) as link:
-        refused(study_for(link, link), "the same device or file twice", checked=image)
+        refused(study_for(link, f"/dev/disk/../disk/by-id/{link.name}"), "twice", checked=image)
         study = study_for(link, node, read=100)
         with (
             pytest.raises(GuardError, match="the same device or file twice"),
