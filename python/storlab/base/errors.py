@@ -1,0 +1,128 @@
+"""The exception tree and the exit codes.
+
+Every error says three things: which field or path, what was wrong, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the ``storlab`` command. They are stable: scripts may rely on them."""
+
+    OK = 0
+    INTERNAL = 1  # a defect of storlab itself
+    USAGE = 2  # the command line is wrong
+    STUDY = 3  # the study file is wrong
+    PREFLIGHT = 4  # this machine cannot run the study as it stands
+    GUARD = 5  # refused: the target might hold somebody's data
+    RUN_FAILED = 6  # the campaign went to its end, and at least one run failed
+    INTERRUPTED = 7  # stopped by the user; `storlab resume` goes on
+    RESULT = 8  # a result directory is missing, incomplete or damaged
+    ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
+    DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify)
+
+
+class StorlabError(Exception):
+    """Root of every error that storlab raises on purpose.
+
+    ``where`` names the field, path or option; ``what`` says what is wrong; ``fix`` what to do.
+    """
+
+    exit_code = ExitCode.INTERNAL
+
+    def __init__(self, where: str, what: str, fix: str = "") -> None:
+        self.where = where
+        self.what = what
+        self.fix = fix
+        super().__init__(f"{where}: {what}" + (f"\n  fix: {fix}" if fix else ""))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``: kind, where, what, fix, exit_code."""
+        return {
+            "kind": type(self).__name__,
+            "where": self.where,
+            "what": self.what,
+            "fix": self.fix,
+            "exit_code": int(self.exit_code),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a table: the field (a path below that table), what, and the fix."""
+
+    field: tuple[str | int, ...]
+    what: str
+    fix: str = ""
+
+
+class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one error
+    """Raised by validators that look at several fields, so that each error names its field."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("; ".join(problem.what for problem in problems))
+
+
+class StudyError(StorlabError):
+    """The study file does not say something that can be run.
+
+    ``problems`` lists every error that was found, each with line (or None), where, what and fix.
+    """
+
+    exit_code = ExitCode.STUDY
+
+    def __init__(
+        self,
+        where: str,
+        what: str,
+        fix: str = "",
+        problems: Sequence[dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(where, what, fix)
+        self.problems = list(problems or [{"line": None, "where": where, "what": what, "fix": fix}])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As every error, and ``problems``."""
+        return {**super().as_dict(), "problems": self.problems}
+
+
+class UsageError(StorlabError):
+    """The command line asks for something that does not exist."""
+
+    exit_code = ExitCode.USAGE
+
+
+class PreflightError(StorlabError):
+    """The machine lacks something that the study needs."""
+
+    exit_code = ExitCode.PREFLIGHT
+
+
+class GuardError(StorlabError):
+    """Refused, because running could destroy data. Nothing was written."""
+
+    exit_code = ExitCode.GUARD
+
+
+class RunError(StorlabError):
+    """A run ended as failed."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+class ResultError(StorlabError):
+    """A result directory cannot be read."""
+
+    exit_code = ExitCode.RESULT
+
+
+class EngineError(StorlabError):
+    """An engine is missing, too old, or cannot do what the study asks."""
+
+    exit_code = ExitCode.ENGINE

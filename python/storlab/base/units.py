@@ -1,0 +1,159 @@
+"""Sizes, durations and money: parsed once at the edge, integers inside, SI on the way out.
+
+Inside storlab a size is an ``int`` of bytes and a duration an ``int`` of nanoseconds.
+``KiB``/``MiB``/``GiB``/``TiB`` count in 1,024s and ``KB``/``MB``/``GB``/``TB`` in 1,000s
+(IEC 80000-13); a bare ``K`` or ``M`` is refused, because the field's tools disagree about it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+NS_PER_S = 1_000_000_000
+MB = 1_000_000
+LARGEST = 2**63 - 1  # bytes or nanoseconds: what the kernel and the engine can count
+
+SIZE_UNITS: dict[str, int] = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "PB": 10**15,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+    "PiB": 2**50,
+}
+_SIZE_BY_LOWER = {unit.lower(): factor for unit, factor in SIZE_UNITS.items()}
+
+DURATION_UNITS: dict[str, int] = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+}
+
+_NUMBER_UNIT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes from ``"256KiB"``, ``"1.5TB"`` or an integer of bytes.
+
+    Raises ``ValueError`` naming the text, what is wrong with it and an example.
+    """
+    if isinstance(text, bool) or not isinstance(text, (str, int)):
+        raise ValueError(f'{_shown(text)} is not a size; write one such as "256KiB" or "4MB"')
+    if isinstance(text, int):
+        return _in_range(text, text)
+    number, unit = _split(text, 'a size such as "256KiB" or "4MB"')
+    if unit.lower() in ("k", "m", "g", "t", "p"):
+        raise ValueError(
+            f'"{text}" is ambiguous: write {unit.upper()}iB (1,024s) or {unit.upper()}B (1,000s)'
+        )
+    factor = _SIZE_BY_LOWER.get(unit.lower() or "b")
+    if factor is None:
+        raise ValueError(
+            f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(SIZE_UNITS)}'
+        )
+    return _whole(number * factor, text, "bytes")
+
+
+def parse_duration(text: str | int | float) -> int:
+    """Nanoseconds from ``"300s"``, ``"5min"``, ``"250ms"``; a bare number means seconds.
+
+    Raises ``ValueError`` naming the text, what is wrong with it and an example.
+    """
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        raise ValueError(f'{_shown(text)} is not a duration; write one such as "300s" or "10min"')
+    if not isinstance(text, str):
+        if not math.isfinite(text):
+            raise ValueError(f"{text} is not a duration")
+        return _in_range(round(text * NS_PER_S), text)
+    number, unit = _split(text, 'a duration such as "300s" or "10min"')
+    factor = DURATION_UNITS.get(unit.lower() or "s")
+    if factor is None:
+        raise ValueError(
+            f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(DURATION_UNITS)}'
+        )
+    return _whole(number * factor, text, "nanoseconds")
+
+
+def _split(text: str, wanted: str) -> tuple[Fraction, str]:
+    match = _NUMBER_UNIT.fullmatch(text)
+    if match is None or len(text) > 64:
+        raise ValueError(f'"{text[:64]}" is not {wanted}')
+    return Fraction(match.group(1).replace("_", "")), match.group(2)
+
+
+def _whole(value: Fraction, text: str, unit: str) -> int:
+    if value.denominator != 1:
+        raise ValueError(f'"{text}" is not a whole number of {unit}')
+    return _in_range(value.numerator, text)
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)[:60]
+
+
+def _in_range(value: int, text: object) -> int:
+    if value < 0:
+        raise ValueError(f"{text!r} is negative")
+    if value > LARGEST:
+        raise ValueError(f"{text!r} is larger than any device or clock can count")
+    return value
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact text that :func:`parse_size` reads back: ``262144`` gives ``"256KiB"``."""
+    binary = ("PiB", "TiB", "GiB", "MiB", "KiB")
+    decimal = ("PB", "TB", "GB", "MB", "KB")
+    exact = [u for u in (*binary, *decimal) if size_bytes and size_bytes % SIZE_UNITS[u] == 0]
+    if not exact:
+        return f"{size_bytes}B"
+    best = max(exact, key=lambda u: SIZE_UNITS[u])
+    return f"{size_bytes // SIZE_UNITS[best]}{best}"
+
+
+def format_bytes_si(size_bytes: float) -> str:
+    """For people: about three digits in SI units, ``"1.23 TB"``."""
+    return _three_digits(
+        size_bytes, {u: SIZE_UNITS[u] for u in ("B", "KB", "MB", "GB", "TB", "PB")}
+    )
+
+
+def format_duration(duration_ns: int) -> str:
+    """For people: ``"2 h 20 min"``, ``"3 min 5 s"``, ``"95 s"``, ``"250 ms"``."""
+    seconds = duration_ns / NS_PER_S
+    if seconds >= 7200:
+        hours, rest = divmod(round(seconds / 60), 60)
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    if seconds >= 180:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if seconds >= 1 or duration_ns == 0:
+        return f"{_significant(seconds)} s"
+    return format_latency(duration_ns)
+
+
+def format_latency(latency_ns: float) -> str:
+    """For people: ``"85.1 us"``, ``"1.2 ms"``, ``"2.5 s"``."""
+    return _three_digits(latency_ns, {"ns": 1, "us": 10**3, "ms": 10**6, "s": NS_PER_S})
+
+
+def _three_digits(value: float, units: dict[str, int]) -> str:
+    """In the largest unit (they ascend) that leaves at least 1 after rounding."""
+    best = next(iter(units))
+    for unit, factor in units.items():
+        if float(f"{value / factor:.3g}") >= 1:
+            best = unit
+    return f"{_significant(value / units[best])} {best}"
+
+
+def _significant(value: float) -> str:
+    return f"{float(f'{value:.3g}'):.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,69 @@
+"""Engines: what executes a run. One file each; registered here and nowhere else."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from storlab.base.errors import EngineError
+from storlab.model.job import BlockJob
+from storlab.model.result import EngineInfo, RunOutcome, Snapshot
+
+
+class RunHandle(Protocol):
+    """A run in progress. Every method may be called from any thread."""
+
+    def snapshot(self) -> Snapshot:
+        """What is happening now."""
+        ...
+
+    def cancel(self) -> None:
+        """End the run soon; ``wait`` then returns an outcome with status ``cancelled``."""
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
+        """The outcome, or None when the time-out passed first."""
+        ...
+
+
+class Engine(Protocol):
+    """Executes jobs."""
+
+    name: str
+    kinds: tuple[str, ...]  # workload kinds it can run
+
+    def describe(self) -> EngineInfo:
+        """Name and version. Raises EngineError, with the cure, when it is missing or too old."""
+        ...
+
+    def refuse(self, job: BlockJob) -> str | None:
+        """Why this engine cannot run this job as it stands, or None."""
+        ...
+
+    def start(self, job: BlockJob, work_dir: Path) -> RunHandle:
+        """Start one run. ``work_dir`` is empty and belongs to this run."""
+        ...
+
+
+_ENGINES: dict[str, str] = {
+    "native": "storlab.engines.native:NativeEngine",
+    "fio": "storlab.engines.fio:FioEngine",
+}
+
+
+def engine_names() -> list[str]:
+    """The registered engines."""
+    return list(_ENGINES)
+
+
+def get_engine(name: str) -> Engine:
+    """The engine of that name. Raises EngineError for a name that is not registered."""
+    try:
+        module, _, attribute = _ENGINES[name].partition(":")
+    except KeyError:
+        raise EngineError(
+            "engine", f'"{name}" is not an engine', f"use one of {', '.join(_ENGINES)}"
+        ) from None
+    engine: Engine = getattr(import_module(module), attribute)()
+    return engine

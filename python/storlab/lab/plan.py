@@ -1,0 +1,249 @@
+"""The plan: every run of a study in its order, what it costs, and what it would overwrite.
+
+Order: the repeat is the outermost loop, so the repeats of a point are spread over the whole
+campaign. In each round every combination of parameters is visited once, in the order of the study
+file, on all its targets next to one another. The target to go first rotates with the combination
+and with the round, so that a slow drift of the machine falls on all targets alike. Nothing is
+shuffled: a plan can be read, and the same study gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from storlab.base.errors import Problem
+from storlab.base.units import NS_PER_S, format_bytes_si, format_duration
+from storlab.lab.plan_targets import TargetFacts, target_facts
+from storlab.lab.study_file import LoadedStudy
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.study import StudyBase, Target
+from storlab.workloads import WORKLOADS, Estimate
+
+LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
+MOST_RUNS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """One combination of parameters, and its point on each of its targets."""
+
+    workload_index: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Of one target over the whole campaign."""
+
+    run_ns: int
+    prepare_ns: int
+    bytes_written: int
+    unbounded_runs: int  # runs that write as much as they can in their time
+    writes: bool
+    reads: bool
+
+
+def make_plan(loaded: LoadedStudy) -> Plan:
+    """The plan of a study. Opens no target.
+
+    Raises StudyError that names every target and field which do not go together.
+    """
+    study = loaded.study
+    visits = list(_visits(study))
+    runs = sum(len(v.points) for v in visits) * study.study.repeats
+    if runs > MOST_RUNS:
+        raise loaded.error(
+            ("study", "repeats"),
+            f"the study has {runs:,} runs, more than {MOST_RUNS:,}",
+            "shorten the lists or the repeats",
+        )
+    _refuse_duplicates(loaded, visits)
+    facts = _facts(loaded, visits)
+    _refuse_impossible(loaded, visits, facts)
+    points = {p.point_id: p for v in visits for p in v.points}
+    costs = {t.name: _cost(study, t, facts[t.name], points.values()) for t in study.target}
+    return Plan(
+        study_name=study.study.name,
+        study_sha256=loaded.sha256,
+        points=points,
+        runs=list(_order(visits, study.study.repeats)),
+        estimated_ns=sum(c.run_ns + c.prepare_ns for c in costs.values()),
+        estimated_ns_by_target={n: c.run_ns + c.prepare_ns for n, c in costs.items()},
+        bytes_written=sum(c.bytes_written for c in costs.values()),
+        data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
+        destructive=[
+            path
+            for t in study.target
+            if facts[t.name].kind == "device" and costs[t.name].writes
+            for path in t.locations
+        ],
+        notes=[*_notes(study, facts, costs)],
+    )
+
+
+def _visits(study: StudyBase) -> Iterable[_Visit]:
+    every = [t.name for t in study.target]
+    for index, workload in enumerate(study.workload):
+        engine = workload.engine or study.study.engine
+        for params in workload.values():
+            points = tuple(
+                Point(
+                    target=name,
+                    workload=workload.label,
+                    workload_index=index,
+                    kind=workload.kind,
+                    engine=engine,
+                    params=params,
+                )
+                for name in every
+                if workload.targets is None or name in workload.targets
+            )
+            yield _Visit(index, points)
+
+
+def _order(visits: list[_Visit], repeats: int) -> Iterable[PlannedRun]:
+    order = 0
+    for repeat in range(1, repeats + 1):
+        for place, visit in enumerate(visits):
+            first = (repeat - 1 + place) % len(visit.points)
+            for point in visit.points[first:] + visit.points[:first]:
+                yield PlannedRun(order=order, repeat=repeat, point_id=point.point_id)
+                order += 1
+
+
+def _refuse_duplicates(loaded: LoadedStudy, visits: list[_Visit]) -> None:
+    owner: dict[str, int] = {}
+    for visit in visits:
+        for point in visit.points:
+            earlier = owner.setdefault(point.point_id, visit.workload_index)
+            if earlier != visit.workload_index:
+                raise loaded.error(
+                    ("workload", visit.workload_index),
+                    f"asks for the same point as workload #{earlier + 1}",
+                    'give both a name of their own: name = "..."',
+                )
+
+
+def _facts(loaded: LoadedStudy, visits: list[_Visit]) -> dict[str, TargetFacts]:
+    header = loaded.study.study
+    found: dict[str, TargetFacts] = {}
+    problems: list[tuple[int, Problem]] = []
+    for index, target in enumerate(loaded.study.target):
+        files = max(
+            (
+                WORKLOADS[p.kind].estimate(p, header, target).files
+                for v in visits
+                for p in v.points
+                if p.target == target.name
+            ),
+            default=0,
+        )
+        facts = target_facts(target, files)
+        if isinstance(facts, Problem):
+            problems.append((index, facts))
+        else:
+            found[target.name] = facts
+    if problems:
+        raise loaded.errors([(("target", i, *p.field), p.what, p.fix) for i, p in problems])
+    return found
+
+
+def _refuse_impossible(
+    loaded: LoadedStudy, visits: list[_Visit], facts: dict[str, TargetFacts]
+) -> None:
+    study = loaded.study
+    sized = {
+        t.name: t.model_copy(update={"size": facts[t.name].member_bytes}) for t in study.target
+    }
+    problems: dict[tuple[tuple[str | int, ...], str], str] = {}
+    for visit in visits:
+        for point in visit.points:
+            said = WORKLOADS[point.kind].check(point.params, sized[point.target])
+            if said is None:
+                continue
+            field, _, rest = said.partition(": ")
+            what, _, fix = rest.rpartition("; ")
+            in_workload = field in type(study.workload[visit.workload_index]).model_fields
+            where: tuple[str | int, ...] = ("workload", visit.workload_index, field)
+            if not in_workload:
+                names = [t.name for t in study.target]
+                where = ("target", names.index(point.target), field)
+            problems[where, f'on target "{point.target}": {what or rest}'] = fix if what else ""
+    if problems:
+        raise loaded.errors([(where, what, fix) for (where, what), fix in problems.items()])
+
+
+def _cost(study: StudyBase, target: Target, facts: TargetFacts, points: Iterable[Point]) -> _Cost:
+    header = study.study
+    estimates: list[Estimate] = []
+    reads = False
+    for point in points:
+        if point.target == target.name:
+            estimates.append(WORKLOADS[point.kind].estimate(point, header, target))
+            reads = reads or point.params.get("read_percent", 0) > 0
+    prepare_ns, prepared = 0, 0
+    if facts.laid_out or target.precondition is not None:
+        prepared = facts.data_bytes
+        prepare_ns = prepared * NS_PER_S // LAYOUT_BYTES_S
+    if target.precondition is not None:
+        prepare_ns += target.precondition.max_rounds * target.precondition.round
+    written = sum(e.bytes_written or 0 for e in estimates) * header.repeats
+    return _Cost(
+        run_ns=sum(e.duration_ns for e in estimates) * header.repeats,
+        prepare_ns=prepare_ns,
+        bytes_written=prepared + written,
+        unbounded_runs=sum(e.bytes_written is None for e in estimates) * header.repeats,
+        writes=target.precondition is not None or any(e.writes for e in estimates),
+        reads=reads,
+    )
+
+
+def _notes(
+    study: StudyBase, facts: dict[str, TargetFacts], costs: dict[str, _Cost]
+) -> Iterable[str]:
+    if any(c.prepare_ns for c in costs.values()):
+        yield (
+            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s; "
+            "preconditioning at its longest (all of max_rounds)"
+        )
+    unbounded = sum(c.unbounded_runs for c in costs.values())
+    if unbounded:
+        yield (
+            f"{unbounded:,} runs write for a time ({format_duration(study.study.ramp)} ramp + "
+            f"{format_duration(study.study.runtime)} window), so as much as the target takes: "
+            "these bytes are not in the sum"
+        )
+    for target in study.target:
+        fact, cost = facts[target.name], costs[target.name]
+        if fact.kind == "device" and cost.reads and target.precondition is None:
+            yield (
+                f"{target.name}: used as it stands; blocks that were never written may be read "
+                "without touching the medium (precondition fills it first)"
+            )
+        if target.meters:
+            yield f"{target.name}: meters are kept in the study, but not read by this version"
+    unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
+    for name in unused:
+        yield f"{name}: no workload runs on this target"
+
+
+def absent_devices(study: StudyBase) -> dict[str, list[str]]:
+    """By target: devices of the study that are not on this machine. Not part of the plan."""
+    found: dict[str, list[str]] = {}
+    for target in study.target:
+        facts = target_facts(target, files=1)
+        if isinstance(facts, TargetFacts) and facts.absent:
+            found[target.name] = list(facts.absent)
+    return found
+
+
+def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
+    """By target: how much of its estimated time is preparation."""
+    header = loaded.study.study
+    left = dict(plan.estimated_ns_by_target)
+    for point in plan.points.values():
+        target = loaded.study.target_named(point.target)
+        estimate = WORKLOADS[point.kind].estimate(point, header, target)
+        left[point.target] -= estimate.duration_ns * header.repeats
+    return left

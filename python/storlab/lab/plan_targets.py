@@ -1,0 +1,101 @@
+"""What a target is on this machine, as far as can be said without opening anything."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from storlab.base.errors import Problem
+from storlab.lab.devices import Device, device_number
+from storlab.model.study import Target
+
+PlaceKind = Literal["null", "device", "file", "directory"]
+_MEMORY = "/dev/shm"  # noqa: S108 - a file system in /dev, not a device
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """Kind and size of a target. ``member_bytes`` is None where a device is not on this machine."""
+
+    kind: PlaceKind
+    members: int  # files or devices; of a directory: as many as the largest point needs
+    member_bytes: int | None
+    laid_out: bool  # whether storlab writes the data set itself
+    absent: tuple[str, ...] = ()  # devices that are not on this machine
+
+    @property
+    def data_bytes(self) -> int:
+        """Size of the data set; 0 where it is not known."""
+        return self.members * (self.member_bytes or 0)
+
+
+def target_facts(target: Target, files: int) -> TargetFacts | Problem:
+    """What the target is, or what is wrong with it. ``files``: most files that a point needs."""
+    if target.is_null:
+        return TargetFacts("null", 1, target.size or 2**40, laid_out=False)
+    if target.directory is not None:
+        if Path(target.directory).exists() and not Path(target.directory).is_dir():
+            return Problem(
+                ("directory",),
+                f'"{target.directory}" is not a directory',
+                f'write path = "{target.directory}"',
+            )
+        return TargetFacts("directory", max(files, 1), target.size, laid_out=True)
+    field = "path" if target.paths is None else "paths"
+    devices = [path for path in target.locations if _is_device_path(path)]
+    if not devices:
+        return _file_facts(target, field)
+    if len(devices) < len(target.locations):
+        return Problem(
+            (field,), "mixes devices and files", "make a target of each, or use one kind"
+        )
+    return _device_facts(target, field)
+
+
+def _is_device_path(path: str) -> bool:
+    """A block device, or a path where one would be."""
+    if device_number(path) is not None:
+        return True
+    in_dev = path.startswith("/dev/") and not path.startswith(f"{_MEMORY}/")
+    return in_dev and not Path(path).is_file()
+
+
+def _file_facts(target: Target, field: str) -> TargetFacts | Problem:
+    for path in map(Path, target.locations):
+        if path.is_dir():
+            return Problem((field,), f'"{path}" is a directory', f'write directory = "{path}"')
+        if path.exists() and not path.is_file():
+            return Problem((field,), f'"{path}" is neither a file nor a block device', "")
+    size, laid_out = target.size, True
+    if size is None:
+        sizes = [Path(p).stat().st_size for p in target.locations if Path(p).exists()]
+        if len(sizes) < len(target.locations):
+            return Problem(
+                (field,), "a file that does not exist yet needs a size", 'add size = "1GiB"'
+            )
+        size, laid_out = min(sizes), False
+    return TargetFacts("file", len(target.locations), size, laid_out)
+
+
+def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
+    sizes: list[int] = []
+    absent: list[str] = []
+    for path in target.locations:
+        number = device_number(path)
+        if number is None:
+            if Path(path).exists() and not stat.S_ISBLK(Path(path).stat().st_mode):
+                return Problem((field,), f'"{path}" is not a block device', "")
+            absent.append(path)
+            continue
+        room = Device(number).size_bytes - target.offset
+        if room < (target.size or 1):
+            return Problem(
+                ("size" if target.size else "offset",),
+                f'"{path}" ends before offset + size',
+                f"its size is {Device(number).size_bytes} bytes",
+            )
+        sizes.append(room)
+    size = target.size or (min(sizes) if sizes and not absent else None)
+    return TargetFacts("device", len(target.locations), size, False, tuple(absent))

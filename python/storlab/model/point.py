@@ -1,0 +1,64 @@
+"""Points and runs: what a study unfolds into."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import Field
+
+from storlab.model.types import Table
+
+
+class Point(Table):
+    """One target, one workload, one value of each swept parameter."""
+
+    target: str
+    workload: str  # the workload's label
+    workload_index: int
+    kind: str
+    engine: str
+    params: dict[str, Any]
+
+    @property
+    def point_id(self) -> str:
+        """Stable over edits elsewhere in the study: a hash of what the point says, nothing else."""
+        said = self.model_dump(mode="json", exclude={"workload_index"})
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class PlannedRun(Table):
+    """One repetition of a point, in its place in the campaign."""
+
+    order: int
+    repeat: int  # from 1
+    point_id: str
+
+    @property
+    def run_id(self) -> str:
+        """Directory name of the run; the same in every resume of the campaign."""
+        return f"{self.point_id}-r{self.repeat}"
+
+
+class Plan(Table):
+    """``plan.json``: everything that will happen, before anything does."""
+
+    schema_version: int = 1
+    study_name: str
+    study_sha256: str
+    points: dict[str, Point]  # by point_id
+    runs: list[PlannedRun]
+    estimated_ns: int
+    estimated_ns_by_target: dict[str, int] = Field(default_factory=dict)
+    bytes_written: int  # closed-loop writes are bounded by time, not counted: see notes
+    data_bytes_by_target: dict[str, int] = Field(default_factory=dict)
+    destructive: list[str] = Field(default_factory=list)  # block devices that would be overwritten
+    notes: list[str] = Field(default_factory=list)
+
+    @property
+    def plan_hash(self) -> str:
+        """What a reviewer consents to: covers points, order, sizes and devices."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,205 @@
+"""What a run leaves behind: ``RunOutcome`` from the engine, ``RunRecord`` in ``run.json``."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import Field
+
+from storlab.model.types import Provenance, Table
+
+SCHEMA_VERSION = 1
+Operation = Literal["read", "write", "trim", "sync"]
+RunStatus = Literal["finished", "failed", "cancelled"]
+
+
+class LatencySummary(Table):
+    """Of one merged histogram; every value in ns. Percentiles are never averaged."""
+
+    count: int
+    mean_ns: float
+    min_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    p9999_ns: int
+    max_ns: int
+    stdev_ns: float = 0.0
+
+
+class OperationTotals(Table):
+    """One kind of operation over the measure window."""
+
+    operations: int  # completed inside the window
+    bytes: int
+    late_operations: int = 0  # open loop: due inside the window, completed after it
+    latency: LatencySummary | None = None  # submission to completion
+    intended: LatencySummary | None = None  # open loop only: from the intended start
+
+
+class CpuUse(Table):
+    """CPU of the load generator inside the measure window, in ns."""
+
+    user_ns: int
+    system_ns: int
+    cores: int  # cores that the workers could use: min(jobs, cores of the machine or cpuset)
+    worker_ns: int | None = None  # worker threads only; None where the engine does not tell
+    busiest_worker_percent: float | None = None
+
+
+class Failure(Table):
+    """Why a run failed; ``errno``, ``operation``, ``offset``, ``path`` where the device said so."""
+
+    message: str
+    fix: str = ""
+    errno: int | None = None
+    errno_name: str | None = None
+    operation: str | None = None
+    offset: int | None = None
+    path: str | None = None
+
+
+class EngineInfo(Table):
+    """Which program did the work, and with which of the kernel's features."""
+
+    name: str
+    version: str
+    backend: str | None = None
+    features: list[str] = Field(default_factory=list)
+    clock: str | None = None
+
+
+class BadBlock(Table):
+    """One block that failed verification."""
+
+    kind: Literal["lost", "torn", "stale", "misplaced", "unreadable"]
+    path: str
+    offset: int
+    expected: str
+    found: str
+
+
+class VerifyReport(Table):
+    """How many blocks were checked, and what was wrong with them (the first 1,000 in full)."""
+
+    checked_blocks: int
+    bad_blocks: dict[str, int] = Field(default_factory=dict)  # by kind
+    examples: list[BadBlock] = Field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """True when every checked block held what was last acknowledged."""
+        return not any(self.bad_blocks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One interval of one operation kind. Histograms are HdrHistogram V2 bytes (ns, 3 digits)."""
+
+    interval: int
+    start_ns: int  # on the run's clock (CLOCK_MONOTONIC)
+    end_ns: int
+    operation: Operation
+    operations: int
+    bytes: int
+    latency: builtins.bytes
+    intended: builtins.bytes | None = None
+    worker_cpu_ns: int = 0
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """What an engine returns from one run."""
+
+    status: RunStatus
+    engine: EngineInfo
+    window_start_ns: int
+    window_end_ns: int
+    samples: list[Sample]
+    totals: dict[Operation, OperationTotals]
+    cpu: CpuUse | None
+    failure: Failure | None = None
+    notes: list[str] = field(default_factory=list)
+    final_sync_ns: int | None = None
+    drain_ns: int = 0
+    verify: VerifyReport | None = None
+    raw: dict[str, bytes] = field(default_factory=dict)  # file name -> content, for raw/
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The live view of a run in progress."""
+
+    phase: Literal["prepare", "ramp", "measure", "drain", "done"]
+    elapsed_ns: int  # since the phase began
+    phase_ns: int | None  # expected length of the phase
+    operations_s: float  # over the last interval
+    bytes_s: float
+    latency_p99_ns: int | None
+    cpu_percent: float | None  # of one core
+
+
+class Metric(Table):
+    """A named quantity derived from the samples. The unit stands last in the name."""
+
+    name: str  # e.g. throughput_mb_s, latency_p99_ns
+    value: float
+    unit: str
+    operation: Operation | Literal["all"] = "all"
+    provenance: Provenance = "measured"
+
+
+class Flag(Table):
+    """A warning that belongs beside the numbers of a run."""
+
+    kind: str  # e.g. client-bound, concurrency-mismatch, page-cache
+    message: str
+
+
+class Concurrency(Table):
+    """Outstanding I/O: configured, and implied by Little's law (rate x mean latency)."""
+
+    configured: float
+    implied: float | None
+
+
+class RunRecord(Table):
+    """``run.json``: one run, complete."""
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    point_id: str
+    repeat: int
+    target: str
+    workload: str
+    kind: str
+    params: dict[str, Any]
+    provenance: Provenance = "measured"
+    status: RunStatus
+    failure: Failure | None = None
+    engine: EngineInfo
+    started_at: str  # UTC, ISO 8601
+    window_start_ns: int
+    window_end_ns: int
+    totals: dict[Operation, OperationTotals]
+    cpu: CpuUse | None = None
+    concurrency: Concurrency | None = None
+    steady: dict[str, Any] | None = None
+    metrics: list[Metric] = Field(default_factory=list)
+    flags: list[Flag] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    final_sync_ns: int | None = None
+    drain_ns: int = 0
+    verify: VerifyReport | None = None
+    samples_sha256: str | None = None
+    raw: list[str] = Field(default_factory=list)
+
+    def metric(self, name: str, operation: str = "all") -> float | None:
+        """The value of a metric, or None when this run has none of that name."""
+        for metric in self.metrics:
+            if metric.name == name and metric.operation == operation:
+                return metric.value
+        return None

@@ -1,0 +1,392 @@
+"""The study file: targets, workloads and how often to repeat them.
+
+The workload tables come from the families in ``storlab.workloads`` (a floor above), which build the
+whole model with :func:`study_model`; this floor knows only what all families share.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Annotated, Any, ClassVar, Literal, Union, get_type_hints
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from storlab.base.errors import FieldProblems, Problem
+from storlab.base.nearest import suggest
+from storlab.base.units import LARGEST
+from storlab.model.types import Duration, Size, StudyTable
+
+Layout = Literal["jbod", "stripe", "per_job"]
+Boundary = Literal["device", "enclosure", "host", "wall"]
+MOST_POINTS = 100_000
+
+
+class Header(StudyTable):
+    """``[study]``: what is common to all its runs."""
+
+    name: str = Field(min_length=1, description="title of the study and of its brief")
+    description: str = Field(default="", description="what the study is for, in your words")
+    repeats: int = Field(default=3, ge=1, le=10_000, description="runs of every point")
+    ramp: Duration = Field(default="10s", description="load before the measure window")  # type: ignore[assignment]
+    runtime: Duration = Field(default="60s", gt=0, description="length of the measure window")  # type: ignore[assignment]
+    settle: Duration = Field(default=0, description="pause after every run")
+    interval: Duration = Field(default="1s", gt=0, description="length of one sample")  # type: ignore[assignment]
+    seed: int = Field(
+        default=1,
+        ge=0,
+        le=LARGEST,
+        description="of offsets, mix and payload; the same seed gives the same I/O",
+    )
+    engine: str = Field(default="native", description="native, or a reference engine such as fio")
+    baseline: str | None = Field(
+        default=None,
+        description="name of the target that ratios divide by; the last one by default",
+    )
+
+    @model_validator(mode="after")
+    def _samples(self) -> Header:
+        if self.interval > self.runtime and "interval" in self.model_fields_set:
+            raise FieldProblems(
+                [
+                    Problem(
+                        ("interval",),
+                        "one sample is longer than the measure window",
+                        "make interval at most as long as runtime",
+                    )
+                ]
+            )
+        return self
+
+
+class Precondition(StudyTable):
+    """``precondition`` of a target: fill it, then overwrite at random until it is steady.
+
+    Steady by the rule of SNIA's PTS: slope and excursion of throughput over the last five rounds.
+    """
+
+    block_size: Size = Field(default="128KiB", gt=0, description="of the random overwrites")  # type: ignore[assignment]
+    queue_depth: int = Field(default=32, ge=1, le=65_536, description="of the random overwrites")
+    round: Duration = Field(default="60s", gt=0, description="length of one round")  # type: ignore[assignment]
+    max_rounds: int = Field(default=25, ge=5, description="give up, and say so, after so many")
+    slope_percent: float = Field(
+        default=10, gt=0, description="largest drift, of the mean, over the last five rounds"
+    )
+    excursion_percent: float = Field(
+        default=20, gt=0, description="largest max - min, of the mean, over the last five rounds"
+    )
+
+
+class MeterSpec(StudyTable):
+    """``meters`` of a target. The kind decides which further fields it takes."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str = Field(description="which sensor: nvme, snmp, ...")
+    boundary: Boundary = Field(default="device", description="what the sensor's reading includes")
+
+
+class Target(StudyTable):
+    """``[[target]]``: what is measured, and facts about it for density and cost figures.
+
+    Exactly one of ``path`` (a file or block device), ``paths`` (a set of them) and ``directory``
+    (one file per job). ``path = "null:"`` completes every I/O at once: the engine measures itself.
+    """
+
+    name: str = Field(min_length=1, description="what the brief calls it")
+    path: str | None = Field(
+        default=None, min_length=1, description="a file, or a block device by its stable id"
+    )
+    paths: list[Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None, min_length=1, description="a set of files or block devices"
+    )
+    directory: str | None = Field(
+        default=None, min_length=1, description="a directory; every job gets its own file in it"
+    )
+    size: Size | None = Field(
+        default=None,
+        gt=0,
+        description="data set: of each file; of a device, how much of it to use (default: all)",
+    )
+    offset: Size = Field(default=0, description="where the data set begins on a device")
+    layout: Layout | None = Field(
+        default=None,
+        description="jbod spreads jobs over the set; stripe spreads every job in chunks",
+    )
+    stripe_chunk: Size | None = Field(default=None, gt=0, description="chunk of a stripe")
+    direct: bool = Field(
+        default=True, description="O_DIRECT; false goes through the page cache, and is flagged"
+    )
+    serial: str | None = Field(
+        default=None,
+        description="serial number of the device, typed by you: consents to overwriting it",
+    )
+    keep_data: bool = Field(
+        default=False, description="leave the data files in place when the study is done"
+    )
+    precondition: Precondition | None = Field(
+        default=None, description="bring the target to steady state before the first run"
+    )
+    capacity: Size | None = Field(
+        default=None, gt=0, description="raw capacity of the whole target"
+    )
+    drives: int | None = Field(default=None, ge=1, description="number of drives")
+    rack_units: float | None = Field(default=None, gt=0, description="rack units it occupies")
+    price: float | None = Field(default=None, ge=0, description="purchase price, in currency")
+    currency: str = Field(default="USD", description="of the price, an ISO 4217 code")
+    power_boundary: Boundary | None = Field(
+        default=None, description="what a declared or metered power of this target includes"
+    )
+    meters: list[MeterSpec] = Field(
+        default_factory=list, description="power sensors of this target"
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Target:
+        problems = [*self._place_problems(), *self._layout_problems()]
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    def _place_problems(self) -> list[Problem]:
+        given = [n for n in ("path", "paths", "directory") if getattr(self, n) is not None]
+        problems = [
+            Problem(
+                (extra,),
+                f"a target has one of path, paths and directory, and {given[0]} is given",
+                f"remove {given[0]} or {extra}, or make two targets",
+            )
+            for extra in given[1:]
+        ]
+        if not given:
+            problems.append(
+                Problem((), "a target needs a place to measure", 'add path = "..." to the target')
+            )
+        for index, path in enumerate(self.paths or []):
+            if path in (self.paths or [])[:index]:
+                problems.append(
+                    Problem(("paths", index), f'"{path}" is listed twice', "remove one of the two")
+                )
+        if self.directory is not None and self.size is None:
+            problems.append(
+                Problem((), "a directory needs the size of each file", 'add size = "1GiB"')
+            )
+        return problems
+
+    def _layout_problems(self) -> list[Problem]:
+        problems = []
+        if self.layout == "stripe" and self.stripe_chunk is None:
+            problems.append(
+                Problem(("layout",), "a stripe needs its chunk size", 'add stripe_chunk = "64KiB"')
+            )
+        if self.stripe_chunk is not None and self.layout != "stripe":
+            problems.append(
+                Problem(
+                    ("stripe_chunk",),
+                    "only a stripe has chunks",
+                    'add layout = "stripe", or remove stripe_chunk',
+                )
+            )
+        if (self.layout == "per_job") != (self.directory is not None) and self.layout is not None:
+            problems.append(
+                Problem(
+                    ("layout",),
+                    f'layout = "{self.layout}" does not fit this kind of target',
+                    'a directory has layout = "per_job"; path and paths have jbod or stripe',
+                )
+            )
+        return problems
+
+    @property
+    def locations(self) -> list[str]:
+        """The paths as the study gives them (a directory target: the directory)."""
+        if self.paths is not None:
+            return self.paths
+        return [self.path or self.directory or ""]
+
+    @property
+    def is_null(self) -> bool:
+        """True for ``path = "null:"``."""
+        return self.path == "null:"
+
+
+class UseCase(StudyTable):
+    """``[[workload.use_case]]``: a name that readers know for some parameter values.
+
+    Use cases make up the workload mapping of the brief.
+    """
+
+    name: str = Field(min_length=1, description="what readers call this mix of I/O")
+    match: dict[str, Any] = Field(
+        min_length=1, description="parameters it stands for: { read_percent = 30 }"
+    )
+
+
+class WorkloadSpec(StudyTable):
+    """What the tables of all workload families share. A field in ``swept`` may be a list."""
+
+    swept: ClassVar[tuple[str, ...]] = ()
+    shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
+
+    kind: str = Field(description="the workload family")
+    name: str | None = Field(
+        default=None, min_length=1, description="what the brief calls it; the kind by default"
+    )
+    engine: str | None = Field(default=None, description="overrides the study's engine")
+    targets: list[str] | None = Field(
+        default=None, min_length=1, description="names of targets; all of them by default"
+    )
+    use_case: list[UseCase] = Field(
+        default_factory=list, description="names that readers know for some parameter values"
+    )
+
+    @field_validator("use_case")
+    @classmethod
+    def _read_matches(cls, use_cases: list[UseCase]) -> list[UseCase]:
+        """Values in a match are read as the field reads them: ``"4MiB"`` becomes 4194304."""
+        hints = get_type_hints(cls, include_extras=True)
+        problems: list[Problem] = []
+        read: list[UseCase] = []
+        for index, use_case in enumerate(use_cases):
+            match: dict[str, Any] = {}
+            for name, value in use_case.match.items():
+                where = (index, "match", name)
+                if name not in cls.model_fields or name in cls.shared:
+                    fields = [f for f in cls.model_fields if f not in cls.shared]
+                    problems.append(
+                        Problem(where, f"{name} is not a parameter", suggest(name, fields))
+                    )
+                    continue
+                try:
+                    adapter: TypeAdapter[Any] = TypeAdapter(
+                        hints[name], config=ConfigDict(strict=True)
+                    )
+                    match[name] = adapter.validate_python(value)
+                except ValidationError:
+                    problems.append(
+                        Problem(where, f"{value!r} is not a value of {name}", "see storlab schema")
+                    )
+            read.append(use_case.model_copy(update={"match": match}))
+        if problems:
+            raise FieldProblems(problems)
+        return read
+
+    @model_validator(mode="after")
+    def _finite(self) -> WorkloadSpec:
+        count = self.combinations()
+        if count > MOST_POINTS:
+            raise FieldProblems(
+                [
+                    Problem(
+                        (),
+                        f"the lists multiply to {count:,} points, more than {MOST_POINTS:,}",
+                        "shorten the lists, or write several workloads",
+                    )
+                ]
+            )
+        values = self.values()
+        problems = [
+            Problem(
+                ("use_case", index, "match"),
+                f'no point has all the values of use case "{use_case.name}"',
+                "use values that stand in the workload's lists",
+            )
+            for index, use_case in enumerate(self.use_case)
+            if not any(all(v[k] == w for k, w in use_case.match.items()) for v in values)
+        ]
+        problems += self.problems(values)
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
+        """What is wrong with the combinations in ``values``, beyond their single fields."""
+        del values
+        return []
+
+    @property
+    def label(self) -> str:
+        """The name, or the kind where there is none."""
+        return self.name or self.kind
+
+    def combinations(self) -> int:
+        """How many combinations the swept lists have."""
+        lists = (getattr(self, name) for name in self.swept)
+        return math.prod(len(value) for value in lists if isinstance(value, list))
+
+    def values(self) -> list[dict[str, Any]]:
+        """The product of the swept lists: one dict of plain values per point, in written order."""
+        plain = self.model_dump(mode="python", exclude=set(self.shared))
+        axes = [
+            value if name in self.swept and isinstance(value, list) else [value]
+            for name, value in plain.items()
+        ]
+        return [
+            dict(zip(plain, combination, strict=True)) for combination in itertools.product(*axes)
+        ]
+
+
+class StudyBase(StudyTable):
+    """A storlab study: what to measure, what to do to it, and how often."""
+
+    study: Header = Field(description="what is common to all runs")
+    target: list[Target] = Field(min_length=1, description="what is measured")
+    workload: list[WorkloadSpec] = Field(min_length=1, description="what is done to the targets")
+
+    @model_validator(mode="after")
+    def _names(self) -> StudyBase:
+        names = [t.name for t in self.target]
+        problems = [
+            Problem(
+                ("target", index, "name"),
+                f'another target is named "{name}" too',
+                "give each target its own name",
+            )
+            for index, name in enumerate(names)
+            if name in names[:index]
+        ]
+        wanted: list[tuple[tuple[str | int, ...], str]] = [
+            (("workload", i, "targets", j), name)
+            for i, workload in enumerate(self.workload)
+            for j, name in enumerate(workload.targets or [])
+        ]
+        if self.study.baseline is not None:
+            wanted.append((("study", "baseline"), self.study.baseline))
+        problems += [
+            Problem(where, f'there is no target named "{name}"', suggest(name, names))
+            for where, name in wanted
+            if name not in names
+        ]
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @property
+    def baseline(self) -> str:
+        """Name of the target that ratios divide by."""
+        return self.study.baseline or self.target[-1].name
+
+    def target_named(self, name: str) -> Target:
+        """The target of that name; KeyError where there is none."""
+        for target in self.target:
+            if target.name == name:
+                return target
+        raise KeyError(name)
+
+
+def study_model(families: list[type[WorkloadSpec]]) -> type[StudyBase]:
+    """The study model whose ``[[workload]]`` tables are these families, told apart by ``kind``."""
+    one: Any = families[0]
+    if len(families) > 1:
+        one = Annotated[Union[tuple(families)], Field(discriminator="kind")]  # noqa: UP007
+    described = Field(min_length=1, description="what is done to the targets")
+    return create_model(
+        "Study", __base__=StudyBase, __doc__=StudyBase.__doc__, workload=(list[one], described)
+    )

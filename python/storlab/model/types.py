@@ -1,0 +1,91 @@
+"""Field types shared by every model: sizes and durations that read from text, and strict tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+)
+
+from storlab.base.units import parse_duration, parse_size
+
+Provenance = Literal["measured", "declared", "modelled", "published", "emulated"]
+
+SIZE_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([KMGTPkmgtp][Ii]?)?[Bb]?\s*$"
+DURATION_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(ns|us|ms|s|min|h)?\s*$"
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": SIZE_PATTERN, "examples": ["256KiB", "4MB"]},
+                {"type": "integer", "minimum": 0},
+            ],
+            "description": "bytes, or a number with B, KB, MB, GB, TB (1,000s) "
+            "or KiB, MiB, GiB, TiB (1,024s)",
+        }
+    ),
+]
+"""Bytes, from ``"256KiB"`` or an integer."""
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": DURATION_PATTERN, "examples": ["300s", "10min"]},
+                {"type": "number", "minimum": 0},
+            ],
+            "description": "a duration with ns, us, ms, s, min or h; a bare number means seconds",
+        }
+    ),
+]
+"""Nanoseconds, from ``"300s"`` or a number of seconds."""
+
+ItemT = TypeVar("ItemT")
+
+
+def _one_or_many(value: object) -> str:
+    return "many" if isinstance(value, (list, tuple)) else "one"
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise ValueError(f"{value!r} stands in the list twice; every value is run once")
+    return values
+
+
+Swept = Annotated[
+    Annotated[ItemT, Tag("one")]
+    | Annotated[list[ItemT], Field(min_length=1), AfterValidator(_distinct), Tag("many")],
+    Discriminator(_one_or_many),
+]
+"""One value, or a list of values that is swept. Errors come from the form that was used."""
+
+
+class Table(BaseModel):
+    """A strict record: unknown fields are errors, so that a misspelled one cannot pass silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    def dump(self) -> dict[str, Any]:
+        """Plain JSON-ready values."""
+        return self.model_dump(mode="json")
+
+
+class StudyTable(Table):
+    """A table that people write: no silent conversion (``"8"`` or ``true`` is not a number)."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
