@@ -129,9 +129,11 @@ def uses_of_device(device: Device) -> list[str]:
             uses.append(f"{member.name} is part of {', '.join(holders)}")
     numbers = {member.rdev for member in family}
     whole = device.whole.rdev
-    for number, mount_point, source in mounts():
-        if number in numbers | {whole} or device_number(source) in numbers | {whole}:
-            uses.append(f"{source} is mounted on {mount_point}")
+    uses += [
+        f"{mount.source} is mounted on {mount.mount_point}"
+        for mount in mount_lines()
+        if {mount.number, device_number(mount.source)} & (numbers | {whole})
+    ]
     uses += [
         f"{path} is swap space" for path in swaps() if device_number(path) in numbers | {whole}
     ]
@@ -168,14 +170,30 @@ def _uses_of_backing(device: Device, backing_file: str) -> list[str]:
     return uses
 
 
-def mounts() -> Iterator[tuple[int, str, str]]:
-    """``(device number, mount point, source)`` of every mount of this mount namespace."""
+@dataclass(frozen=True, slots=True)
+class MountLine:
+    """One mount of this mount namespace."""
+
+    number: int  # of the device, as stat gives it for files on it
+    mount_point: str
+    kind: str
+    source: str
+    options: str
+
+
+def mount_lines() -> Iterator[MountLine]:
+    """Every mount, in the order they were made."""
     for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
         left, _, right = line.partition(" - ")
-        fields, major_minor = left.split(), left.split()[2]
-        major, minor = (int(part) for part in major_minor.split(":"))
-        source = right.split()[1] if len(right.split()) > 1 else ""
-        yield os.makedev(major, minor), _unescape(fields[4]), _unescape(source)
+        fields, about = left.split(), right.split()
+        major, _, minor = fields[2].partition(":")
+        yield MountLine(
+            number=os.makedev(int(major), int(minor)),
+            mount_point=_unescape(fields[4]),
+            kind=about[0],
+            source=_unescape(about[1]) if len(about) > 1 else "",
+            options=",".join([fields[5], *about[2:]]),
+        )
 
 
 def swaps() -> list[str]:

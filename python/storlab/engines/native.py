@@ -1,0 +1,149 @@
+"""The native engine: a thin adapter over ``storlab._native.BlockRun``."""
+
+from __future__ import annotations
+
+import errno
+import json
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, get_args
+
+from storlab import _native
+from storlab.base.clock import monotonic_ns
+from storlab.base.errors import EngineError
+from storlab.model.job import BlockJob
+from storlab.model.result import (
+    CpuUse,
+    EngineInfo,
+    Failure,
+    Operation,
+    OperationTotals,
+    RunOutcome,
+    Sample,
+    Snapshot,
+    VerifyReport,
+)
+
+
+class NativeEngine:
+    """Executes block jobs in this process, in threads of Rust. Implements ``engines.Engine``."""
+
+    name = "native"
+    kinds: tuple[str, ...] = ("block",)
+
+    def describe(self) -> EngineInfo:
+        """Version, backend that ``auto`` would take, and its features. Never raises."""
+        said = json.loads(_native.probe())
+        uring = said["uring"]
+        return EngineInfo(
+            name=self.name,
+            version=_version(),
+            backend="uring" if uring["available"] else "posix",
+            features=list(uring["features"]),
+            clock=said["clock"]["source"],
+        )
+
+    def refuse(self, job: BlockJob) -> str | None:  # noqa: ARG002  (it runs every block job)
+        """None: what it cannot do, it says when it starts."""
+        return None
+
+    def start(self, job: BlockJob, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+        """Start one run at once. A member that cannot be opened gives a run that has failed.
+
+        Raises EngineError for a job that contradicts itself.
+        """
+        try:
+            return NativeRun(_native.BlockRun(job.model_dump_json()), None)
+        except ValueError as error:
+            raise EngineError("native engine", str(error), "correct the workload") from error
+        except OSError as error:
+            return NativeRun(None, _failed_to_start(error))
+
+
+class NativeRun:
+    """A run of the native engine. Implements ``engines.RunHandle``."""
+
+    def __init__(self, run: _native.BlockRun | None, ended: RunOutcome | None) -> None:
+        self._run = run
+        self._ended = ended
+
+    def snapshot(self) -> Snapshot:
+        """What is happening now."""
+        if self._run is None:
+            return Snapshot("done", 0, None, 0.0, 0.0, None, None)
+        return Snapshot(**json.loads(self._run.snapshot()))
+
+    def cancel(self) -> None:
+        """End soon."""
+        if self._run is not None:
+            self._run.cancel()
+
+    def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
+        """The outcome, or None when the time-out passed first. The GIL is released."""
+        if self._ended is None and self._run is not None and self._run.wait(timeout_s):
+            text, rows = self._run.outcome()
+            self._ended = _outcome(json.loads(text), rows)
+        return self._ended
+
+
+def verify_pass(job: BlockJob) -> VerifyReport:
+    """Read again everything that a verify-mode job wrote, in this process or an earlier one.
+
+    Raises EngineError when the job is not of verify mode or its state file is damaged, OSError when
+    a member or the state file cannot be opened.
+    """
+    try:
+        return VerifyReport.model_validate_json(_native.verify_pass(job.model_dump_json()))
+    except ValueError as error:
+        raise EngineError("verify", str(error), "give a run of a verify-mode workload") from error
+
+
+def _outcome(said: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
+    verify, cpu, failure = (said.get(key) for key in ("verify", "cpu", "failure"))
+    totals: dict[Operation, OperationTotals] = {
+        operation: OperationTotals.model_validate(said["totals"][operation])
+        for operation in get_args(Operation)
+        if operation in said["totals"]
+    }
+    return RunOutcome(
+        status=said["status"],
+        engine=EngineInfo.model_validate(said["engine"]),
+        window_start_ns=said["window_start_ns"],
+        window_end_ns=said["window_end_ns"],
+        samples=[Sample(*row) for row in rows],
+        totals=totals,
+        cpu=CpuUse.model_validate(cpu) if cpu else None,
+        failure=Failure.model_validate(failure) if failure else None,
+        notes=list(said.get("notes", [])),
+        final_sync_ns=said.get("final_sync_ns"),
+        drain_ns=said.get("drain_ns", 0),
+        verify=VerifyReport.model_validate(verify) if verify else None,
+    )
+
+
+def _failed_to_start(error: OSError) -> RunOutcome:
+    now = monotonic_ns()
+    return RunOutcome(
+        status="failed",
+        engine=EngineInfo(name=NativeEngine.name, version=_version()),
+        window_start_ns=now,
+        window_end_ns=now,
+        samples=[],
+        totals={},
+        cpu=None,
+        failure=Failure(
+            message=f"cannot open {error.filename or 'a member'}: {error.strerror or error}",
+            fix="check that the target is connected, and that this user may open it",
+            errno=error.errno,
+            errno_name=errno.errorcode.get(error.errno or 0),
+            operation="open",
+            path=None if error.filename is None else str(error.filename),
+        ),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("storlab")
+    except PackageNotFoundError:
+        return "unknown"

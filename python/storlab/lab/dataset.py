@@ -1,0 +1,195 @@
+"""Data sets of file targets: laid out by storlab, reused on resume, removed at the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from storlab.base.errors import PreflightError, RunError
+from storlab.base.units import format_bytes_si
+from storlab.engines import get_engine
+from storlab.lab.execution import StopRequest, finish
+from storlab.lab.filesystems import existing_parent, free_bytes, supports_direct
+from storlab.lab.progress import Reporter
+from storlab.lab.sidecar import (
+    Sidecar,
+    is_complete,
+    is_ours,
+    read_sidecar,
+    remove_data_file,
+    write_sidecar,
+)
+from storlab.lab.store import storlab_version
+from storlab.model.job import BlockJob, Member, Mix, Offsets, Sync, WeightedSize
+from storlab.model.result import Failure, Snapshot
+
+BLOCK = 1 << 20
+QUEUE_DEPTH = 8
+
+
+class PrepareError(RunError):
+    """A data set or preconditioning failed; ``failure`` says how, as a run would."""
+
+    def __init__(self, where: str, failure: Failure) -> None:
+        super().__init__(where, failure.message, failure.fix)
+        self.failure = failure
+
+
+def to_lay_out(members: Iterable[Member]) -> list[Member]:
+    """The file members that are not there yet as laid out.
+
+    A file that somebody else made is only ever read; the guard has seen to that.
+    """
+    return [
+        member
+        for member in members
+        if member.kind == "file"
+        and not is_complete(Path(member.path), member.size)
+        and (not Path(member.path).exists() or is_ours(Path(member.path)))
+    ]
+
+
+def check_space(members: Iterable[Member]) -> None:
+    """Raise PreflightError when the data sets do not fit on their file systems. Writes nothing."""
+    needed: dict[int, int] = defaultdict(int)
+    place: dict[int, Path] = {}
+    for member in to_lay_out(members):
+        path = Path(member.path)
+        parent = existing_parent(path.parent)
+        number = parent.stat().st_dev
+        there = path.stat().st_blocks * 512 if path.exists() else 0
+        needed[number] += max(0, member.size - there)
+        place[number] = parent
+    for number, size in needed.items():
+        free = free_bytes(place[number])
+        if size > free:
+            raise PreflightError(
+                str(place[number]),
+                f"the data sets need {format_bytes_si(size)} and {format_bytes_si(free)} are free",
+                "make size smaller, or choose another place",
+            )
+
+
+def lay_out(
+    members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+) -> None:
+    """Fill every file that is not there yet with incompressible data, one after the other.
+
+    Raises PrepareError with errno and offset when a device fails, Interrupted on a stop request.
+    """
+    for number, member in enumerate(to_lay_out(members)):
+        reporter.step(
+            f"laying out {member.name} ({format_bytes_si(member.size)})", float(member.size)
+        )
+        try:
+            _lay_out_one(member, direct=direct, seed=seed + number, stop=stop, reporter=reporter)
+        except OSError as error:
+            raise PrepareError(member.name, _failure(member, error)) from error
+
+
+def clean_up(members: Iterable[Member]) -> list[str]:
+    """Remove the data files that storlab laid out, and only those. Returns their names."""
+    return [m.name for m in members if m.kind == "file" and remove_data_file(Path(m.path))]
+
+
+def _lay_out_one(
+    member: Member, *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+) -> None:
+    path = Path(member.path)
+    version = storlab_version()
+    sidecar = Sidecar(size=member.size, seed=seed, storlab_version=version, state="started")
+    if read_sidecar(path) is None or not path.exists():
+        write_sidecar(path, sidecar)  # first, so that a crash leaves no file that nobody owns
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        inode = os.fstat(fd).st_ino
+        write_sidecar(path, replace(sidecar, inode=inode))
+        os.ftruncate(fd, 0)
+        os.ftruncate(fd, member.size)
+        whole = member.size // BLOCK * BLOCK
+        _write_tail(fd, whole, member.size - whole, seed)
+    finally:
+        os.close(fd)
+    if whole:
+        use_direct = direct and supports_direct(path)
+        part = member.model_copy(update={"size": whole})
+        fill([part], direct=use_direct, seed=seed, stop=stop, reporter=reporter)
+    write_sidecar(path, replace(sidecar, inode=inode, state="complete"))
+
+
+def fill(
+    members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+) -> None:
+    """Write each member once from start to end, all of them side by side.
+
+    Sizes are multiples of 1 MiB. Raises PrepareError, and Interrupted on a stop request.
+    """
+    engine = get_engine("native")
+    handles = [
+        engine.start(fill_job(member, direct=direct, seed=seed + n), Path(member.path).parent)
+        for n, member in enumerate(members)
+    ]
+    meter = _ByteMeter(reporter)
+    try:
+        for member, handle in zip(members, handles, strict=True):
+            outcome = finish(handle, stop, meter.add)
+            if outcome.failure is not None:
+                raise PrepareError(member.name, outcome.failure)
+    finally:
+        for handle in handles:
+            handle.cancel()
+        for handle in handles:
+            handle.wait()
+
+
+def fill_job(member: Member, *, direct: bool, seed: int) -> BlockJob:
+    """The job that writes one member once, sequentially, with incompressible data."""
+    return BlockJob(
+        members=[member],
+        direct=direct,
+        jobs=1,
+        queue_depth=QUEUE_DEPTH,
+        mix=Mix(read=0, write=100),
+        block_sizes=[WeightedSize(bytes=BLOCK)],
+        offsets=Offsets(kind="sequential"),
+        sync=Sync(kind="fsync", final=True),
+        window_bytes=member.size,
+        seed=seed,
+    )
+
+
+class _ByteMeter:
+    """Adds up the bytes of the snapshots, for the progress bar."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._bytes = 0.0
+        self._last_ns = 0
+
+    def add(self, snapshot: Snapshot) -> None:
+        """One more snapshot of a run."""
+        self._bytes += snapshot.bytes_s * max(0, snapshot.elapsed_ns - self._last_ns) / 1e9
+        self._last_ns = snapshot.elapsed_ns
+        self._reporter.step_progress(self._bytes, snapshot)
+
+
+def _write_tail(fd: int, offset: int, length: int, seed: int) -> None:
+    if length:
+        os.pwrite(fd, random.Random(seed).randbytes(length), offset)  # noqa: S311  (data, no secret)
+        os.fsync(fd)
+
+
+def _failure(member: Member, error: OSError) -> Failure:
+    return Failure(
+        message=f"cannot lay out {member.name}: {error.strerror}",
+        fix="check free space and permissions of its directory",
+        errno=error.errno,
+        errno_name=errno.errorcode.get(error.errno or 0),
+        operation="write",
+        path=member.name,
+    )

@@ -1,0 +1,78 @@
+"""Running one job to its end: poll, report, and stop when the user says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from storlab.engines import RunHandle
+from storlab.model.result import RunOutcome, Snapshot
+
+POLL_S = 0.25
+
+
+class Interrupted(Exception):  # noqa: N818  (not an error: the user's wish)
+    """The user asked to stop. What was finished is stored."""
+
+
+class StopRequest:
+    """Ctrl-C and SIGTERM. The first asks the campaign to stop cleanly, the second ends it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody asked."""
+        return self._event.is_set()
+
+    def ask(self) -> None:
+        """Ask, as the first Ctrl-C does."""
+        self._event.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long. Raises Interrupted as soon as somebody asks to stop."""
+        if self._event.wait(seconds):
+            raise Interrupted
+
+    @contextmanager
+    def installed(self) -> Iterator[StopRequest]:
+        """Listen to SIGINT and SIGTERM inside the block. Only in the main thread."""
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self._event.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self._event.set()
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def finish(
+    handle: RunHandle, stop: StopRequest, on_progress: Callable[[Snapshot], None]
+) -> RunOutcome:
+    """Wait for a run, reporting snapshots. Cancels it and raises Interrupted on a stop request."""
+    try:
+        while True:
+            outcome = handle.wait(POLL_S)
+            if outcome is not None:
+                return outcome
+            if stop.requested:
+                raise Interrupted
+            on_progress(handle.snapshot())
+    except BaseException:
+        handle.cancel()
+        while handle.wait(POLL_S) is None:  # in flight I/O must not outlive the run
+            pass
+        raise
