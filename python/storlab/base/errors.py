@@ -87,6 +87,16 @@ class StudyError(StorlabError):
         super().__init__(where, what, fix)
         self.problems = list(problems or [{"line": None, "where": where, "what": what, "fix": fix}])
 
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return super().__str__()
+        lines = [f"{self.where}: {self.what}"]
+        for problem in self.problems:
+            lines.append(f"  {problem['where']}: {problem['what']}")
+            if problem["fix"]:
+                lines.append(f"    fix: {problem['fix']}")
+        return "\n".join(lines)
+
     def as_dict(self) -> dict[str, Any]:
         """As every error, and ``problems``."""
         return {**super().as_dict(), "problems": self.problems}

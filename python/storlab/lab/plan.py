@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from storlab.base.errors import Problem
-from storlab.base.units import NS_PER_S, format_bytes_si, format_duration
+from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.lab.plan_targets import TargetFacts, target_facts
 from storlab.lab.study_file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
@@ -39,7 +39,8 @@ class _Cost:
     run_ns: int
     prepare_ns: int
     bytes_written: int
-    unbounded_runs: int  # runs that write as much as they can in their time
+    unbounded_runs: int  # runs that write as much as they can in their time ...
+    unbounded_ns: float  # ... and that time, times their share of writes
     writes: bool
     reads: bool
 
@@ -188,12 +189,14 @@ def _cost(study: StudyBase, target: Target, facts: TargetFacts, points: Iterable
         prepare_ns = prepared * NS_PER_S // LAYOUT_BYTES_S
     if target.precondition is not None:
         prepare_ns += target.precondition.max_rounds * target.precondition.round
+    unbounded = [e for e in estimates if e.bytes_written is None]
     written = sum(e.bytes_written or 0 for e in estimates) * header.repeats
     return _Cost(
         run_ns=sum(e.duration_ns for e in estimates) * header.repeats,
         prepare_ns=prepare_ns,
         bytes_written=prepared + written,
-        unbounded_runs=sum(e.bytes_written is None for e in estimates) * header.repeats,
+        unbounded_runs=len(unbounded) * header.repeats,
+        unbounded_ns=sum(e.duration_ns * e.write_share for e in unbounded) * header.repeats,
         writes=target.precondition is not None or any(e.writes for e in estimates),
         reads=reads,
     )
@@ -208,11 +211,11 @@ def _notes(
             "preconditioning at its longest (all of max_rounds)"
         )
     unbounded = sum(c.unbounded_runs for c in costs.values())
+    unbounded_bytes = sum(c.unbounded_ns for c in costs.values())  # 1 GB/s is 1 byte per ns
     if unbounded:
         yield (
-            f"{unbounded:,} runs write for a time ({format_duration(study.study.ramp)} ramp + "
-            f"{format_duration(study.study.runtime)} window), so as much as the target takes: "
-            "these bytes are not in the sum"
+            f"{unbounded:,} runs write as much as the target takes in their time; these bytes are "
+            f"not in the sum: {format_bytes_si(unbounded_bytes)} for each GB/s of throughput"
         )
     for target in study.target:
         fact, cost = facts[target.name], costs[target.name]

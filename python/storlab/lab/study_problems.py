@@ -236,12 +236,7 @@ def study_error(file: str, problems: Sequence[dict[str, Any]]) -> StudyError:
     if len(problems) == 1:
         only = problems[0]
         return StudyError(only["where"], only["what"], only["fix"], problems)
-    lines = [
-        f"  {p['where']}: {p['what']}" + (f"\n    fix: {p['fix']}" if p["fix"] else "")
-        for p in problems
-    ]
-    text = f"{len(problems)} problems\n" + "\n".join(lines)
-    return StudyError(file, text, "", problems)
+    return StudyError(file, f"{len(problems)} problems", "", problems)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

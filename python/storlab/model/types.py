@@ -19,7 +19,7 @@ from storlab.base.units import parse_duration, parse_size
 
 Provenance = Literal["measured", "declared", "modelled", "published", "emulated"]
 
-SIZE_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([KMGTPkmgtp][Ii]?)?[Bb]?\s*$"
+SIZE_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([KMGTPkmgtp][Ii]?[Bb]|[Bb])?\s*$"
 DURATION_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(ns|us|ms|s|min|h)?\s*$"
 
 Size = Annotated[

@@ -20,6 +20,7 @@ class Estimate:
     bytes_written: int | None  # None: bounded by time, not by bytes
     writes: bool  # does the point write to its target at all
     files: int  # for directory targets: how many files the point needs
+    write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,6 +313,7 @@ class BlockWorkload:
             bytes_written=written,
             writes=mix.write > 0 or mix.trim > 0,
             files=params["jobs"] if target.directory is not None else 0,
+            write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:

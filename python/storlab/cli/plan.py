@@ -1,0 +1,146 @@
+"""``storlab plan``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from storlab.base.units import format_bytes_si, format_duration, format_size
+from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
+from storlab.lab.plan import absent_devices, make_plan, prepare_ns_by_target
+from storlab.lab.study_file import LoadedStudy, load_study
+from storlab.model.point import Plan
+from storlab.model.study import Target, WorkloadSpec
+
+FIRST_RUNS = 12
+
+
+def plan(
+    study: StudyArgument,
+    every: Annotated[
+        bool, typer.Option("--all", help="List every run, not the first few.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a study will do, without doing it.
+
+    Points and their order, the time, the bytes written, and what would be overwritten. Opens no
+    target. The hash stands for the points, their order, sizes and devices; a run that
+    overwrites a device asks for it.
+
+    Example: storlab plan studies/demo.toml
+    """
+    loaded = load_study(study)
+    planned = make_plan(loaded)
+    absent = absent_devices(loaded.study)
+    if as_json:
+        emit_json({"plan_hash": planned.plan_hash, "absent_devices": absent, "plan": planned})
+        return
+    console.print(planned.study_name, style="bold", soft_wrap=True)
+    console.print(_targets(loaded, planned))
+    _print_matrix(loaded, planned)
+    console.print(_order(loaded, planned, len(planned.runs) if every else FIRST_RUNS))
+    hidden = len(planned.runs) - FIRST_RUNS
+    if hidden > 0 and not every:
+        console.print(f"... and {hidden:,} more (--all lists them)\n")
+    _print_cost(loaded, planned)
+    _print_risk(planned, absent)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _targets(loaded: LoadedStudy, planned: Plan) -> Table:
+    table = _table("target", "place", "data set", "runs", "estimated time")
+    for target in loaded.study.target:
+        runs = sum(planned.points[r.point_id].target == target.name for r in planned.runs)
+        size = planned.data_bytes_by_target[target.name]
+        table.add_row(
+            target.name + (" (baseline)" if target.name == loaded.study.baseline else ""),
+            _place(target),
+            format_bytes_si(size) if size else "the whole device",
+            f"{runs:,}",
+            format_duration(planned.estimated_ns_by_target[target.name]),
+        )
+    return table
+
+
+def _place(target: Target) -> str:
+    places = target.locations
+    text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
+    return text + ("" if target.direct or target.is_null else " (buffered)")
+
+
+def _print_matrix(loaded: LoadedStudy, planned: Plan) -> None:
+    repeats = loaded.study.study.repeats
+    for index, workload in enumerate(loaded.study.workload):
+        points = [p for p in planned.points.values() if p.workload_index == index]
+        targets = len({p.target for p in points})
+        console.print(f"workload {workload.label}:", style="bold", soft_wrap=True)
+        for name, values in _swept(workload).items():
+            shown = ", ".join(_shown(name, value) for value in values)
+            console.print(f"  {name} = {shown}", soft_wrap=True)
+        console.print(
+            f"  {len(points) // max(1, targets):,} cells x {targets} targets x {repeats} repeats = "
+            f"{len(points) * repeats:,} runs",
+            soft_wrap=True,
+        )
+
+
+def _swept(workload: WorkloadSpec) -> dict[str, list[Any]]:
+    fields = {name: getattr(workload, name) for name in workload.swept}
+    return {name: value for name, value in fields.items() if isinstance(value, list)}
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return " + ".join(f"{weight:g} x {size}" for size, weight in value.items())
+    if name == "block_size":
+        return format_size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
+    swept = [_swept(workload) for workload in loaded.study.workload]
+    names = list(dict.fromkeys(name for each in swept for name in each))
+    several = ["workload"] if len(swept) > 1 else []
+    table = _table("run", "repeat", "target", *several, *names)
+    for run in planned.runs[:limit]:
+        point = planned.points[run.point_id]
+        values = [_shown(name, point.params[name]) for name in names]
+        labels = [point.workload] if several else []
+        table.add_row(f"{run.order + 1}", f"{run.repeat}", point.target, *labels, *values)
+    return table
+
+
+def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
+    prepare = prepare_ns_by_target(loaded, planned)
+    console.print(f"estimated duration: {format_duration(planned.estimated_ns)}", style="bold")
+    for name, estimated_ns in planned.estimated_ns_by_target.items():
+        extra = f", of which {format_duration(prepare[name])} prepare it" if prepare[name] else ""
+        console.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
+    counted = format_bytes_si(planned.bytes_written)
+    console.print(f"bytes written: {counted} counted beforehand; see the notes for the rest")
+    for note in planned.notes:
+        console.print(f"  note: {note}", soft_wrap=True)
+
+
+def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
+    missing = {path for paths in absent.values() for path in paths}
+    for path in sorted(missing - set(planned.destructive)):
+        console.print(f"not on this machine: {path}", style="yellow", soft_wrap=True)
+    if planned.destructive:
+        console.print("WOULD BE OVERWRITTEN:", style="bold red")
+        for path in planned.destructive:
+            gone = " (not on this machine)" if path in missing else ""
+            console.print(f"  {path}{gone}", soft_wrap=True)
+    else:
+        console.print("no block device is written to")
+    console.print(f"plan hash: {planned.plan_hash}")

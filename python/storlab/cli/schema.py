@@ -1,0 +1,37 @@
+"""``storlab schema``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from storlab.base.errors import UsageError
+from storlab.cli.common import log
+from storlab.lab.study_schema import study_schema
+
+
+def schema(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write it to a file, not to stdout."),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of study files.
+
+    It documents every field. Editors use it to complete and check study files: with Even Better
+    TOML (Taplo), put the line "#:schema ./study.schema.json" at the top of the study.
+
+    Example: storlab schema --output study.schema.json
+    """
+    text = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {output}", f"cannot be written: {error.strerror}") from None
+    log.print(f"wrote {output}", soft_wrap=True)
