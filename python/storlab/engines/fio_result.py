@@ -205,7 +205,7 @@ def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency
             source=source,
             count=int(_number(table, "N", where)),
             mean_ns=_number(table, "mean", where),
-            min_ns=int(_number(table, "min", where)),
+            min_ns=int(_number(table, "min", where, 0)),
             max_ns=int(_number(table, "max", where)),
             stdev_ns=_number(table, "stddev", where, 0),
             percentiles={round(float(k), 6): int(v) for k, v in pairs("percentile")},
@@ -318,3 +318,10 @@ def totals(figures: Figures) -> dict[Operation, OperationTotals]:
         )
         for operation, direction in figures.directions.items()
     }
+
+
+def window_share(job_runtime_ms: int, threads_window_ms: int) -> float:
+    """Share of fio's CPU account that belongs to the window: 1 unless it spans the ramp too."""
+    if threads_window_ms and job_runtime_ms > 1.05 * threads_window_ms:
+        return threads_window_ms / job_runtime_ms
+    return 1.0

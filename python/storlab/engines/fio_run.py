@@ -213,7 +213,7 @@ class FioRun:
             statuses, start_ns, offset_ns, fio_job.status_interval_ms(self._job) * NS_PER_MS
         )
         outcome.totals = fio_result.totals(final)
-        share = _window_share(final.job_runtime_ms, final.runtime_ms * self._job.jobs)
+        share = fio_result.window_share(final.job_runtime_ms, final.runtime_ms * self._job.jobs)
         if share < 1:
             outcome.notes.append("fio's CPU account includes the ramp; it is scaled to the window")
         user_ns, system_ns = round(final.user_ns * share), round(final.system_ns * share)
@@ -245,13 +245,6 @@ def _timer(seconds: float, action: Callable[[], None]) -> threading.Timer:
     timer.daemon = True
     timer.start()
     return timer
-
-
-def _window_share(job_runtime_ms: int, threads_window_ms: int) -> float:
-    """Share of fio's CPU account that belongs to the window: 1 unless it spans the ramp too."""
-    if threads_window_ms and job_runtime_ms > 1.05 * threads_window_ms:
-        return threads_window_ms / job_runtime_ms
-    return 1.0
 
 
 def _usable_cores(job: BlockJob) -> int:

@@ -136,7 +136,6 @@ def _difference(now: Direction | None, then: Direction | None) -> dict[int, int]
     return {middle: count - before.get(middle, 0) for middle, count in _bins(now).items()}
 
 
-def whole_window(final: Figures, start_ns: int) -> list[Sample]:
+def whole_window(final: Figures, start_ns: int, window_ns: int) -> list[Sample]:
     """One sample per operation kind over the whole window."""
-    end_ns = start_ns + final.runtime_ms * NS_PER_MS
-    return _interval(_Span(0, start_ns, end_ns), None, final, final)
+    return _interval(_Span(0, start_ns, start_ns + window_ns), None, final, final)

@@ -1,0 +1,56 @@
+"""``storlab export``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from storlab.base.errors import UsageError
+from storlab.cli.common import JsonOption, console, emit_json
+from storlab.lab.exporters import default_output, format_names, get_format
+from storlab.lab.files import replace_file
+from storlab.lab.store import ResultStore
+
+
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A result directory.")],
+    form: Annotated[
+        str, typer.Option("--format", "-f", help=f"One of {', '.join(format_names())}.")
+    ] = "csv",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; - is stdout. Default: in DIR."),
+    ] = None,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="Export the intervals instead of the metrics.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the results for other programs: a tidy table, or fio-compatible JSON.
+
+    csv and parquet have one row per run and metric, with the run's parameters as columns; with
+    --samples one row per interval (histograms only in parquet). fio-json has one job per run, and
+    reads back through `storlab import` to the same numbers.
+
+    Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
+    """
+    store = ResultStore.open(directory)
+    chosen = get_format(form)
+    content = chosen.content(store, samples)
+    if output == Path("-"):
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    path = output or default_output(store, chosen, samples)
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        raise UsageError(str(path), f"cannot be written: {error.strerror}") from error
+    runs = len(store.records())
+    if as_json:
+        emit_json({"output": path, "format": form, "samples": samples, "runs": runs})
+    else:
+        console.print(f"wrote {path}: {runs} runs", soft_wrap=True)

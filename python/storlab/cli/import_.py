@@ -1,0 +1,61 @@
+"""``storlab import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from storlab.base.clock import utc_stamp
+from storlab.base.units import format_latency
+from storlab.cli.common import JsonOption, console, emit_json
+from storlab.lab.importer import import_files
+from storlab.model.result import RunRecord
+
+
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Results of fio: JSON or JSON+.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Name what was measured, for all files.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Title of the study.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a result directory of existing fio results, to compare and report them like any other.
+
+    Runs of the same target with the same options become repeats of one point. JSON+ with
+    lat_percentiles=1 keeps whole histograms; plain JSON keeps the percentiles it has.
+
+    Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
+    """
+    directory = out or Path("results") / f"import-{utc_stamp()}"
+    store = import_files(files, directory, target, name)
+    records = store.records()
+    if as_json:
+        emit_json({"directory": store.directory, "runs": records})
+        return
+    for record in records:
+        console.print(_line(record), soft_wrap=True)
+    notes = dict.fromkeys(note for record in records for note in record.notes)
+    for note in notes:
+        console.print(f"  note: {note}", soft_wrap=True)
+    console.print(f"{len(records)} runs in {store.directory}", soft_wrap=True)
+    console.print(f"next: storlab compare {directory}", soft_wrap=True)
+
+
+def _line(record: RunRecord) -> str:
+    if record.failure is not None:
+        return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
+    said = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s"]
+    said.append(f"{record.metric('iops') or 0:,.0f} IOPS")
+    for kind in ("read", "write", "trim"):
+        p99 = record.metric("latency_p99_ns", kind)
+        if p99 is not None:
+            said.append(f"{kind} p99 {format_latency(p99)}")
+    return f"{record.run_id}  {record.target}  {', '.join(said)}"

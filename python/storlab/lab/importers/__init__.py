@@ -1,0 +1,80 @@
+"""Results of other tools, read as runs. One file per format; registered here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from storlab.base.errors import ResultError
+from storlab.model.result import Metric, RunOutcome
+from storlab.model.types import Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """One run as its file tells it. ``fields`` are those of its workload table in a study."""
+
+    kind: str  # of the workload
+    fields: dict[str, Any]
+    label: str | None  # of the workload, where the file names one
+    target: str  # name, as far as the file tells
+    locations: list[str]  # paths of the target, as far as the file tells
+    direct: bool
+    engine: str  # a registered engine's name
+    outcome: RunOutcome
+    metrics: list[Metric]  # given ones that cannot be derived again
+    started_at: str  # UTC, ISO 8601
+    ramp_ns: int
+    runtime_ns: int
+    provenance: Provenance = "measured"
+    facts: dict[str, Any] = field(default_factory=dict)  # of the target, as in a study
+
+
+class ImportFormat(Protocol):
+    """How one tool's result file is recognised and read."""
+
+    name: str
+
+    def matches(self, text: str) -> bool:
+        """True when the text looks like this format: what it starts with, not its name."""
+        ...
+
+    def read(self, text: str, file: str) -> list[ImportedRun]:
+        """Its runs. Raises ResultError naming the file and the field that is wrong."""
+        ...
+
+
+_FORMATS: dict[str, str] = {"fio": "storlab.lab.importers.fio:FioImport"}
+
+
+def format_names() -> list[str]:
+    """The registered formats."""
+    return list(_FORMATS)
+
+
+def read_file(path: Path) -> tuple[str, list[ImportedRun]]:
+    """A file's text, and its runs.
+
+    Raises ResultError for a file that cannot be read or is of no known format.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ResultError(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ResultError(str(path), "is not text", _fix()) from error
+    for said in _FORMATS.values():
+        module, _, attribute = said.partition(":")
+        importer: ImportFormat = getattr(import_module(module), attribute)()
+        if importer.matches(text):
+            return text, importer.read(text, str(path))
+    raise ResultError(str(path), "is of no format that storlab reads", _fix())
+
+
+def _fix() -> str:
+    return (
+        f"give a result file of {', '.join(_FORMATS)}; of fio: the output of "
+        "`fio --output-format=json+ --lat_percentiles=1 job.fio`"
+    )
