@@ -1,0 +1,110 @@
+//! The one error type of the Rust side. Python maps it once, in `crates/py`.
+
+use std::io;
+
+/// What an I/O was, for messages and histograms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OpKind {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Deallocate.
+    Trim,
+    /// fsync or fdatasync.
+    Sync,
+}
+
+impl OpKind {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [OpKind; 4] = [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Sync];
+
+    /// The word used in results and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::Trim => "trim",
+            OpKind::Sync => "sync",
+        }
+    }
+}
+
+/// Why a run cannot start, or ended as failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The order itself is wrong. Names the field, what is wrong and the fix.
+    #[error("{field}: {what}; {fix}")]
+    Spec {
+        /// The field of the job.
+        field: String,
+        /// What is wrong with it.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
+    /// The kernel refused an operation.
+    #[error("{operation} of {path} at offset {offset} failed: {source}")]
+    Io {
+        /// read, write, trim, sync, open, ...
+        operation: &'static str,
+        /// As the study names it.
+        path: String,
+        /// In bytes, from the start of the file or device.
+        offset: u64,
+        /// With the errno.
+        source: io::Error,
+    },
+    /// The device moved fewer bytes than it was asked to.
+    #[error("{operation} of {path} at offset {offset} moved {moved} of {wanted} bytes")]
+    Short {
+        /// read or write.
+        operation: &'static str,
+        /// As the study names it.
+        path: String,
+        /// In bytes.
+        offset: u64,
+        /// Bytes moved.
+        moved: u64,
+        /// Bytes asked for.
+        wanted: u64,
+    },
+    /// Operations were still in flight long after the load ended.
+    #[error("{outstanding} operations of job {job} did not complete within {waited_ms} ms")]
+    Hung {
+        /// Which job.
+        job: usize,
+        /// How many operations.
+        outstanding: usize,
+        /// How long it waited.
+        waited_ms: u64,
+    },
+    /// What a backend needs is not there.
+    #[error("backend {backend}: {what}")]
+    Backend {
+        /// Its name.
+        backend: &'static str,
+        /// What is missing.
+        what: String,
+    },
+}
+
+impl Error {
+    /// A wrong field of the order.
+    pub fn spec(field: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Error::Spec { field: field.into(), what: what.into(), fix: fix.into() }
+    }
+
+    /// A refused operation.
+    pub fn io(
+        operation: &'static str,
+        path: impl Into<String>,
+        offset: u64,
+        source: io::Error,
+    ) -> Self {
+        Error::Io { operation, path: path.into(), offset, source }
+    }
+}
+
+/// Of this project.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,15 @@
+//! Floor 0, no I/O: the clock, histograms, seeded patterns, payload, errors.
+
+mod clock;
+mod error;
+mod histogram;
+mod pattern;
+mod payload;
+mod random;
+
+pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, Clock, TimeSource};
+pub use error::{Error, OpKind, Result};
+pub use histogram::Histogram;
+pub use pattern::{Offsets, Pattern, Share};
+pub use payload::{Payload, PayloadSpec, CHUNK_BYTES};
+pub use random::{stream, Rng};

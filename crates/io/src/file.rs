@@ -1,0 +1,113 @@
+//! Open files and devices. Nothing here ever creates one.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use storlab_base::{Error, Result};
+
+/// What the run will do to the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// It reads.
+    pub read: bool,
+    /// It writes, trims or flushes.
+    pub write: bool,
+    /// It bypasses the page cache.
+    pub direct: bool,
+}
+
+/// An open file or device.
+#[derive(Debug)]
+pub struct File {
+    inner: std::fs::File,
+    name: String,
+    block_device: bool,
+}
+
+impl File {
+    /// Open what exists.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `open`; where `O_DIRECT` is what the file system lacks, it says so.
+    pub fn open(path: &Path, name: &str, access: Access) -> Result<Self> {
+        let flags = libc::O_CLOEXEC | libc::O_NOATIME * i32::from(!access.write);
+        let direct = if access.direct { libc::O_DIRECT } else { 0 };
+        let open = |flags: i32| {
+            OpenOptions::new()
+                .read(access.read || !access.write)
+                .write(access.write)
+                .custom_flags(flags)
+                .open(path)
+        };
+        // O_NOATIME is for owners only.
+        let opened = open(flags | direct).or_else(|e| match e.raw_os_error() {
+            Some(libc::EPERM) => open(libc::O_CLOEXEC | direct),
+            _ => Err(e),
+        });
+        let inner = opened.map_err(|e| match e.raw_os_error() {
+            Some(libc::EINVAL) if access.direct => Error::Io {
+                operation: "open with O_DIRECT",
+                path: name.to_owned(),
+                offset: 0,
+                source: io::Error::from_raw_os_error(libc::EINVAL),
+            },
+            _ => Error::io("open", name, 0, e),
+        })?;
+        let metadata = inner.metadata().map_err(|e| Error::io("stat", name, 0, e))?;
+        let block_device = metadata.file_type().is_block_device();
+        Ok(File { inner, name: name.to_owned(), block_device })
+    }
+
+    /// As the study calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A block device, not a regular file.
+    pub fn is_block_device(&self) -> bool {
+        self.block_device
+    }
+
+    /// For the backends.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+
+    /// Flush data and metadata to the device.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `sync`.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync_all().map_err(|e| Error::io("sync", &self.name, 0, e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Access = Access { read: true, write: false, direct: false };
+
+    #[test]
+    fn a_missing_file_is_named_and_not_created() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("absent");
+        let error = File::open(&path, "my disk", Access { write: true, ..READ }).unwrap_err();
+        assert!(error.to_string().contains("my disk"), "{error}");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn reading_opens_read_only() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let file = File::open(file.path(), "f", READ).unwrap();
+        // SAFETY-free check: fcntl through std is not offered, so look at /proc.
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.fd())).unwrap();
+        let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).unwrap().trim().to_owned();
+        let mode = i32::from_str_radix(&flags, 8).unwrap() & libc::O_ACCMODE;
+        assert_eq!(mode, libc::O_RDONLY);
+    }
+}

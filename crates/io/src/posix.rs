@@ -1,0 +1,242 @@
+//! `pread`/`pwrite` by threads, one for each outstanding operation: for machines where `io_uring` is forbidden.
+//!
+//! With a single outstanding operation the worker does it itself, without a thread between.
+
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use storlab_base::OpKind;
+
+use crate::{Arena, Backend, Completion, File, Op, Wake};
+
+/// See the module.
+pub struct PosixBackend {
+    arena: Arena,
+    files: Arc<Vec<File>>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    pushed: Vec<Task>,
+    done: Vec<Completion>,
+}
+
+/// An operation and the address of its data.
+#[derive(Clone, Copy)]
+struct Task {
+    op: Op,
+    buffer: *mut u8,
+}
+
+// SAFETY: the address points into the arena, which outlives the threads; a slot belongs to one operation.
+unsafe impl Send for Task {}
+
+#[derive(Default)]
+struct State {
+    todo: VecDeque<Task>,
+    done: Vec<Completion>,
+    woken: bool,
+    closed: bool,
+    cpu_clocks: Vec<libc::clockid_t>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    has_work: Condvar,
+    has_news: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Shared {
+    fn wake(&self) {
+        self.lock().woken = true;
+        self.has_news.notify_all();
+    }
+}
+
+impl PosixBackend {
+    /// Threads for `in_flight` operations.
+    ///
+    /// # Errors
+    /// The kernel's, when it gives no more threads.
+    pub fn new(files: Arc<Vec<File>>, arena: Arena, in_flight: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let count = if in_flight > 1 { in_flight } else { 0 };
+        let mut threads = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (shared, files) = (shared.clone(), files.clone());
+            let serve = move || serve(&shared, &files);
+            threads.push(
+                std::thread::Builder::new()
+                    .name("storlab-posix".into())
+                    .stack_size(64 << 10)
+                    .spawn(serve)?,
+            );
+        }
+        Ok(PosixBackend { arena, files, shared, threads, pushed: Vec::new(), done: Vec::new() })
+    }
+
+    fn task(&self, op: &Op) -> Task {
+        let buffer = match op.kind {
+            // SAFETY: the caller keeps slot_offset + len within the slot.
+            OpKind::Read | OpKind::Write => unsafe {
+                self.arena.address(op.slot).add(op.slot_offset as usize)
+            },
+            OpKind::Trim | OpKind::Sync => std::ptr::null_mut(),
+        };
+        Task { op: *op, buffer }
+    }
+}
+
+fn serve(shared: &Shared, files: &[File]) {
+    let mut clock = 0;
+    // SAFETY: asks for the clock of the calling thread.
+    if unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } == 0 {
+        shared.lock().cpu_clocks.push(clock);
+    }
+    let mut state = shared.lock();
+    loop {
+        if let Some(task) = state.todo.pop_front() {
+            drop(state);
+            let completion = perform(task, files);
+            state = shared.lock();
+            state.done.push(completion);
+            shared.has_news.notify_one();
+        } else if state.closed {
+            return;
+        } else {
+            state = shared.has_work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn perform(Task { op, buffer }: Task, files: &[File]) -> Completion {
+    let file = &files[op.file as usize];
+    let fd = file.fd();
+    let (len, offset) = (op.len as usize, op.offset as libc::off_t);
+    // SAFETY: the buffer is `len` bytes of a slot that belongs to this operation alone.
+    let result = unsafe {
+        match op.kind {
+            OpKind::Read => libc::pread(fd, buffer.cast(), len, offset) as i64,
+            OpKind::Write => libc::pwrite(fd, buffer.cast(), len, offset) as i64,
+            OpKind::Trim => trim(file, op.offset, u64::from(op.len)),
+            OpKind::Sync if op.data_only => i64::from(libc::fdatasync(fd)),
+            OpKind::Sync => i64::from(libc::fsync(fd)),
+        }
+    };
+    let errno = || -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Completion { tag: op.tag, result: if result < 0 { errno() } else { result as i32 } }
+}
+
+/// The same call that the `uring` backend makes: the kernel turns it into a discard or an unmapping
+/// zero-out on a device.
+unsafe fn trim(file: &File, offset: u64, len: u64) -> i64 {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: no memory is involved.
+    let result = unsafe { libc::fallocate(file.fd(), mode, offset as i64, len as i64) };
+    i64::from(result)
+}
+
+impl Backend for PosixBackend {
+    fn name(&self) -> &'static str {
+        "posix"
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        if self.threads.is_empty() {
+            vec!["inline"]
+        } else {
+            vec!["threads"]
+        }
+    }
+
+    fn push(&mut self, op: &Op) {
+        let task = self.task(op);
+        self.pushed.push(task);
+    }
+
+    fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
+        if self.threads.is_empty() {
+            for task in self.pushed.drain(..) {
+                self.done.push(perform(task, &self.files));
+            }
+            if !self.done.is_empty() {
+                return Ok(());
+            }
+        }
+        let mut state = self.shared.lock();
+        if !self.pushed.is_empty() {
+            let count = self.pushed.len();
+            state.todo.extend(self.pushed.drain(..));
+            for _ in 0..count {
+                self.shared.has_work.notify_one();
+            }
+        }
+        while wait && state.done.is_empty() && !state.woken {
+            let Some(limit) = timeout else {
+                state = self.shared.has_news.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state = self
+                .shared
+                .has_news
+                .wait_timeout(state, limit)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            break;
+        }
+        state.woken = false;
+        Ok(())
+    }
+
+    fn reap(&mut self, into: &mut Vec<Completion>) {
+        into.append(&mut self.done);
+        into.append(&mut self.shared.lock().done);
+    }
+
+    fn cancel_all(&mut self) {
+        // What a thread has begun cannot be taken back; what none has begun can.
+        let mut state = self.shared.lock();
+        while let Some(task) = state.todo.pop_front() {
+            state.done.push(Completion { tag: task.op.tag, result: -libc::ECANCELED });
+        }
+    }
+
+    fn helper_cpu_ns(&self) -> u64 {
+        let clocks = self.shared.lock().cpu_clocks.clone();
+        clocks.into_iter().map(storlab_base::clock_ns).sum()
+    }
+
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.shared.clone()
+    }
+
+    fn abandon(mut self) {
+        // Threads stuck in the kernel still refer to the buffers.
+        self.threads.clear();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for PosixBackend {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.has_work.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

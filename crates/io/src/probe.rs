@@ -1,0 +1,31 @@
+//! What this machine's kernel offers.
+
+use std::sync::Arc;
+
+use storlab_base::Result;
+
+use crate::{Arena, Backend, UringBackend};
+
+/// Outcome of [`probe`].
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// `io_uring` works here.
+    pub uring: bool,
+    /// Why not; empty where it does.
+    pub reason: String,
+    /// Which of its abilities are there.
+    pub features: Vec<&'static str>,
+}
+
+/// Try to make a small ring.
+pub fn probe() -> Probe {
+    let attempt = || -> Result<UringBackend> {
+        let arena =
+            Arena::new(1, 4096).map_err(|e| storlab_base::Error::io("mmap", "buffers", 0, e))?;
+        UringBackend::new(Arc::new(Vec::new()), arena, 1, 1)
+    };
+    match attempt() {
+        Ok(backend) => Probe { uring: true, reason: String::new(), features: backend.features() },
+        Err(e) => Probe { uring: false, reason: e.to_string(), features: Vec::new() },
+    }
+}

@@ -1,0 +1,160 @@
+//! The worker's phases: interval by interval through ramp and window, then the drain.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use storlab_base::{thread_cpu_ns, Error, Result, TimeSource};
+use storlab_io::Backend;
+
+use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
+
+impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
+    /// The end of the interval that `now` lies in.
+    pub(super) fn next_boundary(&self, now: u64) -> u64 {
+        let length = self.shared.job.interval_ns;
+        let (from, until) = if now < self.window.start_ns {
+            (self.window.load_start_ns, self.window.start_ns)
+        } else {
+            (self.window.start_ns, self.window.end_ns)
+        };
+        let passed = now.saturating_sub(from) / length;
+        (from + (passed + 1) * length).min(until)
+    }
+
+    /// Number of the interval that `now` lies in: negative in the ramp, and never past the last one.
+    pub(super) fn interval_at(&self, now: u64) -> i64 {
+        if now < self.window.start_ns {
+            return -1;
+        }
+        let inside = now.min(self.window.end_ns - 1) - self.window.start_ns;
+        (inside / self.shared.job.interval_ns) as i64
+    }
+
+    /// A boundary has passed: hand over the interval that ended.
+    #[cold]
+    pub(super) fn cross(&mut self, now: u64) {
+        let next = self.interval_at(now);
+        let over = now >= self.window.end_ns;
+        if next != self.interval || next < 0 || (over && !self.open_loop) {
+            self.hand_over();
+        }
+        self.interval = next;
+        // What was due in an open loop's window is still sent after it, but not for ever.
+        let give_up = self.window.end_ns.saturating_add(self.shared.job.drain_timeout_ns);
+        self.issuing &= !over || (self.open_loop && now < give_up);
+        self.boundary_ns = match (over, self.issuing) {
+            (false, _) => self.next_boundary(now),
+            (true, true) => give_up,
+            (true, false) => u64::MAX,
+        };
+    }
+
+    pub(super) fn hand_over(&mut self) {
+        let used = self.cpu_now();
+        let fresh = self.empty_stats();
+        let kinds = std::mem::replace(&mut self.stats, fresh);
+        let report = Report {
+            job: self.index,
+            interval: self.interval,
+            cpu_ns: used.saturating_sub(self.cpu_ns),
+            kinds,
+        };
+        self.cpu_ns = used;
+        self.shared.send(Message::Interval(Box::new(report)));
+    }
+
+    pub(super) fn empty_stats(&self) -> KindTable {
+        let mut table = KindTable::default();
+        for kind in self.shared.job.kinds() {
+            table[kind as usize] = Some(Box::new(KindStats::new(self.open_loop)));
+        }
+        table
+    }
+
+    pub(super) fn cpu_now(&self) -> u64 {
+        thread_cpu_ns() + self.backend.helper_cpu_ns()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Nothing new is started; wait for what is in flight. After an early stop the kernel is asked to give
+    /// up; where it cannot, within the time-out, the buffers are left to it.
+    pub(super) fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
+        self.count_unserved(now);
+        let give_up = now + self.shared.job.drain_timeout_ns;
+        let mut ask_at = if self.stopped() { now + GRACE_NS } else { give_up };
+        self.issuing = false;
+        while self.in_flight() > 0 && now < give_up + GRACE_NS {
+            if self.stopped() {
+                ask_at = ask_at.min(now + GRACE_NS);
+            }
+            if now >= ask_at {
+                self.backend.cancel_all();
+                ask_at = u64::MAX;
+            }
+            let until = ask_at.min(give_up + GRACE_NS).min(now + GRACE_NS);
+            now = self.drain_turn(Duration::from_nanos(until.saturating_sub(now).max(1)))?;
+        }
+        if self.interval >= 0 && self.boundary_ns != u64::MAX || self.open_loop {
+            self.hand_over();
+        }
+        let (outstanding, job) = (self.in_flight(), self.index);
+        let end = WorkerEnd {
+            last_completion_ns: self.last_completion_ns,
+            unserved: self.unserved,
+            verify: self.verify_report.take(),
+        };
+        if outstanding > 0 {
+            let waited_ms = self.shared.job.drain_timeout_ns / 1_000_000;
+            self.shared.fail(Error::Hung { job, outstanding, waited_ms });
+            self.backend.abandon();
+        }
+        Ok(end)
+    }
+
+    fn drain_turn(&mut self, limit: Duration) -> Result<u64> {
+        let submitted = self.clock.now_ns();
+        for flight in self.fresh.drain(..) {
+            self.flights[flight as usize].submitted_ns = submitted;
+        }
+        self.backend
+            .submit(true, Some(limit))
+            .map_err(|e| Error::io("submit", self.shared.job.members[0].name.clone(), 0, e))?;
+        let now = self.clock.now_ns();
+        let mut completions = std::mem::take(&mut self.completions);
+        self.backend.reap(&mut completions);
+        for completion in completions.drain(..) {
+            self.complete(completion, now);
+        }
+        self.completions = completions;
+        Ok(now)
+    }
+
+    fn stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// Open loop: what was due and never sent counts with the time that it has waited already, or a
+    /// collapse would look better than a slow device.
+    fn count_unserved(&mut self, now: u64) {
+        if !self.open_loop || self.stopped() {
+            return;
+        }
+        while let Some(due) = self.pacing.due_ns().filter(|&due| due < self.window.end_ns) {
+            self.pacing.advance();
+            if due < self.window.start_ns {
+                continue;
+            }
+            self.unserved += 1;
+            let kind = self.draw.kind();
+            if let Some(stats) = self.stats[kind as usize].as_deref_mut() {
+                stats.late += 1;
+                if let Some(intended) = &mut stats.intended {
+                    intended.record(now.saturating_sub(due));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The coordinator's side of a run: opens the window, follows it, and sums up.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use storlab_base::{monotonic_ns, Clock, Error};
+
+use crate::cpu::{available_cores, ProcessCpu};
+use crate::outcome::{CpuUse, EngineInfo, Failure, Outcome, Status, Summary, Totals};
+use crate::run::{Board, Message, Shared, Window};
+use crate::sampling::Collector;
+use crate::spec::BackendKind;
+use crate::verify::VerifyReport;
+
+/// Between opening the gate and the first operation: all workers have woken by then.
+const START_DELAY_NS: u64 = 500_000;
+/// Past the window's end, workers are woken this often, to look at their time-outs.
+const NUDGE_NS: u64 = 100_000_000;
+/// Beyond the drain time-out, before a worker that says nothing is given up.
+const SILENCE_NS: u64 = 5_000_000_000;
+const LONG: Duration = Duration::from_secs(3600);
+
+/// See the module.
+pub struct Gatherer<'r> {
+    shared: &'r Arc<Shared>,
+    board: &'r Board,
+    collector: Collector,
+    window: Window,
+    ready: usize,
+    done: usize,
+    features: Vec<&'static str>,
+    cpu_start: Option<ProcessCpu>,
+    cpu_end: Option<ProcessCpu>,
+    next_nudge_ns: u64,
+    last_completion_ns: u64,
+    unserved: u64,
+    verify: Option<VerifyReport>,
+    notes: Vec<String>,
+}
+
+impl<'r> Gatherer<'r> {
+    /// For a run whose workers have been spawned.
+    pub fn new(shared: &'r Arc<Shared>, board: &'r Board, note: Option<String>) -> Self {
+        let job = &shared.job;
+        let collector = Collector::new(job.jobs, job.interval_ns, job.open_loop(), job.kinds());
+        Gatherer {
+            shared,
+            board,
+            collector,
+            window: Window::default(),
+            ready: 0,
+            done: 0,
+            features: Vec::new(),
+            cpu_start: None,
+            cpu_end: None,
+            next_nudge_ns: 0,
+            last_completion_ns: 0,
+            unserved: 0,
+            verify: None,
+            notes: note.into_iter().collect(),
+        }
+    }
+
+    fn gate_is_open(&self) -> bool {
+        self.window.load_start_ns > 0
+    }
+
+    /// How long to wait for the next message; `None` when all is over.
+    pub fn next_wait(&self) -> Option<Duration> {
+        if self.done == self.shared.job.jobs {
+            return None;
+        }
+        if !self.gate_is_open() {
+            return Some(LONG);
+        }
+        let now = monotonic_ns();
+        let next = match (self.cpu_start, self.cpu_end) {
+            (None, _) => self.window.start_ns,
+            (_, None) => self.window.end_ns,
+            _ => self.next_nudge_ns,
+        };
+        let next = if self.stopping() { next.min(now + NUDGE_NS) } else { next };
+        Some(Duration::from_nanos(next.saturating_sub(now)).min(LONG))
+    }
+
+    /// Take what a worker says.
+    pub fn take(&mut self, message: Message) {
+        match message {
+            Message::Ready { features } => {
+                self.ready += 1;
+                self.features = features;
+            }
+            Message::Interval(report) => {
+                self.collector.add(&report, self.window.start_ns);
+                let mut now = self.board.now.lock().unwrap_or_else(PoisonError::into_inner);
+                now.1 = self.collector.live();
+            }
+            Message::Done(ended) => {
+                self.done += 1;
+                match *ended {
+                    Ok(end) => {
+                        self.last_completion_ns =
+                            self.last_completion_ns.max(end.last_completion_ns);
+                        self.unserved += end.unserved;
+                        if let Some(report) = end.verify {
+                            self.verify.get_or_insert_default().merge(report);
+                        }
+                    }
+                    Err(error) => self.shared.fail(error),
+                }
+            }
+        }
+        if !self.gate_is_open() && self.ready + self.done >= self.shared.job.jobs {
+            self.open_window();
+        }
+    }
+
+    fn open_window(&mut self) {
+        let job = &self.shared.job;
+        let load_start_ns = monotonic_ns() + START_DELAY_NS;
+        let start_ns = load_start_ns + job.ramp_ns;
+        let end_ns = job.window_ns.map_or(u64::MAX, |length| start_ns + length);
+        self.window = Window { load_start_ns, start_ns, end_ns };
+        self.board.enter("ramp", Some(job.ramp_ns));
+        self.shared.open_gate(self.window);
+    }
+
+    /// Do what is due.
+    pub fn look_at_clock(&mut self) {
+        if !self.gate_is_open() {
+            return;
+        }
+        let now = monotonic_ns();
+        if self.cpu_start.is_none() && now >= self.window.start_ns {
+            self.cpu_start = Some(ProcessCpu::now());
+            self.board.enter("measure", self.shared.job.window_ns);
+        }
+        if self.cpu_end.is_none() && now >= self.window.end_ns {
+            self.cpu_end = Some(ProcessCpu::now());
+            self.board.enter("drain", None);
+        }
+        let ending = now >= self.window.end_ns || self.stopping();
+        if ending && now >= self.next_nudge_ns {
+            self.shared.wake_all();
+            self.next_nudge_ns = now + NUDGE_NS;
+            self.give_up_on_the_silent(now);
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run says so.
+    fn give_up_on_the_silent(&mut self, now: u64) {
+        let job = &self.shared.job;
+        // A window by bytes has no end of its own: the time-out then counts from the stop.
+        if self.window.end_ns == u64::MAX {
+            self.window.end_ns = now;
+        }
+        // Twice: an open loop may send its backlog for one time-out, and drain for another.
+        let limit = self.window.end_ns.saturating_add(2 * job.drain_timeout_ns + SILENCE_NS);
+        if now < limit.min(u64::MAX - 1) {
+            return;
+        }
+        let outstanding = job.jobs - self.done;
+        self.shared.fail(Error::Hung {
+            job: 0,
+            outstanding,
+            waited_ms: job.drain_timeout_ns / 1_000_000,
+        });
+        self.done = job.jobs;
+    }
+
+    /// All workers have ended.
+    pub fn finish(mut self) -> Outcome {
+        let job = &self.shared.job;
+        let drained_ns = monotonic_ns();
+        let planned_end = job.window_ns.map(|length| self.window.start_ns + length);
+        let end_ns = match planned_end {
+            Some(end) if drained_ns >= end => end,
+            Some(_) => drained_ns.max(self.window.start_ns),
+            None => self.last_completion_ns.max(self.window.start_ns),
+        };
+        let final_sync_ns = self.final_sync();
+        self.collector.finish(self.window.start_ns, end_ns);
+        let failure = self.shared.take_failure();
+        let status = match (&failure, self.shared.cancelled.load(Ordering::Relaxed)) {
+            (Some(_), _) => Status::Failed,
+            (None, true) => Status::Cancelled,
+            (None, false) => Status::Finished,
+        };
+        self.add_notes();
+        let clock = Clock::new();
+        let summary = Summary {
+            status,
+            engine: EngineInfo {
+                name: "native",
+                version: env!("CARGO_PKG_VERSION"),
+                backend: Some(self.backend_name()),
+                features: std::mem::take(&mut self.features),
+                clock: clock.source_name(),
+            },
+            window_start_ns: self.window.start_ns,
+            window_end_ns: end_ns,
+            totals: self
+                .collector
+                .totals()
+                .map(|(kind, stats)| (kind.name(), Totals::from(stats)))
+                .collect::<BTreeMap<_, _>>(),
+            cpu: self.cpu_use(end_ns),
+            failure: failure.as_ref().map(Failure::from),
+            notes: std::mem::take(&mut self.notes),
+            final_sync_ns,
+            drain_ns: drained_ns.saturating_sub(end_ns),
+            verify: self.verify.take(),
+        };
+        Outcome { summary, rows: self.collector.into_rows() }
+    }
+
+    fn backend_name(&self) -> &'static str {
+        match self.shared.backend {
+            BackendKind::Null => "null",
+            BackendKind::Posix => "posix",
+            BackendKind::Uring | BackendKind::Auto => "uring",
+        }
+    }
+
+    fn final_sync(&self) -> Option<u64> {
+        if !self.shared.job.sync.at_end || self.stopping() {
+            return None;
+        }
+        let begin = monotonic_ns();
+        for file in self.shared.files.iter() {
+            if let Err(error) = file.sync() {
+                self.shared.fail(error);
+                return None;
+            }
+        }
+        Some(monotonic_ns() - begin)
+    }
+
+    fn cpu_use(&self, end_ns: u64) -> Option<CpuUse> {
+        let used = self.cpu_end.unwrap_or_else(ProcessCpu::now).since(self.cpu_start?);
+        let workers = self.collector.worker_cpu_ns();
+        let job = &self.shared.job;
+        let threads = match self.shared.backend {
+            BackendKind::Posix => job.jobs * job.queue_depth,
+            _ => job.jobs,
+        };
+        let allowed = job.cpus.as_ref().map_or_else(available_cores, |cpus| {
+            let mut cpus = cpus.clone();
+            cpus.sort_unstable();
+            cpus.dedup();
+            cpus.len().max(1)
+        });
+        let length = end_ns.saturating_sub(self.window.start_ns).max(1) as f64;
+        let busiest = workers.iter().copied().max().unwrap_or(0) as f64;
+        Some(CpuUse {
+            user_ns: used.user_ns,
+            system_ns: used.system_ns,
+            cores: threads.min(allowed),
+            worker_ns: workers.iter().sum(),
+            busiest_worker_percent: busiest * 100.0 / length,
+        })
+    }
+
+    fn add_notes(&mut self) {
+        if self.unserved > 0 {
+            self.notes.push(format!(
+                "{} operations were due in the window and never sent: their waiting time until the end \
+                 counts as their latency, which is a lower bound",
+                self.unserved
+            ));
+        }
+        let registered = self.features.contains(&"registered_buffers");
+        if self.backend_name() == "uring" && !self.features.is_empty() && !registered {
+            self.notes.push(
+                "buffers could not be registered with the kernel (memlock limit?): more CPU for each \
+                 operation"
+                    .to_owned(),
+            );
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a run leaves behind, as JSON for `storlab/model/result.py` (`RunOutcome`): change both together.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use storlab_base::{Error, Histogram};
+
+use crate::sampling::{KindStats, Row};
+use crate::verify::VerifyReport;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// To its end.
+    Finished,
+    /// By an error.
+    Failed,
+    /// By the user.
+    Cancelled,
+}
+
+/// Of one merged histogram, in ns.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct LatencySummary {
+    pub count: u64,
+    pub mean_ns: f64,
+    pub min_ns: u64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub p9999_ns: u64,
+    pub max_ns: u64,
+    pub stdev_ns: f64,
+}
+
+impl LatencySummary {
+    fn of(histogram: &Histogram) -> Option<Self> {
+        (!histogram.is_empty()).then(|| LatencySummary {
+            count: histogram.count(),
+            mean_ns: histogram.mean_ns(),
+            min_ns: histogram.min_ns(),
+            p50_ns: histogram.percentile(50.0),
+            p90_ns: histogram.percentile(90.0),
+            p99_ns: histogram.percentile(99.0),
+            p999_ns: histogram.percentile(99.9),
+            p9999_ns: histogram.percentile(99.99),
+            max_ns: histogram.max_ns(),
+            stdev_ns: histogram.stdev_ns(),
+        })
+    }
+}
+
+/// One kind of operation over the window.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Totals {
+    pub operations: u64,
+    pub bytes: u64,
+    pub late_operations: u64,
+    pub latency: Option<LatencySummary>,
+    pub intended: Option<LatencySummary>,
+}
+
+impl From<&KindStats> for Totals {
+    fn from(stats: &KindStats) -> Self {
+        Totals {
+            operations: stats.operations,
+            bytes: stats.bytes,
+            late_operations: stats.late,
+            latency: LatencySummary::of(&stats.latency),
+            intended: stats.intended.as_ref().and_then(LatencySummary::of),
+        }
+    }
+}
+
+/// CPU of the load generator inside the window.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct CpuUse {
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub cores: usize,
+    pub worker_ns: u64,
+    pub busiest_worker_percent: f64,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Failure {
+    pub message: String,
+    pub fix: String,
+    pub errno: Option<i32>,
+    pub errno_name: Option<&'static str>,
+    pub operation: Option<String>,
+    pub offset: Option<u64>,
+    pub path: Option<String>,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let mut failure = Failure {
+            message: error.to_string(),
+            fix: String::new(),
+            errno: None,
+            errno_name: None,
+            operation: None,
+            offset: None,
+            path: None,
+        };
+        match error {
+            Error::Io { operation, path, offset, source } => {
+                failure.errno = source.raw_os_error();
+                failure.errno_name = failure.errno.and_then(errno_name);
+                failure.operation = Some((*operation).to_owned());
+                failure.offset = Some(*offset);
+                failure.path = Some(path.clone());
+                failure.fix = advice(failure.errno).to_owned();
+            }
+            Error::Short { operation, path, offset, .. } => {
+                failure.operation = Some((*operation).to_owned());
+                failure.offset = Some(*offset);
+                failure.path = Some(path.clone());
+                failure.fix = "check that the data set is as large as the study says".to_owned();
+            }
+            Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
+            Error::Spec { .. } | Error::Backend { .. } => {}
+        }
+        failure
+    }
+}
+
+fn advice(errno: Option<i32>) -> &'static str {
+    match errno {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "free space on the target, or make the data set smaller"
+        }
+        Some(libc::EROFS) => "mount the file system read-write",
+        Some(libc::EIO | libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
+            "the device failed: look at the kernel log and its SMART data"
+        }
+        Some(libc::EACCES | libc::EPERM) => "run as a user who may open the target",
+        Some(libc::EINVAL) => "check block size and alignment; the file system may lack O_DIRECT",
+        Some(libc::EOPNOTSUPP) => "the target does not know this operation; leave trims out",
+        _ => "",
+    }
+}
+
+fn errno_name(errno: i32) -> Option<&'static str> {
+    Some(match errno {
+        libc::EIO => "EIO",
+        libc::ENOSPC => "ENOSPC",
+        libc::EDQUOT => "EDQUOT",
+        libc::EROFS => "EROFS",
+        libc::ENODEV => "ENODEV",
+        libc::ENXIO => "ENXIO",
+        libc::EINVAL => "EINVAL",
+        libc::EACCES => "EACCES",
+        libc::EPERM => "EPERM",
+        libc::ENOENT => "ENOENT",
+        libc::EBADF => "EBADF",
+        libc::ENOMEM => "ENOMEM",
+        libc::EFBIG => "EFBIG",
+        libc::EBUSY => "EBUSY",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EREMOTEIO => "EREMOTEIO",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        libc::ECANCELED => "ECANCELED",
+        libc::EILSEQ => "EILSEQ",
+        libc::ENODATA => "ENODATA",
+        libc::ESTALE => "ESTALE",
+        _ => return None,
+    })
+}
+
+/// Which program did the work.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct EngineInfo {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub backend: Option<&'static str>,
+    pub features: Vec<&'static str>,
+    pub clock: &'static str,
+}
+
+/// A run's outcome without its rows.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Summary {
+    pub status: Status,
+    pub engine: EngineInfo,
+    pub window_start_ns: u64,
+    pub window_end_ns: u64,
+    pub totals: BTreeMap<&'static str, Totals>,
+    pub cpu: Option<CpuUse>,
+    pub failure: Option<Failure>,
+    pub notes: Vec<String>,
+    pub final_sync_ns: Option<u64>,
+    pub drain_ns: u64,
+    pub verify: Option<VerifyReport>,
+}
+
+/// A run's outcome.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Everything but the rows.
+    pub summary: Summary,
+    /// Interval by interval.
+    pub rows: Vec<Row>,
+}

@@ -1,0 +1,310 @@
+//! What workers measure, interval by interval, and how it becomes rows.
+//!
+//! A worker owns its counters and hands them over whole at the end of an interval: nothing is shared while
+//! operations run. An interval is encoded as soon as every job has passed it, so that memory stays bounded
+//! however long the run.
+
+use std::collections::BTreeMap;
+
+use storlab_base::{Histogram, OpKind};
+
+/// One kind of operation in one interval.
+#[derive(Clone, Debug)]
+pub struct KindStats {
+    /// Completed inside the window.
+    pub operations: u64,
+    /// Moved by them.
+    pub bytes: u64,
+    /// Open loop: due inside the window, completed after it.
+    pub late: u64,
+    /// Submission to completion, in ns.
+    pub latency: Histogram,
+    /// Open loop: intended start to completion, in ns.
+    pub intended: Option<Histogram>,
+}
+
+impl KindStats {
+    /// Empty.
+    pub fn new(open_loop: bool) -> Self {
+        let intended = open_loop.then(Histogram::new);
+        KindStats { operations: 0, bytes: 0, late: 0, latency: Histogram::new(), intended }
+    }
+
+    /// Nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.operations == 0 && self.late == 0 && self.latency.is_empty()
+    }
+
+    fn add(&mut self, other: &KindStats) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.late += other.late;
+        self.latency.add(&other.latency);
+        if let (Some(mine), Some(theirs)) = (&mut self.intended, &other.intended) {
+            mine.add(theirs);
+        }
+    }
+}
+
+/// By `OpKind as usize`; `None` for kinds that the load does not have.
+pub type KindTable = [Option<Box<KindStats>>; 4];
+
+/// What one worker hands over at the end of an interval.
+pub struct Report {
+    /// Of the worker.
+    pub job: usize,
+    /// Number of the interval; negative during the ramp.
+    pub interval: i64,
+    /// CPU of the worker in it, in ns.
+    pub cpu_ns: u64,
+    /// The counters.
+    pub kinds: KindTable,
+}
+
+/// One row of the samples: one interval of one kind, over all jobs.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Number of the interval.
+    pub interval: u32,
+    /// On the run's clock.
+    pub start_ns: u64,
+    /// On the run's clock.
+    pub end_ns: u64,
+    /// What was done.
+    pub kind: OpKind,
+    /// Completed.
+    pub operations: u64,
+    /// Moved.
+    pub bytes: u64,
+    /// `HdrHistogram` V2.
+    pub latency: Vec<u8>,
+    /// `HdrHistogram` V2; open loop only.
+    pub intended: Option<Vec<u8>>,
+    /// CPU of all workers in the interval; on its first row only, so that sums are right.
+    pub worker_cpu_ns: u64,
+}
+
+/// Operations per second and the like, over the last interval that all jobs have passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Live {
+    /// Operations per second.
+    pub operations_s: f64,
+    /// Bytes per second.
+    pub bytes_s: f64,
+    /// Over reads and writes; `None` before the first interval.
+    pub latency_p99_ns: Option<u64>,
+}
+
+#[derive(Default)]
+struct Pending {
+    kinds: KindTable,
+    cpu_ns: u64,
+}
+
+/// Merges reports into rows and totals.
+pub struct Collector {
+    interval_ns: u64,
+    open_loop: bool,
+    kinds: Vec<OpKind>,
+    passed: Vec<i64>,
+    pending: BTreeMap<i64, Pending>,
+    next: i64,
+    rows: Vec<Row>,
+    totals: KindTable,
+    worker_cpu_ns: Vec<u64>,
+    live: Live,
+}
+
+/// Before the first report, so that ramp reports (-1) count as progress.
+const NOTHING_YET: i64 = i64::MIN;
+
+impl Collector {
+    /// For `jobs` workers whose load has these kinds of operations.
+    pub fn new(jobs: usize, interval_ns: u64, open_loop: bool, kinds: Vec<OpKind>) -> Self {
+        let mut totals = KindTable::default();
+        for &kind in &kinds {
+            totals[kind as usize] = Some(Box::new(KindStats::new(open_loop)));
+        }
+        Collector {
+            interval_ns,
+            open_loop,
+            kinds,
+            passed: vec![NOTHING_YET; jobs],
+            pending: BTreeMap::new(),
+            next: 0,
+            rows: Vec::new(),
+            totals,
+            worker_cpu_ns: vec![0; jobs],
+            live: Live::default(),
+        }
+    }
+
+    /// Take a worker's report. Reports of one worker come in order, at most one for each interval.
+    pub fn add(&mut self, report: &Report, window_start_ns: u64) {
+        self.passed[report.job] = report.interval;
+        let pending = self.pending.entry(report.interval).or_default();
+        pending.cpu_ns += report.cpu_ns;
+        if report.interval >= 0 {
+            self.worker_cpu_ns[report.job] += report.cpu_ns;
+        }
+        for (mine, theirs) in pending.kinds.iter_mut().zip(&report.kinds) {
+            match (mine, theirs) {
+                (Some(mine), Some(theirs)) => mine.add(theirs),
+                (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+                (_, None) => {}
+            }
+        }
+        let all_passed = self.passed.iter().copied().min().unwrap_or(NOTHING_YET);
+        self.close_until(all_passed, window_start_ns, u64::MAX);
+    }
+
+    /// The window is over: close what is open, up to its end.
+    pub fn finish(&mut self, window_start_ns: u64, window_end_ns: u64) {
+        let length = window_end_ns.saturating_sub(window_start_ns);
+        let count = length.div_ceil(self.interval_ns) as i64;
+        let last = self.pending.keys().next_back().copied().unwrap_or(-1);
+        self.close_until((count - 1).max(last), window_start_ns, window_end_ns);
+        if let Some(row) = self.rows.last() {
+            // Bytes windows end where they end; the last interval is as long as it was.
+            let (interval, end) = (row.interval, window_end_ns.max(row.start_ns + 1));
+            for row in self.rows.iter_mut().rev().take_while(|r| r.interval == interval) {
+                row.end_ns = end;
+            }
+        }
+    }
+
+    fn close_until(&mut self, last: i64, window_start_ns: u64, window_end_ns: u64) {
+        while let Some(entry) = self.pending.first_entry() {
+            if *entry.key() >= 0 || *entry.key() > last {
+                break;
+            }
+            let ramp = entry.remove();
+            self.live = self.live_of(&ramp);
+        }
+        while self.next <= last {
+            let pending = self.pending.remove(&self.next).unwrap_or_default();
+            self.live = self.live_of(&pending);
+            let start_ns = window_start_ns + self.next as u64 * self.interval_ns;
+            let end_ns = (start_ns + self.interval_ns).min(window_end_ns);
+            self.close(&pending, start_ns, end_ns);
+            self.next += 1;
+        }
+    }
+
+    fn close(&mut self, pending: &Pending, start_ns: u64, end_ns: u64) {
+        let mut cpu_ns = pending.cpu_ns;
+        for &kind in &self.kinds {
+            let empty = KindStats::new(self.open_loop);
+            let stats = pending.kinds[kind as usize].as_deref().unwrap_or(&empty);
+            if let Some(total) = &mut self.totals[kind as usize] {
+                total.add(stats);
+            }
+            self.rows.push(Row {
+                interval: self.next as u32,
+                start_ns,
+                end_ns,
+                kind,
+                operations: stats.operations,
+                bytes: stats.bytes,
+                latency: stats.latency.to_v2(),
+                intended: stats.intended.as_ref().map(Histogram::to_v2),
+                worker_cpu_ns: std::mem::take(&mut cpu_ns),
+            });
+        }
+    }
+
+    fn live_of(&self, pending: &Pending) -> Live {
+        let seconds = self.interval_ns as f64 / 1e9;
+        let mut merged = Histogram::new();
+        let (mut operations, mut bytes) = (0, 0);
+        for stats in pending.kinds.iter().flatten() {
+            operations += stats.operations;
+            bytes += stats.bytes;
+            merged.add(stats.intended.as_ref().unwrap_or(&stats.latency));
+        }
+        Live {
+            operations_s: operations as f64 / seconds,
+            bytes_s: bytes as f64 / seconds,
+            latency_p99_ns: (!merged.is_empty()).then(|| merged.percentile(99.0)),
+        }
+    }
+
+    /// What happens now.
+    pub fn live(&self) -> Live {
+        self.live
+    }
+
+    /// CPU of each worker inside the window, in ns.
+    pub fn worker_cpu_ns(&self) -> &[u64] {
+        &self.worker_cpu_ns
+    }
+
+    /// Over the whole window, by kind.
+    pub fn totals(&self) -> impl Iterator<Item = (OpKind, &KindStats)> {
+        OpKind::ALL.iter().filter_map(|&k| Some((k, self.totals[k as usize].as_deref()?)))
+    }
+
+    /// All rows, in order of interval.
+    pub fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(job: usize, interval: i64, operations: u64) -> Report {
+        let mut kinds = KindTable::default();
+        let mut stats = KindStats::new(false);
+        stats.operations = operations;
+        stats.bytes = operations * 10;
+        for _ in 0..operations {
+            stats.latency.record(100);
+        }
+        kinds[OpKind::Read as usize] = Some(Box::new(stats));
+        Report { job, interval, cpu_ns: 5, kinds }
+    }
+
+    #[test]
+    fn an_interval_closes_when_every_job_has_passed_it() {
+        let mut collector = Collector::new(2, 1000, false, vec![OpKind::Read]);
+        collector.add(&report(0, 0, 3), 0);
+        assert!(collector.rows.is_empty());
+        collector.add(&report(1, 0, 4), 0);
+        assert_eq!(collector.rows.len(), 1);
+        assert_eq!(collector.rows[0].operations, 7);
+    }
+
+    #[test]
+    fn a_stall_shows_as_empty_intervals() {
+        let mut collector = Collector::new(1, 1000, false, vec![OpKind::Read]);
+        collector.add(&report(0, 0, 3), 50);
+        collector.add(&report(0, 3, 2), 50);
+        collector.finish(50, 4050);
+        let operations: Vec<u64> = collector.rows.iter().map(|r| r.operations).collect();
+        assert_eq!(operations, [3, 0, 0, 2]);
+        assert_eq!(collector.rows[3].start_ns, 3050);
+        assert_eq!(collector.totals().next().unwrap().1.operations, 5);
+        assert_eq!(collector.worker_cpu_ns(), [10]);
+    }
+
+    #[test]
+    fn the_ramp_is_seen_but_not_counted() {
+        let mut collector = Collector::new(1, 1_000_000_000, false, vec![OpKind::Read]);
+        collector.add(&report(0, -1, 9), 0);
+        assert!((collector.live().operations_s - 9.0).abs() < 1e-9);
+        collector.finish(0, 1_000_000_000);
+        assert_eq!(collector.totals().next().unwrap().1.operations, 0);
+    }
+
+    #[test]
+    fn a_window_by_bytes_ends_where_it_ends() {
+        let mut collector = Collector::new(1, 1000, false, vec![OpKind::Read]);
+        collector.add(&report(0, 0, 1), 0);
+        collector.add(&report(0, 1, 1), 0);
+        collector.finish(0, 1300);
+        let ends: Vec<u64> = collector.rows.iter().map(|r| r.end_ns).collect();
+        assert_eq!(ends, [1000, 1300]);
+    }
+}

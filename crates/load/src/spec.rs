@@ -1,0 +1,423 @@
+//! The order for one run of block I/O, as JSON from Python (`storlab/model/job.py`): change both together.
+//!
+//! Sizes are bytes, times nanoseconds.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
+use storlab_io::Access;
+
+/// What a member of a target is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberKind {
+    /// A regular file that exists.
+    File,
+    /// A block device.
+    BlockDevice,
+    /// Nothing: every I/O completes at once.
+    Null,
+}
+
+/// One file or device; the run touches `[offset, offset + size)` of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Member {
+    /// What to open.
+    pub path: PathBuf,
+    /// What to call it in messages.
+    pub name: String,
+    /// File, device or nothing.
+    pub kind: MemberKind,
+    /// Bytes of it that the run may touch.
+    pub size: u64,
+    /// Where they begin.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// How jobs and members meet.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutKind {
+    /// Jobs are spread over the members; a job with several takes block-sized turns.
+    Jbod,
+    /// Every job uses all members, in chunks.
+    Stripe,
+    /// Job `j` uses member `j`.
+    PerJob,
+}
+
+/// Which backend does the I/O.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendKind {
+    /// `uring` where the kernel allows it, else `posix`.
+    Auto,
+    /// `io_uring`.
+    Uring,
+    /// A thread for each outstanding I/O.
+    Posix,
+    /// Completes at once.
+    Null,
+}
+
+/// A block size and its relative frequency.
+#[derive(Clone, Debug, Deserialize)]
+pub struct WeightedSize {
+    /// Length of the I/O.
+    pub bytes: u64,
+    /// Relative to the other sizes.
+    pub weight: f64,
+}
+
+/// Percent of operations by kind.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Mix {
+    /// Reads.
+    pub read: f64,
+    /// Writes.
+    pub write: f64,
+    /// Deallocations.
+    pub trim: f64,
+}
+
+/// Closed or open loop.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalKind {
+    /// The next operation starts when one ends.
+    Closed,
+    /// Evenly spaced starts.
+    Constant,
+    /// Exponentially distributed gaps.
+    Poisson,
+}
+
+/// When operations are due.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Arrival {
+    /// Closed or open loop.
+    pub kind: ArrivalKind,
+    /// Operations per second over all jobs; open loop only.
+    pub rate_iops: Option<f64>,
+}
+
+/// Which flush a job sends.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncKind {
+    /// None.
+    None,
+    /// Data and metadata.
+    Fsync,
+    /// Data, and the metadata needed to read it back.
+    Fdatasync,
+}
+
+/// Flush cadence.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Sync {
+    /// Which flush.
+    pub kind: SyncKind,
+    /// After so many writes of a job; 0 for never.
+    pub every_writes: u64,
+    /// One flush of every member after the load.
+    #[serde(rename = "final")]
+    pub at_end: bool,
+}
+
+/// Verify mode.
+#[derive(Clone, Debug, Deserialize)]
+pub struct VerifySpec {
+    /// Keeps every block's issued and acknowledged generation.
+    pub state: PathBuf,
+    /// Verification granule.
+    pub block: u64,
+    /// Check what reads return while the load runs.
+    pub check_reads: bool,
+}
+
+/// One run of block I/O.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BlockJob {
+    /// Of this format: 1.
+    pub version: u32,
+    /// Which backend.
+    pub backend: BackendKind,
+    /// Files or devices.
+    pub members: Vec<Member>,
+    /// How jobs and members meet.
+    pub layout: LayoutKind,
+    /// Of a stripe.
+    pub stripe_chunk: Option<u64>,
+    /// `O_DIRECT`.
+    pub direct: bool,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Outstanding operations of each job.
+    pub queue_depth: usize,
+    /// Most operations handed over by one system call.
+    pub batch: usize,
+    /// Job `j` is pinned to `cpus[j % len]`.
+    pub cpus: Option<Vec<usize>>,
+    /// Operation kinds.
+    pub mix: Mix,
+    /// Operation sizes.
+    pub block_sizes: Vec<WeightedSize>,
+    /// Where operations go.
+    pub offsets: Pattern,
+    /// When operations are due.
+    pub arrival: Arrival,
+    /// Flush cadence.
+    pub sync: Sync,
+    /// What is written.
+    pub payload: PayloadSpec,
+    /// Verify mode.
+    pub verify: Option<VerifySpec>,
+    /// Load before the window.
+    pub ramp_ns: u64,
+    /// Window by time.
+    pub window_ns: Option<u64>,
+    /// Window by bytes, over all jobs.
+    pub window_bytes: Option<u64>,
+    /// Length of a sample.
+    pub interval_ns: u64,
+    /// How long to wait for operations in flight when the load ends.
+    pub drain_timeout_ns: u64,
+    /// Of offsets, mix and payload.
+    pub seed: u64,
+}
+
+/// Buffers may take this share of the machine's memory.
+const MEMORY_SHARE: u64 = 2;
+const BLOCK_MAX: u64 = 1 << 30;
+
+impl BlockJob {
+    /// From the JSON of `storlab/model/job.py`.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for what is no such JSON, or an order that cannot be carried out.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let job: BlockJob = serde_json::from_str(text)
+            .map_err(|e| Error::spec("job", e.to_string(), "see storlab/model/job.py"))?;
+        job.check()?;
+        Ok(job)
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |field: &str, what: String, fix: &str| Err(Error::spec(field, what, fix));
+        if self.version != 1 {
+            return wrong("version", format!("{} is not known", self.version), "use 1");
+        }
+        if self.members.is_empty() || self.members.len() > usize::from(u16::MAX) {
+            return wrong(
+                "members",
+                format!("there are {}", self.members.len()),
+                "name 1 to 65,535",
+            );
+        }
+        if self.jobs == 0 || self.batch == 0 || self.interval_ns == 0 {
+            return wrong("jobs, batch, interval_ns", "one of them is 0".into(), "use 1 or more");
+        }
+        if self.queue_depth == 0 || self.queue_depth > usize::from(u16::MAX) {
+            let what = format!("{} is out of bounds", self.queue_depth);
+            return wrong("queue_depth", what, "use 1 to 65,535");
+        }
+        if self.window_ns.is_some() == self.window_bytes.is_some() {
+            let what = "give exactly one of them".to_owned();
+            return wrong("window_ns, window_bytes", what, "remove one");
+        }
+        let total = self.mix.read + self.mix.write + self.mix.trim;
+        if (total - 100.0).abs() > 1e-6 {
+            return wrong("mix", format!("adds up to {total} %"), "make it 100 %");
+        }
+        if self.arrival.kind != ArrivalKind::Closed
+            && !self.arrival.rate_iops.is_some_and(|r| r > 0.0 && r.is_finite())
+        {
+            return wrong("arrival.rate_iops", "open loop has no rate".into(), "give a rate");
+        }
+        if self.verify.is_some() && self.mix.trim > 0.0 {
+            let what = "verify mode cannot follow trimmed blocks".to_owned();
+            return wrong("mix.trim", what, "use 0, or turn verify off");
+        }
+        self.check_sizes()
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let wrong = |what: String, fix: &str| Err(Error::spec("block_sizes", what, fix));
+        if self.block_sizes.is_empty() {
+            return wrong("there are none".into(), "give at least one");
+        }
+        for size in &self.block_sizes {
+            if size.bytes == 0 || size.bytes > BLOCK_MAX || !(size.weight > 0.0) {
+                let what = format!("{} bytes with weight {}", size.bytes, size.weight);
+                return wrong(what, "use 1 byte to 1 GiB, and a weight above 0");
+            }
+            if self.direct && size.bytes % 512 != 0 && self.backend != BackendKind::Null {
+                let what = format!("{} bytes cannot be read with O_DIRECT", size.bytes);
+                return wrong(what, "use a multiple of 512, or direct = false");
+            }
+        }
+        let needed =
+            (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
+        let memory = crate::cpu::memory_bytes();
+        if needed > memory / MEMORY_SHARE {
+            return Err(Error::spec(
+                "queue_depth",
+                format!(
+                    "buffers for jobs x queue_depth x block_size need {} MB of this machine's {} MB",
+                    needed / 1_000_000,
+                    memory / 1_000_000
+                ),
+                "lower queue_depth, jobs or block_size",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Length of the longest operation.
+    pub fn longest_block(&self) -> u64 {
+        self.block_sizes.iter().map(|s| s.bytes).max().unwrap_or(0)
+    }
+
+    /// The largest length of which all block sizes are multiples.
+    pub fn unit(&self) -> u64 {
+        fn gcd(a: u64, b: u64) -> u64 {
+            if b == 0 {
+                a
+            } else {
+                gcd(b, a % b)
+            }
+        }
+        self.block_sizes.iter().fold(0, |unit, s| gcd(unit, s.bytes)).max(1)
+    }
+
+    /// Buffers for reads that each job needs.
+    pub fn read_slots(&self) -> usize {
+        if self.mix.read > 0.0 {
+            self.queue_depth
+        } else {
+            0
+        }
+    }
+
+    /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that their
+    /// share comes out right.
+    pub fn write_slots(&self) -> usize {
+        if self.mix.write <= 0.0 {
+            return 0;
+        }
+        let chunks_per_slot = (self.longest_block() as usize).div_ceil(CHUNK_BYTES);
+        let wanted =
+            if self.payload.dedupe_percent > 0.0 { 256usize.div_ceil(chunks_per_slot) } else { 0 };
+        self.queue_depth.max(wanted)
+    }
+
+    /// True when operations are due by a schedule.
+    pub fn open_loop(&self) -> bool {
+        self.arrival.kind != ArrivalKind::Closed
+    }
+
+    /// What the files are opened for.
+    pub fn access(&self) -> Access {
+        Access {
+            read: self.mix.read > 0.0,
+            write: self.mix.write > 0.0 || self.mix.trim > 0.0 || self.sync.at_end,
+            direct: self.direct,
+        }
+    }
+
+    /// The kinds of operation that this load has.
+    pub fn kinds(&self) -> Vec<OpKind> {
+        let syncs = self.sync.kind != SyncKind::None && self.sync.every_writes > 0;
+        let has = [self.mix.read > 0.0, self.mix.write > 0.0, self.mix.trim > 0.0, syncs];
+        OpKind::ALL.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::{json, Value};
+
+    /// A valid order for tests: 4 KiB uniform reads of members of 1 MiB.
+    pub(crate) fn job_json(layout: &str, members: usize, jobs: usize, chunk: Option<u64>) -> Value {
+        let members: Vec<Value> = (0..members)
+            .map(|i| {
+                json!({"path": format!("m{i}"), "name": format!("m{i}"), "kind": "file",
+                            "size": 1 << 20, "offset": 0})
+            })
+            .collect();
+        json!({
+            "version": 1, "backend": "null", "members": members, "layout": layout,
+            "stripe_chunk": chunk, "direct": false, "jobs": jobs, "queue_depth": 4, "batch": 1,
+            "cpus": null, "mix": {"read": 100.0, "write": 0.0, "trim": 0.0},
+            "block_sizes": [{"bytes": 4096, "weight": 1.0}],
+            "offsets": {"kind": "uniform", "theta": 1.1, "hot_space_percent": 10.0,
+                        "hot_access_percent": 90.0},
+            "arrival": {"kind": "closed", "rate_iops": null},
+            "sync": {"kind": "none", "every_writes": 0, "final": false},
+            "payload": {"compress_percent": 0.0, "dedupe_percent": 0.0}, "verify": null,
+            "ramp_ns": 0, "window_ns": 100_000_000, "window_bytes": null,
+            "interval_ns": 20_000_000, "drain_timeout_ns": 5_000_000_000u64, "seed": 1
+        })
+    }
+
+    pub(crate) fn job_with(
+        layout: &str,
+        members: usize,
+        jobs: usize,
+        chunk: Option<u64>,
+    ) -> BlockJob {
+        BlockJob::from_json(&job_json(layout, members, jobs, chunk).to_string()).unwrap()
+    }
+
+    fn refused(change: impl Fn(&mut Value), names: &str) {
+        let mut job = job_json("jbod", 1, 1, None);
+        change(&mut job);
+        let error = BlockJob::from_json(&job.to_string()).unwrap_err().to_string();
+        assert!(error.contains(names), "{error}");
+    }
+
+    #[test]
+    fn impossible_orders_name_the_field() {
+        refused(|j| j["queue_depth"] = json!(0), "queue_depth");
+        refused(|j| j["mix"]["read"] = json!(90.0), "mix");
+        refused(|j| j["window_bytes"] = json!(4096), "window_ns");
+        refused(|j| j["arrival"]["kind"] = json!("poisson"), "rate_iops");
+        refused(|j| j["block_sizes"][0]["bytes"] = json!(0), "block_sizes");
+        refused(|j| j["members"] = json!([]), "members");
+        refused(|j| j["version"] = json!(2), "version");
+        refused(|j| j["queue_depth"] = json!("many"), "job");
+    }
+
+    #[test]
+    fn direct_io_needs_sectors() {
+        let change = |j: &mut Value| {
+            j["direct"] = json!(true);
+            j["backend"] = json!("auto");
+            j["block_sizes"][0]["bytes"] = json!(1000);
+        };
+        refused(change, "O_DIRECT");
+    }
+
+    #[test]
+    fn buffers_larger_than_memory_are_refused() {
+        let change = |j: &mut Value| {
+            j["queue_depth"] = json!(65_535);
+            j["jobs"] = json!(64);
+            j["block_sizes"][0]["bytes"] = json!(1 << 30);
+        };
+        refused(change, "queue_depth");
+    }
+
+    #[test]
+    fn the_unit_divides_all_sizes() {
+        let mut job = job_json("jbod", 1, 1, None);
+        job["block_sizes"] =
+            json!([{"bytes": 12288, "weight": 1.0}, {"bytes": 8192, "weight": 2.0}]);
+        let job = BlockJob::from_json(&job.to_string()).unwrap();
+        assert_eq!((job.unit(), job.longest_block()), (4096, 12288));
+    }
+}

@@ -1,0 +1,326 @@
+//! Verify mode: every block carries a header, and a state file remembers what each should hold.
+//!
+//! A granule (`verify.block` bytes) is the unit of verification. Its first bytes name the state,
+//! the member, the offset, the generation and a checksum over everything in it. The state file
+//! keeps, for each granule, the generation issued last and the one acknowledged last: the granule
+//! may hold anything between the two, because a write that was in flight when the load died may or
+//! may not have arrived.
+
+mod header;
+mod mapping;
+mod report;
+mod reread;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use storlab_base::{Error, Result};
+
+use crate::spec::{Member, MemberKind, VerifySpec};
+use header::{Found, Header};
+use mapping::Mapping;
+pub use report::{BadBlock, BadKind, VerifyReport};
+use state::State;
+
+/// Every device writes so many bytes at once or not at all.
+const SECTOR_BYTES: u64 = 512;
+const GRANULE_MAX: u64 = 1 << 30;
+
+/// Stamps and checks blocks; one for all jobs of a run.
+///
+/// All I/O must cover whole granules, counted from the member's offset: a granule that is written
+/// in part is no longer checked.
+///
+/// # What survives what *A killed process*: everything, since the state file is a shared mapping.
+/// *A power cut*: the state as of the last [`Verifier::flush`] or later, so it should lie on other
+/// media than the target, best on another machine. A state that is behind its target makes the
+/// check milder, never wrong: newer generations than it knows are accepted (and learnt), and after
+/// a restart of the machine a mix of an unknown newer generation counts as a write that was in
+/// flight. *Acknowledged* means completed, not flushed: writes acknowledged by a volatile cache
+/// (the page cache, or a drive's without power-loss protection) may well be lost or stale after a
+/// power cut, and are reported.
+#[derive(Debug)]
+pub struct Verifier {
+    state: State,
+    granule: u64,
+    ranges: Vec<Range>,
+    /// A bit for each granule that an operation in flight touches.
+    claims: Mapping,
+}
+
+/// A member's granules.
+#[derive(Debug)]
+struct Range {
+    name: String,
+    path: PathBuf,
+    offset: u64,
+    /// Number of its first granule among all members'.
+    first: usize,
+    count: usize,
+}
+
+impl Range {
+    /// Where one of its granules lies in the file or device.
+    fn place(&self, granule: usize, bytes: u64) -> u64 {
+        self.offset + granule as u64 * bytes
+    }
+}
+
+impl Verifier {
+    /// Reopens the state file, or makes it.
+    ///
+    /// # Errors [`Error::Spec`] where the block size is unfit, or the state file belongs to other
+    /// members or block sizes, is in use, or is something else. [`Error::Io`] where it cannot be
+    /// opened or made.
+    pub fn open(spec: &VerifySpec, members: &[Member], seed: u64) -> Result<Verifier> {
+        let granule = spec.block;
+        if granule == 0 || granule > GRANULE_MAX || !granule.is_multiple_of(SECTOR_BYTES) {
+            let fix = "give a multiple of 512 bytes, up to 1 GiB, that divides every block size";
+            return Err(Error::spec("verify.block", format!("is {granule}"), fix));
+        }
+        let mut first = 0;
+        let mut ranges = Vec::with_capacity(members.len());
+        for member in members {
+            let count = (member.size / granule) as usize;
+            check_member(member, count)?;
+            let (name, path) = (member.name.clone(), member.path.clone());
+            ranges.push(Range { name, path, offset: member.offset, first, count });
+            first += count;
+        }
+        let state = State::open(&spec.state, granule, members, seed)?;
+        let claims = Mapping::anonymous(first.div_ceil(64).max(1) * 8)
+            .map_err(|source| Error::io("map", spec.state.display().to_string(), 0, source))?;
+        Ok(Verifier { state, granule, ranges, claims })
+    }
+
+    /// Claims every granule of the range for one operation. False when another operation has one
+    /// of them in flight: draw another offset. `offset` is in the file or device.
+    pub fn try_claim(&self, member: usize, offset: u64, len: u64) -> bool {
+        for (done, (word, mask)) in self.claim_words(member, offset, len).enumerate() {
+            let taken = word.fetch_or(mask, Ordering::Acquire) & mask;
+            if taken != 0 {
+                word.fetch_and(!(mask & !taken), Ordering::Release);
+                for (word, mask) in self.claim_words(member, offset, len).take(done) {
+                    word.fetch_and(!mask, Ordering::Release);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives a claimed range back.
+    pub fn release(&self, member: usize, offset: u64, len: u64) {
+        for (word, mask) in self.claim_words(member, offset, len) {
+            word.fetch_and(!mask, Ordering::Release);
+        }
+    }
+
+    /// Puts the next generation's header into each granule of `buf`, about to be written at
+    /// `offset`, and records it as issued. The range must be claimed.
+    pub fn before_write(&self, member: usize, offset: u64, buf: &mut [u8]) {
+        let Some(range) = self.ranges.get(member) else { return };
+        let whole = self.whole(range, offset, buf.len() as u64);
+        let touched = self.touched(range, offset, buf.len() as u64);
+        for granule in touched.filter(|granule| !whole.contains(granule)) {
+            self.state.acknowledged(range.first + granule).store(0, Ordering::Relaxed);
+        }
+        for granule in whole {
+            let issued = self.state.issued(range.first + granule);
+            let last = issued.load(Ordering::Relaxed).max(self.state.generation_floor());
+            let generation = last.saturating_add(1);
+            issued.store(generation, Ordering::Release);
+            let place = range.place(granule, self.granule);
+            let header = Header {
+                state: self.state.id(),
+                offset: place,
+                member: member as u32,
+                generation,
+                length: self.granule as u32,
+            };
+            let at = (place - offset) as usize;
+            header.write(&mut buf[at..at + self.granule as usize]);
+        }
+    }
+
+    /// Records that the write issued last was acknowledged. The range must still be claimed.
+    pub fn after_write(&self, member: usize, offset: u64, len: u64) {
+        let Some(range) = self.ranges.get(member) else { return };
+        for granule in self.whole(range, offset, len) {
+            let issued = self.state.issued(range.first + granule).load(Ordering::Relaxed);
+            self.state.acknowledged(range.first + granule).store(issued, Ordering::Release);
+        }
+    }
+
+    /// Checks what a read of a claimed range returned. Granules never written by this state's jobs
+    /// are neither checked nor counted.
+    pub fn check_read(&self, member: usize, offset: u64, buf: &[u8], report: &mut VerifyReport) {
+        let Some(range) = self.ranges.get(member) else { return };
+        for granule in self.whole(range, offset, buf.len() as u64) {
+            let at = (range.place(granule, self.granule) - offset) as usize;
+            self.check_granule(member, granule, &buf[at..at + self.granule as usize], report);
+        }
+    }
+
+    /// Waits until the state file is on its media.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the kernel could not write it.
+    pub fn flush(&self) -> Result<()> {
+        self.state.flush()
+    }
+
+    fn check_granule(
+        &self,
+        member: usize,
+        granule: usize,
+        bytes: &[u8],
+        report: &mut VerifyReport,
+    ) {
+        let number = self.ranges[member].first + granule;
+        if self.state.issued(number).load(Ordering::Acquire) == 0 {
+            return;
+        }
+        report.checked_blocks += 1;
+        match self.judge(member, granule, bytes) {
+            Verdict::Good => {}
+            Verdict::Newer(generation) => {
+                self.state.issued(number).fetch_max(generation, Ordering::Relaxed);
+            }
+            Verdict::TornInFlight => report.torn_in_flight += 1,
+            Verdict::Bad(kind) => report
+                .bad(kind, || self.describe(member, granule, kind, self.found_text(member, bytes))),
+        }
+    }
+
+    fn judge(&self, member: usize, granule: usize, bytes: &[u8]) -> Verdict {
+        let range = &self.ranges[member];
+        let number = range.first + granule;
+        let issued = self.state.issued(number).load(Ordering::Acquire);
+        let acknowledged = self.state.acknowledged(number).load(Ordering::Acquire);
+        let (header, sound, intact) = match Header::read(bytes) {
+            Found::Header { header, sound, intact }
+                if header.state == self.state.id() && bytes.len() as u64 == self.granule =>
+            {
+                (header, sound, intact)
+            }
+            _ if acknowledged > 0 => return Verdict::Bad(BadKind::Lost),
+            _ => return Verdict::Good,
+        };
+        let here =
+            header.member as usize == member && header.offset == range.place(granule, self.granule);
+        let generation = header.generation;
+        if sound && !here {
+            Verdict::Bad(BadKind::Misplaced)
+        } else if !intact {
+            let in_flight = acknowledged < issued && (acknowledged..=issued).contains(&generation);
+            let unrecorded = generation > issued && self.state.outlived_restart();
+            if sound && (in_flight || unrecorded) {
+                Verdict::TornInFlight
+            } else {
+                Verdict::Bad(BadKind::Torn)
+            }
+        } else if generation < acknowledged {
+            Verdict::Bad(BadKind::Stale)
+        } else if generation > issued {
+            Verdict::Newer(generation)
+        } else {
+            Verdict::Good
+        }
+    }
+
+    fn describe(&self, member: usize, granule: usize, kind: BadKind, found: String) -> BadBlock {
+        let range = &self.ranges[member];
+        let offset = range.place(granule, self.granule);
+        let issued = self.state.issued(range.first + granule).load(Ordering::Acquire);
+        let expected = match self.state.acknowledged(range.first + granule).load(Ordering::Acquire)
+        {
+            0 => format!("any generation up to {issued} at offset {offset}"),
+            acknowledged if acknowledged == issued => {
+                format!("generation {issued} at offset {offset}")
+            }
+            acknowledged => format!("generation {acknowledged} to {issued} at offset {offset}"),
+        };
+        BadBlock { kind, path: range.name.clone(), offset, expected, found }
+    }
+
+    fn found_text(&self, member: usize, bytes: &[u8]) -> String {
+        let (header, sound, intact) = match Header::read(bytes) {
+            _ if bytes.len() < self.granule as usize => return "the end of the file".to_owned(),
+            Found::Zeros => return "zeros".to_owned(),
+            Found::Foreign => return "data without a header".to_owned(),
+            Found::Header { header, .. } if header.state != self.state.id() => {
+                return "data of another verify state".to_owned();
+            }
+            Found::Header { header, sound, intact } => (header, sound, intact),
+        };
+        let Header { generation, offset, .. } = header;
+        if !sound {
+            return "a damaged header".to_owned();
+        }
+        let damage = if intact { "" } else { ", with a wrong checksum" };
+        if header.member as usize == member {
+            return format!("generation {generation} of offset {offset}{damage}");
+        }
+        let name = self.ranges.get(header.member as usize).map_or("another member", |r| &r.name);
+        format!("generation {generation} of {name}, offset {offset}{damage}")
+    }
+
+    /// Granules of a member that lie within the bytes.
+    fn whole(&self, range: &Range, offset: u64, len: u64) -> std::ops::Range<usize> {
+        let start = offset.saturating_sub(range.offset);
+        let end = offset.saturating_add(len).saturating_sub(range.offset);
+        let last = ((end / self.granule) as usize).min(range.count);
+        (start.div_ceil(self.granule) as usize).min(last)..last
+    }
+
+    /// Granules of a member that have a part in the bytes.
+    fn touched(&self, range: &Range, offset: u64, len: u64) -> std::ops::Range<usize> {
+        let start = offset.saturating_sub(range.offset);
+        let end = offset.saturating_add(len).saturating_sub(range.offset);
+        let last = (end.div_ceil(self.granule) as usize).min(range.count);
+        ((start / self.granule) as usize).min(last)..last
+    }
+
+    fn claim_words(
+        &self,
+        member: usize,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let granules = self.ranges.get(member).map_or(0..0, |range| {
+            let touched = self.touched(range, offset, len);
+            range.first + touched.start..range.first + touched.end
+        });
+        let end = if granules.is_empty() { 0 } else { granules.end.div_ceil(64) };
+        let words = granules.start / 64..end;
+        words.map(move |word| {
+            let low = granules.start.max(word * 64) - word * 64;
+            let high = granules.end.min(word * 64 + 64) - word * 64;
+            let mask = (u64::MAX >> (64 - (high - low))) << low;
+            (&self.claims.words64()[word], mask)
+        })
+    }
+}
+
+/// Of one granule.
+enum Verdict {
+    Good,
+    /// Whole, and newer than the state knows: the state lost its last records.
+    Newer(u32),
+    TornInFlight,
+    Bad(BadKind),
+}
+
+fn check_member(member: &Member, granules: usize) -> Result<()> {
+    if member.kind == MemberKind::Null {
+        let what = format!("{} keeps nothing that could be verified", member.name);
+        return Err(Error::spec("verify", what, "verify a file or a device"));
+    }
+    if granules == 0 {
+        let what = format!("is larger than {}, {} bytes", member.name, member.size);
+        return Err(Error::spec("verify.block", what, "use a smaller block or a larger target"));
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The header at the start of every granule, 48 bytes, little-endian:
+//! magic 8, state id 8, offset 8, member 4, generation 4, length 4, header check 4, checksum 8.
+//!
+//! The header check tells a whole header from a damaged one; the checksum covers header and body.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Bytes of a header.
+pub(super) const HEADER_BYTES: usize = 48;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"storlab\x01");
+const CHECK: usize = 36;
+const CHECKSUM: usize = 40;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) state: u64,
+    pub(super) offset: u64,
+    pub(super) member: u32,
+    pub(super) generation: u32,
+    pub(super) length: u32,
+}
+
+/// What stands at the start of a granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing but zeros in the whole granule.
+    Zeros,
+    /// No header.
+    Foreign,
+    /// A header, possibly of another state. `sound`: the header itself is whole;
+    /// `intact`: header and body are.
+    Header { header: Header, sound: bool, intact: bool },
+}
+
+impl Header {
+    /// Puts the header over the start of `granule`, which must be longer than it.
+    pub(super) fn write(self, granule: &mut [u8]) {
+        if granule.len() < HEADER_BYTES {
+            return;
+        }
+        granule[0..8].copy_from_slice(&MAGIC.to_le_bytes());
+        granule[8..16].copy_from_slice(&self.state.to_le_bytes());
+        granule[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        granule[24..28].copy_from_slice(&self.member.to_le_bytes());
+        granule[28..32].copy_from_slice(&self.generation.to_le_bytes());
+        granule[32..36].copy_from_slice(&self.length.to_le_bytes());
+        let check = xxh3_64(&granule[..CHECK]) as u32;
+        granule[CHECK..CHECKSUM].copy_from_slice(&check.to_le_bytes());
+        let checksum = checksum(granule);
+        granule[CHECKSUM..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// What a granule holds.
+    pub(super) fn read(granule: &[u8]) -> Found {
+        if granule.len() < HEADER_BYTES || word64(granule, 0) != MAGIC {
+            let zeros = granule.iter().all(|&byte| byte == 0);
+            return if zeros { Found::Zeros } else { Found::Foreign };
+        }
+        let header = Header {
+            state: word64(granule, 8),
+            offset: word64(granule, 16),
+            member: word32(granule, 24),
+            generation: word32(granule, 28),
+            length: word32(granule, 32),
+        };
+        let sound = word32(granule, CHECK) == xxh3_64(&granule[..CHECK]) as u32;
+        let intact = sound
+            && header.length as usize == granule.len()
+            && word64(granule, CHECKSUM) == checksum(granule);
+        Found::Header { header, sound, intact }
+    }
+}
+
+fn checksum(granule: &[u8]) -> u64 {
+    xxh3_64_with_seed(&granule[HEADER_BYTES..], xxh3_64(&granule[..CHECKSUM]))
+}
+
+fn word64(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+fn word32(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HEADER: Header =
+        Header { state: 7, offset: 1 << 40, member: 3, generation: 9, length: 512 };
+
+    proptest! {
+        #[test]
+        fn any_changed_bit_is_seen(body: [u8; 32], bit in 0usize..512 * 8) {
+            let mut granule = body.repeat(16);
+            HEADER.write(&mut granule);
+            let whole = Found::Header { header: HEADER, sound: true, intact: true };
+            prop_assert_eq!(Header::read(&granule), whole);
+            granule[bit / 8] ^= 1 << (bit % 8);
+            match Header::read(&granule) {
+                Found::Foreign => prop_assert!(bit < 64),
+                Found::Header { sound, intact, .. } => {
+                    prop_assert!(!intact);
+                    prop_assert_eq!(sound, bit >= CHECKSUM * 8);
+                }
+                Found::Zeros => prop_assert!(false),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_header() {
+        assert_eq!(Header::read(&[0; 512]), Found::Zeros);
+        assert_eq!(Header::read(&[1; 512]), Found::Foreign);
+        assert_eq!(Header::read(&[]), Found::Zeros);
+        assert_eq!(Header::read(&MAGIC.to_le_bytes()), Found::Foreign);
+    }
+}

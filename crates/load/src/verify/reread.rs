@@ -1,0 +1,192 @@
+//! The later pass: reads back everything that was ever written, past the page cache.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::Ordering;
+
+use storlab_base::{Error, Result};
+
+use super::mapping::Mapping;
+use super::report::{BadKind, VerifyReport};
+use super::{Range, Verifier};
+
+/// Bytes of one read.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Satisfies every device: logical blocks are 512 or 4,096 bytes.
+const DIRECT_ALIGNMENT: u64 = 4096;
+
+impl Verifier {
+    /// Reads every granule that was ever written, past the page cache, and reports. With `direct`
+    /// by `O_DIRECT` where the target allows it; otherwise cached pages are synced and dropped
+    /// first. An unreadable granule is reported and the pass goes on. No load may run meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where a member cannot be opened.
+    pub fn pass(&self, direct: bool) -> Result<VerifyReport> {
+        self.pass_while(direct, &|| true)
+    }
+
+    /// As [`Verifier::pass`], but stops early, with a note, once `keep_going` says false. It is
+    /// asked for each 1 MiB.
+    ///
+    /// # Errors
+    /// As [`Verifier::pass`].
+    pub fn pass_while(&self, direct: bool, keep_going: &dyn Fn() -> bool) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        for (index, range) in self.ranges.iter().enumerate() {
+            let mut reader = Reader::open(range, self.granule, direct, &mut report)?;
+            let step = (WINDOW_BYTES / self.granule).max(1) as usize;
+            for first in (0..range.count).step_by(step) {
+                if !keep_going() {
+                    report.note("verification was stopped before its end".to_owned());
+                    return Ok(report);
+                }
+                let last = (first + step).min(range.count);
+                self.check_window(index, first..last, &mut reader, &mut report);
+            }
+        }
+        Ok(report)
+    }
+
+    fn check_window(
+        &self,
+        member: usize,
+        window: std::ops::Range<usize>,
+        reader: &mut Reader,
+        report: &mut VerifyReport,
+    ) {
+        let range = &self.ranges[member];
+        let written =
+            |granule: &usize| self.state.issued(range.first + granule).load(Ordering::Acquire) > 0;
+        let Some(first) = window.clone().find(written) else { return };
+        let last = window.rev().find(written).unwrap_or(first);
+        let len = (last - first + 1) as u64 * self.granule;
+        if let Ok(data) = reader.read(range.place(first, self.granule), len, report) {
+            for (granule, bytes) in (first..=last).zip(pieces(data, self.granule)) {
+                self.check_granule(member, granule, bytes, report);
+            }
+            return;
+        }
+        for granule in (first..=last).filter(written) {
+            let offset = range.place(granule, self.granule);
+            match reader.read(offset, self.granule, report) {
+                Ok(data) => self.check_granule(member, granule, data, report),
+                Err(error) => {
+                    report.checked_blocks += 1;
+                    report.bad(BadKind::Unreadable, || {
+                        self.describe(member, granule, BadKind::Unreadable, error.to_string())
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// `data` in granules, then empty ones: a file that ends early holds nothing there.
+fn pieces(data: &[u8], granule: u64) -> impl Iterator<Item = &[u8]> {
+    data.chunks(granule as usize).chain(std::iter::repeat(&[][..]))
+}
+
+struct Reader {
+    file: File,
+    name: String,
+    direct: bool,
+    buffer: Mapping,
+}
+
+impl Reader {
+    fn open(range: &Range, granule: u64, direct: bool, report: &mut VerifyReport) -> Result<Self> {
+        let refused = |source| Error::io("open", range.name.clone(), 0, source);
+        let bytes = WINDOW_BYTES.max(granule) + 2 * DIRECT_ALIGNMENT;
+        let buffer = Mapping::anonymous(bytes as usize).map_err(refused)?;
+        let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(&range.path);
+        let name = range.name.clone();
+        if direct {
+            match open(libc::O_DIRECT) {
+                Ok(file) => return Ok(Reader { file, name, direct, buffer }),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        let file = open(0).map_err(refused)?;
+        let mut reader = Reader { file, name, direct, buffer };
+        reader.leave_direct(report);
+        Ok(reader)
+    }
+
+    /// From here on through the page cache, emptied first.
+    fn leave_direct(&mut self, report: &mut VerifyReport) {
+        if std::mem::take(&mut self.direct) {
+            report.note(format!(
+                "{} does not allow O_DIRECT: it was verified through the page cache, which was \
+                 synced and dropped first",
+                self.name
+            ));
+        }
+        if let Err(error) = self.file.sync_data() {
+            report.note(format!("{} could not be synced before verification: {error}", self.name));
+        }
+        self.drop_cache();
+    }
+
+    #[allow(unsafe_code)]
+    fn drop_cache(&self) {
+        // SAFETY: advice on a descriptor that `self.file` keeps open; refusal does no harm.
+        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
+
+    /// `len` bytes from `offset`, or fewer where the file ends.
+    fn read(&mut self, offset: u64, len: u64, report: &mut VerifyReport) -> io::Result<&[u8]> {
+        let mut filled = self.fill(offset, len);
+        if self.direct && matches!(&filled, Err(e) if e.raw_os_error() == Some(libc::EINVAL)) {
+            let flags = self.file_flags()? & !libc::O_DIRECT;
+            self.set_file_flags(flags)?;
+            self.leave_direct(report);
+            filled = self.fill(offset, len);
+        }
+        let (skip, got) = filled?;
+        let end = got.min(skip + len as usize).max(skip);
+        Ok(&self.buffer.bytes_mut()[skip..end])
+    }
+
+    /// Reads at least the wanted range: where it starts in the buffer, and bytes in the buffer.
+    fn fill(&mut self, offset: u64, len: u64) -> io::Result<(usize, usize)> {
+        let alignment = if self.direct { DIRECT_ALIGNMENT } else { 1 };
+        let start = offset / alignment * alignment;
+        let bytes = ((offset + len).next_multiple_of(alignment) - start) as usize;
+        let buffer = &mut self.buffer.bytes_mut()[..bytes];
+        let mut got = 0;
+        while got < bytes {
+            match self.file.read_at(&mut buffer[got..], start + got as u64) {
+                Ok(0) => break,
+                Ok(moved) => got += moved,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.direct && !got.is_multiple_of(512) {
+                break;
+            }
+        }
+        Ok(((offset - start) as usize, got))
+    }
+
+    #[allow(unsafe_code)]
+    fn file_flags(&self) -> io::Result<i32> {
+        // SAFETY: a query on a descriptor that `self.file` keeps open.
+        match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETFL) } {
+            -1 => Err(io::Error::last_os_error()),
+            flags => Ok(flags),
+        }
+    }
+
+    #[allow(unsafe_code)]
+    fn set_file_flags(&self, flags: i32) -> io::Result<()> {
+        // SAFETY: as `file_flags`.
+        match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The state file: which generation of each granule was issued, and which was acknowledged.
+//!
+//! Layout, little-endian: magic 8, version 4, length of the description 4, its checksum 8, boot 8,
+//! clean 4, restarts 4, padding to 64, the description (JSON); then, from the next multiple of
+//! 4,096 on, two words of 4 bytes for each granule of each member: issued, acknowledged.
+//!
+//! The file is mapped and shared: what was recorded survives the death of the process. It does not
+//! survive a power cut unless it was flushed; see [`super::Verifier`].
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use storlab_base::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::mapping::Mapping;
+use crate::spec::Member;
+
+const FIELD: &str = "verify.state";
+const MAGIC: &[u8; 8] = b"storlabV";
+const VERSION: u32 = 1;
+const FIXED_BYTES: usize = 64;
+const BODY_ALIGNMENT: usize = 4096;
+/// Of the changing words, in units of their own size.
+const BOOT_WORD64: usize = 3;
+const CLEAN_WORD32: usize = 8;
+const RESTARTS_WORD32: usize = 9;
+/// Of a granule between two restarts, far more than can be lost.
+const GENERATION_BITS: u32 = 20;
+const RESTARTS_MAX: u32 = (1 << (32 - GENERATION_BITS)) - 1;
+const NEW_STATE: &str = "give another path, or delete the file to start a new state";
+
+/// What the state belongs to. Two openings must agree on granule and members.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Description {
+    id: u64,
+    seed: u64,
+    granule: u64,
+    members: Vec<DescribedMember>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct DescribedMember {
+    name: String,
+    size: u64,
+    offset: u64,
+}
+
+/// The open state file, locked against other processes.
+#[derive(Debug)]
+pub(super) struct State {
+    map: Mapping,
+    path: PathBuf,
+    /// Index of the first granule's words.
+    body_word32: usize,
+    id: u64,
+    generation_floor: u32,
+    _lock: File,
+}
+
+impl State {
+    /// Opens the file at `path`, or makes it.
+    pub(super) fn open(path: &Path, granule: u64, members: &[Member], seed: u64) -> Result<State> {
+        let wanted = Description {
+            id: new_id(seed),
+            seed,
+            granule,
+            members: members
+                .iter()
+                .map(|m| DescribedMember { name: m.name.clone(), size: m.size, offset: m.offset })
+                .collect(),
+        };
+        check_place(path, members)?;
+        let granules = members.iter().map(|member| member.size / granule).sum();
+        let (file, described) = match existing(path)? {
+            Some(file) => {
+                let described = read_description(path, &file)?;
+                agree(path, &described, &wanted)?;
+                (file, described)
+            }
+            None => (create(path, &wanted, granules)?, wanted),
+        };
+        Self::map(path, file, &described, granules)
+    }
+
+    fn map(path: &Path, file: File, described: &Description, granules: u64) -> Result<State> {
+        let refused = |source| Error::io("map", path.display().to_string(), 0, source);
+        let body = body_start(&encode(path, described)?);
+        let bytes = file_bytes(path, body, granules)?;
+        let actual = file.metadata().map_err(refused)?.len();
+        if actual != bytes as u64 {
+            let what = format!("{} has {actual} bytes instead of {bytes}", path.display());
+            return Err(Error::spec(FIELD, what, NEW_STATE));
+        }
+        let map = Mapping::shared(&file, bytes).map_err(refused)?;
+        let mut state = State {
+            map,
+            path: path.to_path_buf(),
+            body_word32: body / 4,
+            id: described.id,
+            generation_floor: 0,
+            _lock: file,
+        };
+        state.generation_floor = state.begin_session()?.min(RESTARTS_MAX) << GENERATION_BITS;
+        Ok(state)
+    }
+
+    /// Tells this state's headers from those of others.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn issued(&self, granule: usize) -> &AtomicU32 {
+        &self.map.words32()[self.body_word32 + 2 * granule]
+    }
+
+    pub(super) fn acknowledged(&self, granule: usize) -> &AtomicU32 {
+        &self.map.words32()[self.body_word32 + 2 * granule + 1]
+    }
+
+    /// True when the machine went down with the state open: the last records may be missing.
+    pub(super) fn outlived_restart(&self) -> bool {
+        self.map.words32()[RESTARTS_WORD32].load(Ordering::Relaxed) > 0
+    }
+
+    /// New generations are above it: numbers whose record a power cut took are not given again.
+    pub(super) fn generation_floor(&self) -> u32 {
+        self.generation_floor
+    }
+
+    pub(super) fn flush(&self) -> Result<()> {
+        self.map
+            .sync()
+            .map_err(|source| Error::io("flush", self.path.display().to_string(), 0, source))
+    }
+
+    fn boot(&self) -> &AtomicU64 {
+        &self.map.words64()[BOOT_WORD64]
+    }
+
+    /// Marks the state as open; says how many restarts of the machine found it so.
+    fn begin_session(&self) -> Result<u32> {
+        let words = self.map.words32();
+        let boot = boot_id();
+        let clean = words[CLEAN_WORD32].swap(0, Ordering::Relaxed) == 1;
+        let before = self.boot().swap(boot, Ordering::Relaxed);
+        if !clean && before != 0 && before != boot {
+            words[RESTARTS_WORD32].fetch_add(1, Ordering::Relaxed);
+        }
+        self.flush()?;
+        Ok(words[RESTARTS_WORD32].load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // A failed flush only leaves the state marked as open, which makes later checks milder.
+        if self.map.sync().is_ok() {
+            self.map.words32()[CLEAN_WORD32].store(1, Ordering::Relaxed);
+            let _ = self.map.sync();
+        }
+    }
+}
+
+/// The file at `path`, locked; None where there is none yet.
+fn existing(path: &Path) -> Result<Option<File>> {
+    let refused = |source| Error::io("open", path.display().to_string(), 0, source);
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(refused(error)),
+        Ok(found) if !found.is_file() => {
+            let what = format!("{} is not a regular file", path.display());
+            return Err(Error::spec(FIELD, what, "give the path of a file"));
+        }
+        Ok(found) if found.len() == 0 => return Ok(None),
+        Ok(_) => {}
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(refused)?;
+    lock(path, &file)?;
+    Ok(Some(file))
+}
+
+/// A new state file, whole before it bears its name.
+fn create(path: &Path, description: &Description, granules: u64) -> Result<File> {
+    let refused = |source| Error::io("create", path.display().to_string(), 0, source);
+    let text = encode(path, description)?;
+    let bytes = file_bytes(path, body_start(&text), granules)?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let place = parent.canonicalize().map_err(refused)?;
+    if place.starts_with("/dev") && !place.starts_with("/dev/shm") {
+        let what = format!("{} would be a file under /dev", path.display());
+        return Err(Error::spec(FIELD, what, "give the path of a file elsewhere"));
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let unfinished = path.with_file_name(name);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&unfinished)
+        .map_err(refused)?;
+    lock(path, &file)?;
+    file.set_len(0).and_then(|()| reserve(&file, bytes as u64)).map_err(refused)?;
+    let mut fixed = [0u8; FIXED_BYTES];
+    fixed[0..8].copy_from_slice(MAGIC);
+    fixed[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    fixed[12..16].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    fixed[16..24].copy_from_slice(&xxh3_64(&text).to_le_bytes());
+    file.write_all_at(&fixed, 0).map_err(refused)?;
+    file.write_all_at(&text, FIXED_BYTES as u64).map_err(refused)?;
+    file.sync_all().map_err(refused)?;
+    fs::rename(&unfinished, path).map_err(refused)?;
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(refused)?;
+    Ok(file)
+}
+
+fn read_description(path: &Path, file: &File) -> Result<Description> {
+    let foreign = |what: &str| Error::spec(FIELD, format!("{} {what}", path.display()), NEW_STATE);
+    let mut fixed = [0u8; FIXED_BYTES];
+    file.read_exact_at(&mut fixed, 0).map_err(|_| foreign("is not a verify state"))?;
+    if &fixed[0..8] != MAGIC {
+        return Err(foreign("is not a verify state"));
+    }
+    if fixed[8..12] != VERSION.to_le_bytes() {
+        return Err(foreign("was written by another version of storlab"));
+    }
+    let len = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
+    let mut text = vec![0; len.min(1 << 24)];
+    file.read_exact_at(&mut text, FIXED_BYTES as u64).map_err(|_| foreign("is damaged"))?;
+    if fixed[16..24] != xxh3_64(&text).to_le_bytes() {
+        return Err(foreign("is damaged"));
+    }
+    serde_json::from_slice(&text).map_err(|_| foreign("is damaged"))
+}
+
+/// The state knows blocks by their place: it is of no use for another set of places.
+fn agree(path: &Path, found: &Description, wanted: &Description) -> Result<()> {
+    let path = path.display();
+    let what = if found.granule != wanted.granule {
+        format!("{path} is for blocks of {} bytes, not {}", found.granule, wanted.granule)
+    } else if found.members.len() != wanted.members.len() {
+        format!("{path} is for {} members, not {}", found.members.len(), wanted.members.len())
+    } else if let Some((old, new)) =
+        found.members.iter().zip(&wanted.members).find(|(old, new)| old != new)
+    {
+        let text = |m: &DescribedMember| format!("{} ({} bytes from {})", m.name, m.size, m.offset);
+        format!("{path} is for {}, not {}", text(old), text(new))
+    } else {
+        return Ok(());
+    };
+    Err(Error::spec(FIELD, what, NEW_STATE))
+}
+
+/// The state must not lie in what it describes.
+fn check_place(path: &Path, members: &[Member]) -> Result<()> {
+    let Ok(state) = fs::metadata(path) else { return Ok(()) };
+    for member in members {
+        if fs::metadata(&member.path)
+            .is_ok_and(|found| found.dev() == state.dev() && found.ino() == state.ino())
+        {
+            let what = format!("{} is the target {} itself", path.display(), member.name);
+            return Err(Error::spec(FIELD, what, "give the path of another file"));
+        }
+    }
+    Ok(())
+}
+
+#[allow(unsafe_code)]
+fn lock(path: &Path, file: &File) -> Result<()> {
+    // SAFETY: a call on a descriptor that `file` keeps open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return Err(Error::io("lock", path.display().to_string(), 0, error));
+    }
+    let what = format!("{} is in use by another run", path.display());
+    Err(Error::spec(FIELD, what, "wait for its end, or give each run a state of its own"))
+}
+
+/// Space for the whole file now: a full disk would otherwise kill the process at a later store.
+#[allow(unsafe_code)]
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)?;
+    // SAFETY: a call on a descriptor that `file` keeps open.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn encode(path: &Path, description: &Description) -> Result<Vec<u8>> {
+    serde_json::to_vec(description)
+        .map_err(|error| Error::io("create", path.display().to_string(), 0, error.into()))
+}
+
+fn body_start(text: &[u8]) -> usize {
+    (FIXED_BYTES + text.len()).next_multiple_of(BODY_ALIGNMENT)
+}
+
+fn file_bytes(path: &Path, body: usize, granules: u64) -> Result<usize> {
+    let bytes = granules.checked_mul(8).and_then(|bytes| bytes.checked_add(body as u64));
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
+        let what = format!("{} would need 8 bytes for {granules} blocks", path.display());
+        Error::spec(FIELD, what, "use a larger verify.block or a smaller region")
+    })
+}
+
+/// Differs between any two states, however alike their runs.
+fn new_id(seed: u64) -> u64 {
+    use std::hash::BuildHasher as _;
+    std::hash::RandomState::new().hash_one(seed)
+}
+
+/// Changes with every start of the machine; 0 where the kernel does not tell.
+fn boot_id() -> u64 {
+    fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |text| xxh3_64(&text) | 1)
+}

@@ -1,0 +1,126 @@
+//! `storlab._native.BlockRun`, and the verification pass.
+
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::json;
+use storlab_load::{BlockJob, Row, Verifier};
+
+use crate::errors::to_python;
+
+/// interval, start_ns, end_ns, operation, operations, bytes, latency, intended, worker_cpu_ns
+type PyRow<'py> =
+    (u32, u64, u64, &'static str, u64, u64, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, u64);
+
+/// One run of a block job by the native engine. It starts at once.
+#[pyclass(module = "storlab._native", frozen)]
+pub struct BlockRun {
+    inner: storlab_load::BlockRun,
+}
+
+#[pymethods]
+impl BlockRun {
+    /// Start the run of a `BlockJob` given as JSON.
+    ///
+    /// Raises ValueError for an impossible order, OSError (errno, path) for what cannot be opened,
+    /// RuntimeError for a backend that this machine does not have.
+    #[new]
+    fn new(py: Python<'_>, job_json: &str) -> PyResult<Self> {
+        py.detach(|| {
+            let job = BlockJob::from_json(job_json)?;
+            storlab_load::BlockRun::start(job)
+        })
+        .map(|inner| BlockRun { inner })
+        .map_err(to_python)
+    }
+
+    /// JSON of `storlab.model.result.Snapshot`.
+    fn snapshot(&self) -> String {
+        let s = self.inner.snapshot();
+        json!({
+            "phase": s.phase.name,
+            "elapsed_ns": s.elapsed_ns,
+            "phase_ns": s.phase.length_ns,
+            "operations_s": s.live.operations_s,
+            "bytes_s": s.live.bytes_s,
+            "latency_p99_ns": s.live.latency_p99_ns,
+            "cpu_percent": s.cpu_percent,
+        })
+        .to_string()
+    }
+
+    /// End the run soon, with status cancelled.
+    fn cancel(&self) {
+        self.inner.cancel();
+    }
+
+    /// True when the run has ended; False when the time-out passed first.
+    #[pyo3(signature = (timeout_s = None))]
+    fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
+        let timeout = match timeout_s {
+            None => None,
+            Some(seconds) => Some(
+                Duration::try_from_secs_f64(seconds)
+                    .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?,
+            ),
+        };
+        Ok(py.detach(|| self.inner.wait(timeout)))
+    }
+
+    /// What the run left behind: JSON of `RunOutcome` without its samples, and the samples as rows.
+    /// Raises RuntimeError while the run is going on.
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<(String, Vec<PyRow<'py>>)> {
+        let Some(outcome) = self.inner.outcome() else {
+            return Err(PyRuntimeError::new_err("the run is still going on: wait for it"));
+        };
+        let summary = serde_json::to_string(&outcome.summary)
+            .map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+        Ok((summary, outcome.rows.into_iter().map(|row| to_row(py, row)).collect()))
+    }
+}
+
+fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
+    (
+        row.interval,
+        row.start_ns,
+        row.end_ns,
+        row.kind.name(),
+        row.operations,
+        row.bytes,
+        PyBytes::new(py, &row.latency),
+        row.intended.map(|bytes| PyBytes::new(py, &bytes)),
+        row.worker_cpu_ns,
+    )
+}
+
+/// Read everything that a verify-mode job has written, and report what is not as it was left.
+///
+/// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, OSError for what cannot
+/// be opened.
+#[pyfunction]
+pub fn verify_pass(py: Python<'_>, job_json: &str) -> PyResult<String> {
+    let report = py
+        .detach(|| {
+            let job = BlockJob::from_json(job_json)?;
+            let spec = job.verify.as_ref().ok_or_else(|| {
+                storlab_base::Error::spec("verify", "the job is not in verify mode", "set it")
+            })?;
+            Verifier::open(spec, &job.members, job.seed)?.pass(job.direct)
+        })
+        .map_err(to_python)?;
+    serde_json::to_string(&report).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// JSON of what this machine offers: `uring` {available, reason, features} and `clock` {source, ghz}.
+#[pyfunction]
+pub fn probe() -> String {
+    let found = storlab_io::probe();
+    let clock = storlab_base::Clock::new();
+    json!({
+        "uring": {"available": found.uring, "reason": found.reason, "features": found.features},
+        "clock": {"source": clock.source_name(), "ghz": clock.ghz()},
+    })
+    .to_string()
+}

@@ -1,0 +1,20 @@
+//! The one place where Rust errors become Python exceptions.
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::PyErr;
+use storlab_base::Error;
+
+/// `ValueError` for a wrong order, `OSError` with errno and path for what the kernel refused, and
+/// `RuntimeError` for a backend that is not to be had.
+pub fn to_python(error: Error) -> PyErr {
+    match error {
+        Error::Spec { .. } => PyValueError::new_err(error.to_string()),
+        Error::Io { operation, path, source, .. } => {
+            let errno = source.raw_os_error().unwrap_or(0);
+            PyOSError::new_err((errno, format!("{operation}: {source}"), path))
+        }
+        Error::Short { .. } | Error::Hung { .. } | Error::Backend { .. } => {
+            PyRuntimeError::new_err(error.to_string())
+        }
+    }
+}

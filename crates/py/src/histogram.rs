@@ -1,0 +1,84 @@
+//! `storlab._native.Histogram`.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// A latency histogram: HdrHistogram, 1 ns to 1 h, 3 significant digits.
+#[pyclass(module = "storlab._native")]
+#[derive(Default)]
+pub struct Histogram {
+    inner: storlab_base::Histogram,
+}
+
+#[pymethods]
+impl Histogram {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// From HdrHistogram's V2 encoding, not compressed. Raises ValueError when it is not one.
+    #[staticmethod]
+    fn from_v2(data: &[u8]) -> PyResult<Self> {
+        let inner = storlab_base::Histogram::from_v2(data)
+            .map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok(Histogram { inner })
+    }
+
+    /// HdrHistogram's V2 encoding, not compressed.
+    fn to_v2<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.to_v2())
+    }
+
+    /// Count a value of ns, `count` times.
+    #[pyo3(signature = (value_ns, count = 1))]
+    fn record(&mut self, value_ns: u64, count: u64) {
+        self.inner.record_n(value_ns, count);
+    }
+
+    /// Add all counts of another histogram.
+    fn add(&mut self, other: PyRef<'_, Histogram>) {
+        self.inner.add(&other.inner);
+    }
+
+    /// Number of values.
+    #[getter]
+    fn count(&self) -> u64 {
+        self.inner.count()
+    }
+
+    /// Smallest value in ns; 0 when empty.
+    #[getter]
+    fn min_ns(&self) -> u64 {
+        self.inner.min_ns()
+    }
+
+    /// Largest value in ns; 0 when empty.
+    #[getter]
+    fn max_ns(&self) -> u64 {
+        self.inner.max_ns()
+    }
+
+    /// Mean in ns; 0 when empty.
+    #[getter]
+    fn mean_ns(&self) -> f64 {
+        self.inner.mean_ns()
+    }
+
+    /// Standard deviation in ns; 0 when empty.
+    #[getter]
+    fn stdev_ns(&self) -> f64 {
+        self.inner.stdev_ns()
+    }
+
+    /// The value in ns that `percent` of all values do not exceed; 0 when empty.
+    fn percentile(&self, percent: f64) -> u64 {
+        self.inner.percentile(percent)
+    }
+
+    /// `(lowest_ns, highest_ns, count)` of each bucket that is not empty.
+    fn buckets(&self) -> Vec<(u64, u64, u64)> {
+        self.inner.buckets()
+    }
+}

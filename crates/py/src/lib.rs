@@ -1,0 +1,31 @@
+//! Floor 3: Python bindings. Conversion only, no logic.
+
+mod block;
+mod errors;
+mod histogram;
+
+use pyo3::prelude::*;
+
+/// The native engine of storlab.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::block::{probe, verify_pass, BlockRun};
+    #[pymodule_export]
+    use super::histogram::Histogram;
+    #[pymodule_export]
+    use super::monotonic_ns;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        storlab_base::Clock::prepare();
+        Ok(())
+    }
+}
+
+/// Now on the run's clock (CLOCK_MONOTONIC), in ns.
+#[pyfunction]
+fn monotonic_ns() -> u64 {
+    storlab_base::monotonic_ns()
+}
