@@ -199,11 +199,13 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
     workload = WORKLOADS[point.kind]
     target: Target = study.target_named(point.target)
     plain = outcome if _has_histograms(outcome) else replace(outcome, samples=[])
-    metrics = workload.metrics(point, plain)
+    finished = outcome.status == "finished"  # a failed run has no metrics, as everywhere
+    metrics = workload.metrics(point, plain) if finished else []
     known = {(m.name, m.operation) for m in metrics}
-    metrics += [m for m in run.metrics if (m.name, m.operation) not in known]
-    concurrency = workload.concurrency(point, plain)
-    if concurrency.implied is None:
+    given = run.metrics if finished else []
+    metrics += [m for m in given if (m.name, m.operation) not in known]
+    concurrency = workload.concurrency(point, plain) if finished else None
+    if concurrency is not None and concurrency.implied is None:
         implied = next((m.value for m in metrics if m.name == "concurrency_effective"), None)
         concurrency = concurrency.model_copy(update={"implied": implied})
     return RunRecord(
@@ -225,7 +227,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
         cpu=outcome.cpu,
         concurrency=concurrency,
         metrics=[m.model_copy(update={"provenance": run.provenance}) for m in metrics],
-        flags=workload.flags(point, target, plain) if outcome.status == "finished" else [],
+        flags=workload.flags(point, target, plain) if finished else [],
         notes=[*outcome.notes, f"imported from {source.path.name}"],
     )
 

@@ -1,0 +1,276 @@
+"""Do two engines say the same of the same point? Verdicts with a stated margin.
+
+A ratio is native over reference, with its log-Welch-t interval. Against a margin m (5 % for rates,
+mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], and the verdict is
+
+- ``differ``: the ratio lies outside the zone, and the interval excludes 1 at the confidence that
+  holds for the whole family of comparisons (Bonferroni), so that many points do not make one
+  chance finding;
+- ``agree``: the 95 % interval contains 1, or the ratio lies inside the zone, and the interval does
+  not reach beyond the zone on both sides;
+- ``inconclusive``: everything else: too few or too noisy repeats to tell.
+
+CPU per I/O and effective concurrency are reported and never judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from storlab.analysis.stats import Interval, ratio_interval
+from storlab.base.errors import ResultError
+from storlab.lab.store import ResultStore
+from storlab.model.point import Point
+from storlab.model.result import RunRecord
+
+Verdict = Literal["agree", "differ", "inconclusive", "reported"]
+CONFIDENCE = 0.95
+MARGINS: dict[str, float | None] = {
+    "throughput_mb_s": 0.05,
+    "iops": 0.05,
+    "latency_mean_ns": 0.05,
+    "latency_p50_ns": 0.05,
+    "latency_p99_ns": 0.10,
+    "cpu_us_per_io": None,
+    "concurrency_effective": None,
+}
+"""Margin of each compared metric, as a share; None for those that are only reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAgreement:
+    """One metric of one point, on both sides. ``native`` and ``reference`` are means."""
+
+    name: str
+    operation: str
+    unit: str
+    native: float
+    reference: float
+    ratio: float  # of geometric means, native over reference
+    interval: Interval
+    margin: float | None
+    verdict: Verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "name": self.name,
+            "operation": self.operation,
+            "unit": self.unit,
+            "native": self.native,
+            "reference": self.reference,
+            "ratio": self.ratio,
+            "interval": [self.interval.low, self.interval.high],
+            "repeats": self.interval.n,
+            "margin": self.margin,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PointAgreement:
+    """One point, run by both engines."""
+
+    target: str
+    workload: str
+    params: Mapping[str, Any]
+    native_point: str
+    reference_point: str
+    metrics: list[MetricAgreement]
+    failed: list[str]  # run ids, of either engine
+    notes: list[str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """``differ`` when any judged metric does; ``agree`` when one agrees and none differs."""
+        judged = [m.verdict for m in self.metrics if m.margin is not None]
+        if "differ" in judged:
+            return "differ"
+        return "agree" if "agree" in judged else "inconclusive"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "target": self.target,
+            "workload": self.workload,
+            "params": dict(self.params),
+            "native_point": self.native_point,
+            "reference_point": self.reference_point,
+            "verdict": self.verdict,
+            "metrics": [metric.as_dict() for metric in self.metrics],
+            "failed_runs": self.failed,
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """All points that both engines ran."""
+
+    reference: str
+    points: list[PointAgreement]
+    confidence: float
+    family_confidence: float
+
+    @property
+    def agree(self) -> bool:
+        """True when every point agrees: none differs, none is left without a verdict."""
+        return bool(self.points) and all(point.verdict == "agree" for point in self.points)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: ``agree`` first."""
+        return {
+            "agree": self.agree,
+            "reference": self.reference,
+            "confidence": self.confidence,
+            "family_confidence": self.family_confidence,
+            "points": [point.as_dict() for point in self.points],
+        }
+
+
+def judge(ratio: float, interval: Interval, family: Interval, margin: float) -> Verdict:
+    """The verdict on one ratio; ``family`` is its interval at the family's confidence."""
+    if interval.low is None or interval.high is None:
+        return "inconclusive"
+    low, high = 1 / (1 + margin), 1 + margin
+    inside = low <= ratio <= high
+    if not inside and family.excludes(1):
+        return "differ"
+    if interval.low < low and interval.high > high:
+        return "inconclusive"
+    return "agree" if inside or not interval.excludes(1) else "inconclusive"
+
+
+def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
+    """The agreement of the native engine with ``reference``, over the points that both ran.
+
+    Raises ResultError when there is no such point.
+    """
+    pairs = list(_pairs(store.plan.points, reference))
+    if not pairs:
+        raise ResultError(
+            str(store.directory),
+            f"has no point that both native and {reference} ran",
+            "make one with `storlab crosscheck STUDY`",
+        )
+    records: dict[str, list[RunRecord]] = {}
+    for record in store.records():
+        records.setdefault(record.point_id, []).append(record)
+    sides = [_sides(pair, records) for pair in pairs]
+    judged = sum(MARGINS[name] is not None for side in sides for name, _, _ in side)
+    family_confidence = 1 - (1 - CONFIDENCE) / max(1, judged)
+    return Agreement(
+        reference=reference,
+        points=[
+            _point(store, pair, side, records, family_confidence)
+            for pair, side in zip(pairs, sides, strict=True)
+        ],
+        confidence=CONFIDENCE,
+        family_confidence=family_confidence,
+    )
+
+
+_Key = tuple[str, str, str]  # name, operation, unit
+_Sides = dict[_Key, tuple[list[float], list[float]]]  # native, reference
+
+
+def _pairs(points: Mapping[str, Point], reference: str) -> Iterable[tuple[str, str]]:
+    """Point ids of the same work by both engines."""
+    by_engine: dict[str, dict[str, str]] = {"native": {}, reference: {}}
+    for point_id, point in points.items():
+        if point.engine in by_engine:
+            same = point.model_copy(update={"engine": ""}).point_id
+            by_engine[point.engine][same] = point_id
+    for same, native in by_engine["native"].items():
+        if same in by_engine[reference]:
+            yield native, by_engine[reference][same]
+
+
+def _finished(records: Sequence[RunRecord]) -> list[RunRecord]:
+    return [record for record in records if record.status == "finished"]
+
+
+def _sides(pair: tuple[str, str], records: Mapping[str, list[RunRecord]]) -> _Sides:
+    """Values of both sides; only where a logarithm can be taken."""
+    native, reference = (_values(_finished(records.get(point_id, []))) for point_id in pair)
+    found: _Sides = {}
+    for key, values in native.items():
+        others = reference.get(key, [])
+        if values and others and min(*values, *others) > 0:
+            found[key] = (values, others)
+    return found
+
+
+def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
+    found: dict[_Key, list[float]] = {}
+    for name in MARGINS:
+        # of a mix, latencies of each kind: together they would hide which of them differs
+        kinds = ("read", "write", "trim") if name.startswith("latency_") else ("all",)
+        for record in records:
+            for metric in record.metrics:
+                if metric.name == name and metric.operation in kinds:
+                    key = (name, metric.operation, metric.unit)
+                    found.setdefault(key, []).append(metric.value)
+    return found
+
+
+def _point(
+    store: ResultStore,
+    pair: tuple[str, str],
+    sides: _Sides,
+    records: Mapping[str, list[RunRecord]],
+    family_confidence: float,
+) -> PointAgreement:
+    point = store.plan.points[pair[0]]
+    both = [record for point_id in pair for record in records.get(point_id, [])]
+    metrics = [_metric(key, *values, family_confidence) for key, values in sides.items()]
+    return PointAgreement(
+        target=point.target,
+        workload=point.workload,
+        params=point.params,
+        native_point=pair[0],
+        reference_point=pair[1],
+        metrics=metrics,
+        failed=[record.run_id for record in both if record.status == "failed"],
+        notes=[*_concurrency_note(metrics), *_engine_notes(both)],
+    )
+
+
+def _metric(
+    key: _Key, native: list[float], reference: list[float], family_confidence: float
+) -> MetricAgreement:
+    name, operation, unit = key
+    interval = ratio_interval(native, reference, CONFIDENCE)
+    family = ratio_interval(native, reference, family_confidence)
+    margin = MARGINS[name]
+    verdict: Verdict = "reported"
+    if margin is not None:
+        verdict = judge(interval.estimate, interval, family, margin)
+    return MetricAgreement(
+        name=name,
+        operation=operation,
+        unit=unit,
+        native=fmean(native),
+        reference=fmean(reference),
+        ratio=interval.estimate,
+        interval=interval,
+        margin=margin,
+        verdict=verdict,
+    )
+
+
+def _concurrency_note(metrics: Sequence[MetricAgreement]) -> list[str]:
+    for metric in metrics:
+        if metric.name == "concurrency_effective" and abs(metric.ratio - 1) > 0.10:
+            return [
+                f"effective concurrency differs: {metric.native:.3g} native, "
+                f"{metric.reference:.3g} reference; latencies are not taken under the same load"
+            ]
+    return []
+
+
+def _engine_notes(records: Sequence[RunRecord]) -> list[str]:
+    return list(dict.fromkeys(note for record in records for note in record.notes))

@@ -1,0 +1,106 @@
+"""A plan that runs the same points by two engines, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from storlab.base.errors import UsageError
+from storlab.base.units import parse_size
+from storlab.model.point import Plan, PlannedRun, Point
+
+
+def crosscheck_plan(
+    plan: Plan, reference: str = "fio", repeats: int = 5, wanted: Sequence[str] = ()
+) -> Plan:
+    """The plan's points by ``native`` and by ``reference``, next to each other.
+
+    Order ABBA: native goes first in one pair and second in the next, and so does it from one
+    repeat to the next, so that a drift of the machine falls on both alike. ``wanted`` narrows the
+    points (see :func:`chosen`). Raises UsageError when nothing is left.
+    """
+    if reference == "native":
+        raise UsageError("--reference", "native cannot check itself", "use --reference fio")
+    if repeats < 2:
+        raise UsageError("--repeats", f"is {repeats}: an interval needs two", "use 3 or more")
+    points = list(chosen(_engineless(plan), wanted))
+    pairs = [tuple(_by(point, engine) for engine in ("native", reference)) for point in points]
+    runs: list[PlannedRun] = []
+    for repeat in range(1, repeats + 1):
+        for place, pair in enumerate(pairs):
+            turned = pair if (repeat + place) % 2 else pair[::-1]
+            for point in turned:
+                runs.append(PlannedRun(order=len(runs), repeat=repeat, point_id=point.point_id))
+    share = len(runs) / max(1, len(plan.runs))
+    return plan.model_copy(
+        update={
+            "points": {point.point_id: point for pair in pairs for point in pair},
+            "runs": runs,
+            "estimated_ns": round(plan.estimated_ns * share),
+            "estimated_ns_by_target": {
+                name: round(value * share) for name, value in plan.estimated_ns_by_target.items()
+            },
+            "notes": [*plan.notes, f"crosscheck: every point by native and by {reference}"],
+        }
+    )
+
+
+def _engineless(plan: Plan) -> list[Point]:
+    """The plan's points, each once, whatever engines it names."""
+    found: dict[str, Point] = {}
+    for run in plan.runs:
+        point = plan.points[run.point_id]
+        found.setdefault(_by(point, "native").point_id, point)
+    return list(found.values())
+
+
+def _by(point: Point, engine: str) -> Point:
+    return point.model_copy(update={"engine": engine})
+
+
+def chosen(points: Sequence[Point], wanted: Sequence[str]) -> Iterable[Point]:
+    """The points that match any of ``wanted``; all of them when there is none.
+
+    A wish is the beginning of a point's id, or terms such as ``target=disk,jobs=4,
+    block_size=256KiB`` that must all hold. Raises UsageError for one that matches nothing.
+    """
+    if not wanted:
+        return points
+    kept: dict[str, Point] = {}
+    for wish in wanted:
+        matching = [point for point in points if _matches(point, wish)]
+        if not matching:
+            raise UsageError(
+                f"--point {wish}",
+                "matches no point of the study",
+                "use terms such as jobs=4,block_size=256KiB, or a point id",
+            )
+        kept |= {point.point_id: point for point in matching}
+    return [point for point in points if point.point_id in kept]
+
+
+def _matches(point: Point, wish: str) -> bool:
+    if "=" not in wish:
+        ids = [_by(point, engine).point_id for engine in (point.engine, "native")]
+        return any(point_id.startswith(wish) for point_id in ids)
+    said: dict[str, Any] = {"target": point.target, "workload": point.workload, **point.params}
+    for term in wish.split(","):
+        name, _, value = (part.strip() for part in term.partition("="))
+        if name not in said or not _same(said[name], value):
+            return False
+    return True
+
+
+def _same(value: Any, text: str) -> bool:
+    if str(value).lower() == text.lower():
+        return True
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return float(text) == value
+    except ValueError:
+        pass
+    try:
+        return parse_size(text) == value
+    except ValueError:
+        return False
