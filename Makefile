@@ -17,7 +17,7 @@ DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build demo test test-rust test-python lint fmt bench lock clean
+.PHONY: help setup build demo test test-rust test-python lint fmt docs bench lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,9 @@ fmt: $(VENV)/.deps  ## format Python and Rust
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 	cargo fmt --all
+
+docs: build  ## write docs/reference anew
+	$(BIN)/python docs/generate.py
 
 bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" explains)
 	$(BIN)/python benches/block.py $(BENCH_ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,17 @@ def test_documents_name_targets_and_verbs_that_exist() -> None:
     readme = tree.read("README.md")
     assert {"demo", "test"} <= text_rules.make_commands(readme)
     assert set(VERBS) <= text_rules.storlab_commands(readme)
+
+
+def test_the_generated_reference_is_up_to_date() -> None:
+    place = tree.ROOT / "docs/generate.py"
+    spec = spec_from_file_location("generate", place)
+    assert spec is not None
+    assert spec.loader is not None
+    generate = module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    for name, text in generate.pages().items():
+        assert tree.read(f"docs/reference/{name}") == text, "run `make docs`"
 
 
 def test_links_between_documents_lead_somewhere() -> None:
