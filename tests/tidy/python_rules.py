@@ -55,7 +55,8 @@ def _imported(node: ast.AST, module: str) -> list[str]:
             package = module.split(".")[: -node.level]
             base = ".".join([*package, *([base] if base else [])])
         if base == "storlab":
-            return [f"storlab.{alias.name}" for alias in node.names]
+            named = [alias.name for alias in node.names if not alias.name.startswith("__")]
+            return [f"storlab.{name}" for name in named]
         return [base]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value] if _DOTTED.fullmatch(node.value) else []

@@ -24,8 +24,9 @@ _LOCKED = re.compile(
     r"[A-Za-z0-9][\w.\-]*==[\w.!+\-]+(?:\s*;[^\\]+)?\s*\\?|--hash=sha256:[0-9a-f]{64}\s*\\?"
 )
 _EXIT_ROW = re.compile(r"^\|\s*(\d+)\s*\|\s*`?([A-Z_]+)`?\s*\|", re.MULTILINE)
-_MAKE_COMMAND = re.compile(r"(?:^|`|\$ )make ([a-z][a-z-]*)", re.MULTILINE)
-_STORLAB_COMMAND = re.compile(r"(?:^|`|\$ )storlab ([a-z][a-z-]*)", re.MULTILINE)
+_CODE = re.compile(r"^```.*?\n(.*?)^```|`([^`\n]+)`", re.MULTILINE | re.DOTALL)
+_MAKE_COMMAND = re.compile(r"^(?:\$ )?make ([a-z][a-z-]*)", re.MULTILINE)
+_STORLAB_COMMAND = re.compile(r"^(?:\$ )?storlab ([a-z][a-z-]*)", re.MULTILINE)
 _MAKE_TARGET = re.compile(r"^([a-z][a-z-]*):(?!=)", re.MULTILINE)
 
 
@@ -72,7 +73,7 @@ def exit_codes(text: str) -> dict[int, str]:
 
 def make_commands(text: str) -> set[str]:
     """Targets that a document tells the reader to make."""
-    return set(_MAKE_COMMAND.findall(text))
+    return set(_MAKE_COMMAND.findall(_code(text)))
 
 
 def make_targets(makefile: str) -> set[str]:
@@ -82,7 +83,12 @@ def make_targets(makefile: str) -> set[str]:
 
 def storlab_commands(text: str) -> set[str]:
     """Verbs of storlab that a document tells the reader to use."""
-    return set(_STORLAB_COMMAND.findall(text))
+    return set(_STORLAB_COMMAND.findall(_code(text)))
+
+
+def _code(text: str) -> str:
+    """Fenced blocks and inline code, each on lines of its own."""
+    return "\n".join(block or inline for block, inline in _CODE.findall(text))
 
 
 def links(text: str) -> list[str]:
