@@ -129,7 +129,7 @@ def test_python_floors_are_guarded(wrong: str) -> None:
     "right",
     [
         "from storlab.model.job import BlockJob",
-        "from storlab import base",
+        "from storlab import base, __version__",
         "from storlab._native import Histogram",
         "from ..model import job",
         "from . import other",
@@ -173,9 +173,8 @@ def test_rust_functions_are_found_with_their_lines() -> None:
 
 
 def test_documents_are_read_as_people_read_them() -> None:
-    text = (
-        "Run `make demo`, then\n```\n$ make test\nstorlab plan x\n```\n`storlab run x`; make sure\n"
-    )
+    text = "Run `make demo`, then\n```\n$ make test\nstorlab plan x\n```\n`storlab run x`\n"
+    text += "make sure\nstorlab runs"
     assert text_rules.make_commands(text) == {"demo", "test"}
     assert text_rules.storlab_commands(text) == {"plan", "run"}
     assert text_rules.make_targets("a: b\nc := d\n.PHONY: e\n") == {"a"}
