@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, get_args
 
-from storlab import _native
+from storlab import __version__, _native
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
 from storlab.model.job import BlockJob
@@ -37,7 +36,7 @@ class NativeEngine:
         uring = said["uring"]
         return EngineInfo(
             name=self.name,
-            version=_version(),
+            version=__version__,
             backend="uring" if uring["available"] else "posix",
             features=list(uring["features"]),
             clock=said["clock"]["source"],
@@ -125,7 +124,7 @@ def _failed_to_start(error: OSError) -> RunOutcome:
     now = monotonic_ns()
     return RunOutcome(
         status="failed",
-        engine=EngineInfo(name=NativeEngine.name, version=_version()),
+        engine=EngineInfo(name=NativeEngine.name, version=__version__),
         window_start_ns=now,
         window_end_ns=now,
         samples=[],
@@ -140,10 +139,3 @@ def _failed_to_start(error: OSError) -> RunOutcome:
             path=None if error.filename is None else str(error.filename),
         ),
     )
-
-
-def _version() -> str:
-    try:
-        return version("storlab")
-    except PackageNotFoundError:
-        return "unknown"

@@ -7,9 +7,11 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from storlab import __version__
 from storlab.base.errors import PreflightError, RunError
 from storlab.base.units import format_bytes_si
 from storlab.engines import get_engine
@@ -24,7 +26,6 @@ from storlab.lab.sidecar import (
     remove_data_file,
     write_sidecar,
 )
-from storlab.lab.store import storlab_version
 from storlab.model.job import BlockJob, Member, Mix, Offsets, Sync, WeightedSize
 from storlab.model.result import Failure, Snapshot
 
@@ -94,15 +95,19 @@ def lay_out(
 
 def clean_up(members: Iterable[Member]) -> list[str]:
     """Remove the data files that storlab laid out, and only those. Returns their names."""
-    return [m.name for m in members if m.kind == "file" and remove_data_file(Path(m.path))]
+    removed = []
+    for member in members:
+        with suppress(OSError):  # a failed file system; the campaign's results matter more
+            if member.kind == "file" and remove_data_file(Path(member.path)):
+                removed.append(member.name)
+    return removed
 
 
 def _lay_out_one(
     member: Member, *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
 ) -> None:
     path = Path(member.path)
-    version = storlab_version()
-    sidecar = Sidecar(size=member.size, seed=seed, storlab_version=version, state="started")
+    sidecar = Sidecar(size=member.size, seed=seed, storlab_version=__version__, state="started")
     if read_sidecar(path) is None or not path.exists():
         write_sidecar(path, sidecar)  # first, so that a crash leaves no file that nobody owns
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -20,7 +20,7 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
     Raises GuardError for what must not be touched, PreflightError for what cannot work.
     """
     real = Path(os.path.realpath(path))
-    if _is_kernel_place(real):
+    if is_kernel_place(real):
         raise GuardError(
             name,
             "is not a device, and storlab never makes or writes a file there",
@@ -55,7 +55,8 @@ def _new_file(name: str, real: Path, size: int | None) -> Member:
     return Member(path=str(real), name=name, kind="file", size=size)
 
 
-def _is_kernel_place(real: Path) -> bool:
+def is_kernel_place(real: Path) -> bool:
+    """Whether a resolved path lies where only the kernel makes files: /dev, /proc, /sys."""
     text = str(real)
     if text.startswith("/dev/shm/"):  # noqa: S108  (a tmpfs for files, unlike the rest of /dev)
         return False

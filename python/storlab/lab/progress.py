@@ -116,7 +116,7 @@ class PlainReporter:
         self._line(text)
 
     def _line(self, text: str) -> None:
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class LiveReporter:
@@ -188,13 +188,13 @@ class LiveReporter:
         count.done += 1
         count.left_ns = max(0, count.left_ns - count.expected_ns)
         self._progress.print(
-            escape(f"[{count.done}/{count.runs}] {run_line(record)}"), highlight=False
+            f"[{count.done}/{count.runs}] {run_line(record)}", highlight=False, markup=False
         )
         self._update_campaign(0)
 
     def note(self, text: str) -> None:
         """As in Reporter."""
-        self._progress.print(escape(text), highlight=False)
+        self._progress.print(text, highlight=False, markup=False)
 
     def _replace_current(self, text: str, total: float | None) -> None:
         if self._current is not None:

@@ -26,13 +26,13 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from storlab import __version__
+from storlab.base.clock import utc_now_iso
 from storlab.base.errors import ResultError
 from storlab.lab.files import fsync_directory, replace_file, write_durably
 from storlab.lab.store_read import (
@@ -51,14 +51,6 @@ from storlab.model.study import StudyBase
 _NEW = ".new-"
 _REPLACED = ".replaced-"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-def storlab_version() -> str:
-    """The installed version, or ``"unknown"`` where storlab runs from a source tree."""
-    try:
-        return version("storlab")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def to_json(value: Any) -> bytes:
@@ -331,8 +323,8 @@ def _head_files(study_text: str, plan: Plan, environment: dict[str, Any]) -> dic
     study, about = study_text.encode(), to_json(environment)
     result = {
         "schema_version": SCHEMA_VERSION,
-        "storlab_version": storlab_version(),
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "storlab_version": __version__,
+        "created_at": utc_now_iso(),
         "sha256": {
             "study.toml": hashlib.sha256(study).hexdigest(),
             "environment.json": hashlib.sha256(about).hexdigest(),

@@ -1,0 +1,105 @@
+"""What ``run`` and ``resume`` share: how a session of a campaign ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from storlab.base.errors import ExitCode
+from storlab.cli.common import console, emit_json, log
+from storlab.lab.progress import Reporter, make_reporter
+from storlab.lab.runner import Summary
+from storlab.lab.store import ResultStore
+
+
+def reporter_for(quiet: bool, as_json: bool) -> Reporter:
+    """Progress on stderr: live on a terminal, a line per run elsewhere."""
+    return make_reporter(log, quiet or as_json)
+
+
+def conclude(store: ResultStore, summary: Summary, *, as_json: bool, report: bool) -> None:
+    """Write the brief, say how it went, and end with the campaign's exit code.
+
+    Raises typer.Exit with 6 after a failed run and 7 after an interruption.
+    """
+    brief = _brief(store) if report and summary.missing == 0 else None
+    code = _exit_code(store, summary)
+    if as_json:
+        emit_json(_as_dict(store, summary, brief, code))
+    else:
+        _print(store, summary, brief)
+    if code is not ExitCode.OK:
+        raise typer.Exit(int(code))
+
+
+def _brief(store: ResultStore) -> str | None:
+    if all(record.status != "finished" for record in store.records()):
+        return None
+    from storlab.brief import write_brief
+
+    return str(write_brief(store))
+
+
+def _exit_code(store: ResultStore, summary: Summary) -> ExitCode:
+    if summary.interrupted:
+        return ExitCode.INTERRUPTED
+    if any(record.status == "failed" for record in store.records()):
+        return ExitCode.RUN_FAILED
+    return ExitCode.OK
+
+
+def _as_dict(
+    store: ResultStore, summary: Summary, brief: str | None, code: ExitCode
+) -> dict[str, Any]:
+    records = store.records()
+    return {
+        "directory": str(store.directory),
+        "plan_hash": store.plan.plan_hash,
+        "exit_code": int(code),
+        "interrupted": summary.interrupted,
+        "runs": {
+            "planned": summary.planned,
+            "finished": sum(record.status == "finished" for record in records),
+            "failed": sum(record.status == "failed" for record in records),
+            "missing": summary.missing,
+            "this_session": len(summary.records),
+        },
+        "failures": [
+            {"run_id": record.run_id, "target": record.target, "failure": record.failure}
+            for record in records
+            if record.status == "failed"
+        ],
+        "flags": [
+            {"run_id": record.run_id, "kind": flag.kind, "message": flag.message}
+            for record in records
+            for flag in record.flags
+        ],
+        "removed_data_files": summary.removed,
+        "brief": brief,
+    }
+
+
+def _print(store: ResultStore, summary: Summary, brief: str | None) -> None:
+    records = store.records()
+    failed = [record for record in records if record.status == "failed"]
+    for record in failed:
+        message = record.failure.message if record.failure else "failed"
+        log.print(f"failed: {record.run_id} on {record.target}: {message}", soft_wrap=True)
+    for record in records:
+        for flag in record.flags:
+            log.print(f"flag: {record.run_id}: {flag.kind}: {flag.message}", soft_wrap=True)
+    console.print(
+        f"{len(records) - len(failed)} of {summary.planned} runs finished, {len(failed)} failed, "
+        f"{summary.missing} missing",
+        soft_wrap=True,
+    )
+    console.print(f"results: {store.directory}", soft_wrap=True)
+    if brief is not None:
+        console.print(f"brief: {brief}", soft_wrap=True)
+    if summary.interrupted:
+        console.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
+        console.print(f"  storlab resume {store.directory}", soft_wrap=True)
+    elif failed:
+        console.print("measure the failed runs again with:", soft_wrap=True)
+        console.print(f"  storlab resume --retry-failed {store.directory}", soft_wrap=True)

@@ -1,0 +1,55 @@
+"""``storlab doctor``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from storlab.base.errors import ExitCode
+from storlab.cli.common import JsonOption, console, emit_json
+from storlab.lab.plan import make_plan
+from storlab.lab.preflight import Check, check_machine, check_study
+from storlab.lab.study_file import load_study
+
+_STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
+
+
+def doctor(
+    study: Annotated[
+        Path | None, typer.Argument(metavar="[STUDY]", help="The study file (TOML).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check whether this machine can run a study, and what would bend its numbers.
+
+    Without a study, checks the machine. Writes nothing. Exit code 4 for errors.
+
+    Example: storlab doctor studies/demo.toml
+    """
+    if study is None:
+        checks = check_machine()
+    else:
+        loaded = load_study(study)
+        checks = check_study(loaded.study, make_plan(loaded), Path.cwd())
+    if as_json:
+        emit_json({"ok": _errors(checks) == 0, "checks": checks})
+    else:
+        _print(checks)
+    if _errors(checks):
+        raise typer.Exit(int(ExitCode.PREFLIGHT))
+
+
+def _errors(checks: list[Check]) -> int:
+    return sum(check.status == "error" for check in checks)
+
+
+def _print(checks: list[Check]) -> None:
+    for check in checks:
+        console.print(f"{check.status:8}", style=_STYLES[check.status], end="")
+        console.print(f"{check.name}: {check.what}", soft_wrap=True)
+        if check.fix and check.status != "ok":
+            console.print(f"        fix: {check.fix}", soft_wrap=True)
+    warnings = sum(check.status == "warning" for check in checks)
+    console.print(f"{len(checks)} checks, {_errors(checks)} errors, {warnings} warnings")

@@ -1,0 +1,114 @@
+"""From what an engine returns to what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
+from storlab.base.units import MB, NS_PER_S
+from storlab.model.point import PlannedRun, Point
+from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunRecord
+from storlab.model.study import StudyBase
+from storlab.workloads import WORKLOADS
+
+
+def completed_record(
+    run: PlannedRun, point: Point, study: StudyBase, started_at: str, outcome: RunOutcome
+) -> RunRecord:
+    """The record of a run that an engine carried out, to its end or to its failure.
+
+    A failed run has no metrics: they would look like results.
+    """
+    target = study.target_named(point.target)
+    workload = WORKLOADS[point.kind]
+    finished = outcome.status == "finished"
+    verdict, parts_of = _steadiness(outcome, study.study.interval)
+    flags = workload.flags(point, target, outcome)
+    if finished and verdict.verdict == "not-steady":
+        flags.append(Flag(kind="not-steady", message=_unsteady_message(verdict)))
+    notes = list(outcome.notes)
+    if target.meters:
+        kinds = ", ".join(sorted({meter.kind for meter in target.meters}))
+        notes.append(f"power not measured: this version reads no meters ({kinds})")
+    return RunRecord(
+        **_about(run, point),
+        status="finished" if finished else "failed",
+        failure=outcome.failure if finished else outcome.failure or _UNEXPLAINED,
+        engine=outcome.engine,
+        started_at=started_at,
+        window_start_ns=outcome.window_start_ns,
+        window_end_ns=outcome.window_end_ns,
+        totals=outcome.totals,
+        cpu=outcome.cpu,
+        concurrency=workload.concurrency(point, outcome) if finished else None,
+        steady=_steady_record(verdict, parts_of),
+        metrics=workload.metrics(point, outcome) if finished else [],
+        flags=flags,
+        notes=notes,
+        final_sync_ns=outcome.final_sync_ns,
+        drain_ns=outcome.drain_ns,
+        verify=outcome.verify,
+    )
+
+
+_UNEXPLAINED = Failure(message="the engine ended the run and did not say why")
+
+
+def failed_record(
+    run: PlannedRun, point: Point, engine: EngineInfo, started_at: str, failure: Failure
+) -> RunRecord:
+    """The record of a run that never got as far as its measure window."""
+    return RunRecord(
+        **_about(run, point),
+        status="failed",
+        failure=failure,
+        engine=engine,
+        started_at=started_at,
+        window_start_ns=0,
+        window_end_ns=0,
+        totals={},
+    )
+
+
+def _about(run: PlannedRun, point: Point) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "point_id": run.point_id,
+        "repeat": run.repeat,
+        "target": point.target,
+        "workload": point.workload,
+        "kind": point.kind,
+        "params": point.params,
+    }
+
+
+def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
+    """MB/s of each interval, over all kinds of operation; a last, shorter half is left out."""
+    moved: dict[int, list[int]] = {}
+    for sample in outcome.samples:
+        row = moved.setdefault(sample.interval, [0, sample.end_ns - sample.start_ns])
+        row[0] += sample.bytes
+    return [
+        size / MB * NS_PER_S / length
+        for _, (size, length) in sorted(moved.items())
+        if length >= interval_ns / 2
+    ]
+
+
+def _steadiness(outcome: RunOutcome, interval_ns: int) -> tuple[SteadyVerdict, int]:
+    values = interval_throughput(outcome, interval_ns)
+    return steady_verdict(five_parts(values)), len(values)
+
+
+def _steady_record(verdict: SteadyVerdict, parts_of: int) -> dict[str, Any]:
+    return {**verdict.as_dict(), "quantity": "throughput_mb_s", "intervals": parts_of}
+
+
+def _unsteady_message(verdict: SteadyVerdict) -> str:
+    slope, excursion = verdict.slope_percent, verdict.excursion_percent
+    if slope is None or excursion is None:
+        return "nothing was transferred"
+    return (
+        f"throughput was not steady over the window: it drifted by {slope:+.0f} % and its fifths "
+        f"lay {excursion:.0f} % apart (bounds 10 % and 20 % of the mean)"
+    )

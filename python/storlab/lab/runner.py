@@ -1,0 +1,228 @@
+"""The campaign: every planned run in its order, stored one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from storlab.base.clock import utc_now_iso
+from storlab.base.errors import ResultError, StorlabError
+from storlab.base.units import NS_PER_S
+from storlab.engines import Engine, get_engine
+from storlab.lab import dataset
+from storlab.lab.dataset import PrepareError
+from storlab.lab.execution import Interrupted, StopRequest, finish
+from storlab.lab.guard import Guard
+from storlab.lab.precondition import precondition
+from storlab.lab.progress import Reporter
+from storlab.lab.records import completed_record, failed_record
+from storlab.lab.store import ResultStore
+from storlab.lab.verification import Verification, stored_job
+from storlab.model.job import BlockJob, Member
+from storlab.model.point import PlannedRun, Point
+from storlab.model.result import Failure, RunRecord
+from storlab.model.study import StudyBase, Target
+from storlab.workloads import WORKLOADS, JobContext
+
+
+def run_seed(study_seed: int, point: Point, repeat: int) -> int:
+    """The seed of one run. All targets and engines see the same sequence of operations."""
+    said = json.dumps([study_seed, point.kind, point.params, repeat], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> 1
+
+
+def make_job(
+    study: StudyBase, point: Point, repeat: int, members: list[Member], work_dir: Path
+) -> BlockJob:
+    """The engine's order for one run. Raises ValueError when the members are too small for it."""
+    context = JobContext(
+        header=study.study,
+        target=study.target_named(point.target),
+        members=members,
+        seed=run_seed(study.study.seed, point, repeat),
+        work_dir=work_dir,
+    )
+    return WORKLOADS[point.kind].job(point, context)
+
+
+@dataclass(slots=True)
+class Summary:
+    """How a session of a campaign ended."""
+
+    directory: Path
+    planned: int
+    records: list[RunRecord] = field(default_factory=list)  # of this session
+    missing: int = 0
+    interrupted: bool = False
+    removed: list[str] = field(default_factory=list)  # data files cleaned up
+
+    @property
+    def failed(self) -> list[RunRecord]:
+        """Runs of this session that failed."""
+        return [record for record in self.records if record.status == "failed"]
+
+
+class Campaign:
+    """Carries out what is missing of a plan. Needs the store's lock and an entered guard."""
+
+    def __init__(
+        self, store: ResultStore, guard: Guard, reporter: Reporter, stop: StopRequest
+    ) -> None:
+        self.store = store
+        self.guard = guard
+        self.reporter = reporter
+        self.stop = stop
+        self.study = store.study
+        self._engines: dict[str, Engine] = {}
+        self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
+
+    def execute(self, *, retry_failed: bool = False, clean: bool = False) -> Summary:
+        """Prepare the targets, then run what is missing. A stop request ends it early.
+
+        ``clean`` removes data files even when runs are left over. Raises EngineError when an engine
+        is missing, ResultError when results cannot be stored.
+        """
+        todo = self.store.missing(retry_failed)
+        summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
+        shutil.rmtree(self._work, ignore_errors=True)
+        targets = self._targets(todo)
+        self.reporter.campaign(
+            summary.planned, summary.planned - len(todo), sum(self._expected_ns(r) for r in todo)
+        )
+        try:
+            self._execute(todo, targets, summary)
+        except Interrupted:
+            summary.interrupted = True
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
+        summary.missing = len(self.store.missing())
+        if summary.missing == 0 or clean:
+            summary.removed = self._clean_up()
+        return summary
+
+    @property
+    def _work(self) -> Path:
+        return self.store.directory / "work"
+
+    def _execute(
+        self, todo: Sequence[PlannedRun], targets: Sequence[Target], summary: Summary
+    ) -> None:
+        unprepared: dict[str, Failure] = {}
+        for target in targets:
+            try:
+                self._prepare(target)
+            except PrepareError as error:
+                unprepared[target.name] = error.failure
+                self.reporter.note(f"{target.name}: cannot be prepared: {error.failure.message}")
+        for run in todo:
+            point = self.store.plan.points[run.point_id]
+            self.stop.pause(0)
+            self.reporter.run_started(run, point, self._expected_ns(run))
+            if point.target in unprepared:
+                engine = self._engine(point.engine).describe()
+                failed = failed_record(run, point, engine, utc_now_iso(), unprepared[point.target])
+                record = self._write(failed, [], {})
+            else:
+                record = self._run(run, point)
+            summary.records.append(record)
+            self.reporter.run_ended(record)
+            self.stop.pause(self.study.study.settle / NS_PER_S)
+
+    def _prepare(self, target: Target) -> None:
+        members = self.guard.members[target.name]
+        seed = self.study.study.seed
+        dataset.lay_out(
+            members, direct=target.direct, seed=seed, stop=self.stop, reporter=self.reporter
+        )
+        if target.precondition is not None:
+            record = precondition(
+                target,
+                members,
+                seed=seed,
+                store=self.store,
+                stop=self.stop,
+                reporter=self.reporter,
+            )
+            if record["verdict"]["verdict"] != "steady":
+                self._unsteady.add(target.name)
+
+    def _run(self, run: PlannedRun, point: Point) -> RunRecord:
+        started_at = utc_now_iso()
+        target = self.study.target_named(point.target)
+        engine = self._engine(point.engine)
+        work_dir = self._work / run.run_id
+        work_dir.mkdir(parents=True)
+        raw: dict[str, bytes] = {}
+        try:
+            verification = Verification(self.store.directory, target)
+            job = make_job(
+                self.study, point, run.repeat, self.guard.members[point.target], work_dir
+            )
+            job = verification.prepare(run.run_id, job)
+            raw["job.json"] = stored_job(job)
+            # Power meters, when there are any, read from here until after the settle pause; the
+            # outcome's window is on the clock that they share (storlab.base.clock).
+            outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
+            if job.verify is not None and outcome.status == "finished":
+                self.reporter.note(f"verifying {run.run_id}")
+                verification.check(job, outcome)
+        except (StorlabError, OSError, ValueError) as error:
+            failure = _failure(error)
+            failed = failed_record(run, point, engine.describe(), started_at, failure)
+            return self._write(failed, [], raw)
+        finally:
+            shutil.rmtree(work_dir, ignore_errors=True)
+        record = completed_record(run, point, self.study, started_at, outcome)
+        if point.target in self._unsteady:
+            record = _with_note(record, "preconditioning ended without a steady state")
+        return self._write(record, outcome.samples, {**outcome.raw, **raw})
+
+    def _write(self, record: RunRecord, samples: Sequence[Any], raw: dict[str, bytes]) -> RunRecord:
+        try:
+            return self.store.write_run(record, samples, raw)
+        except OSError as error:
+            raise ResultError(
+                str(self.store.directory),
+                f"run {record.run_id} cannot be stored: {error.strerror}",
+                f"make room, then go on with `storlab resume {self.store.directory}`",
+            ) from error
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            self._engines[name] = get_engine(name)
+        return self._engines[name]
+
+    def _targets(self, todo: Sequence[PlannedRun]) -> list[Target]:
+        names = {self.store.plan.points[run.point_id].target for run in todo}
+        return [target for target in self.study.target if target.name in names]
+
+    def _expected_ns(self, run: PlannedRun) -> int:
+        point = self.store.plan.points[run.point_id]
+        target = self.study.target_named(point.target)
+        return WORKLOADS[point.kind].estimate(point, self.study.study, target).duration_ns
+
+    def _clean_up(self) -> list[str]:
+        return [
+            name
+            for target in self.study.target
+            if not target.keep_data
+            for name in dataset.clean_up(self.guard.members.get(target.name, []))
+        ]
+
+
+def _failure(error: StorlabError | OSError | ValueError) -> Failure:
+    if isinstance(error, StorlabError):
+        return Failure(message=f"{error.where}: {error.what}", fix=error.fix, path=None)
+    if isinstance(error, OSError):
+        path = None if error.filename is None else str(error.filename)
+        return Failure(message=str(error.strerror or error), errno=error.errno, path=path)
+    return Failure(message=str(error), fix="correct the workload")
+
+
+def _with_note(record: RunRecord, note: str) -> RunRecord:
+    return record.model_copy(update={"notes": [*record.notes, note]})

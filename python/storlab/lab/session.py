@@ -1,0 +1,129 @@
+"""One session of a campaign: a new one, or the rest of one that was interrupted.
+
+The order matters: the guard first, for all targets at once, then preflight and everything else that
+can say no; only then is anything written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import EngineError, ResultError
+from storlab.engines import get_engine
+from storlab.lab import dataset
+from storlab.lab.environment import describe_environment
+from storlab.lab.execution import StopRequest
+from storlab.lab.guard import Guard
+from storlab.lab.preflight import check_study, refuse_errors
+from storlab.lab.progress import Reporter
+from storlab.lab.runner import Campaign, Summary, make_job
+from storlab.lab.store import ResultStore
+from storlab.lab.study_file import LoadedStudy
+from storlab.model.job import Member
+from storlab.model.point import Plan, PlannedRun
+from storlab.model.study import StudyBase
+
+
+def run_study(
+    loaded: LoadedStudy,
+    plan: Plan,
+    directory: Path,
+    *,
+    plan_hash: str | None,
+    reporter: Callable[[], Reporter],
+    stop: StopRequest,
+    clean: bool = False,
+) -> tuple[ResultStore, Summary]:
+    """Carry out a study into a new result directory.
+
+    Raises GuardError, PreflightError, EngineError or ResultError before anything is written, and
+    ResultError later when results cannot be stored.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ResultError(
+            str(directory),
+            "exists already and is not an empty directory",
+            f"choose another with --out, or go on with `storlab resume {directory}`",
+        )
+    with Guard(loaded.study, plan, plan_hash=plan_hash) as guard:
+        check_feasible(loaded.study, plan, plan.runs, guard.members)
+        refuse_errors(check_study(loaded.study, plan, Path.cwd()))
+        environment = describe_environment(loaded.study, Path.cwd())
+        environment["guard"] = guard.record()
+        store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
+        with store.campaign_lock(), reporter() as told:
+            return store, Campaign(store, guard, told, stop).execute(clean=clean)
+
+
+def resume_study(
+    store: ResultStore,
+    *,
+    retry_failed: bool,
+    reporter: Callable[[], Reporter],
+    stop: StopRequest,
+    clean: bool = False,
+) -> Summary:
+    """Carry out what is missing of a campaign, on the same devices and with the same consent.
+
+    Raises as :func:`run_study`; ResultError also when another process is at it.
+    """
+    recorded: Mapping[str, Any] | None = store.environment.get("guard")
+    if recorded is None:
+        raise ResultError(
+            str(store.directory),
+            "was not made by `storlab run`, so there is nothing to resume",
+            "begin with `storlab run STUDY`",
+        )
+    base = Path(recorded["working_directory"])
+    with store.campaign_lock():
+        todo = store.missing(retry_failed)
+        guard = Guard(
+            store.study,
+            store.plan,
+            plan_hash=recorded["plan_hash_given"],
+            base=base,
+            recorded=recorded,
+        )
+        with guard:
+            check_feasible(store.study, store.plan, todo, guard.members)
+            refuse_errors(check_study(store.study, store.plan, base))
+            with reporter() as told:
+                campaign = Campaign(store, guard, told, stop)
+                return campaign.execute(retry_failed=retry_failed, clean=clean)
+
+
+def check_feasible(
+    study: StudyBase, plan: Plan, runs: Sequence[PlannedRun], members: Mapping[str, list[Member]]
+) -> None:
+    """Ask every engine whether it can do its part, and whether the data sets fit. Writes nothing.
+
+    Raises EngineError or PreflightError.
+    """
+    for name in sorted({plan.points[run.point_id].engine for run in runs}):
+        get_engine(name).describe()  # raises when it is missing
+    first = {run.point_id: run for run in reversed(runs)}
+    for point_id, run in first.items():
+        point = plan.points[point_id]
+        engine = get_engine(point.engine)
+        if point.kind not in engine.kinds:
+            raise EngineError(
+                f"engine {engine.name}",
+                f"does not run {point.kind} workloads",
+                "choose another engine for it",
+            )
+        try:
+            job = make_job(study, point, run.repeat, members[point.target], Path.cwd())
+        except ValueError as error:
+            where = f"workload {point.workload} on {point.target}"
+            raise EngineError(where, str(error), "correct the study") from error
+        why = engine.refuse(job)
+        if why is not None:
+            raise EngineError(
+                f"engine {engine.name}",
+                f"cannot run {point.workload} on {point.target}: {why}",
+                "change the workload, or choose another engine for it",
+            )
+    used = {plan.points[run.point_id].target for run in runs}
+    dataset.check_space([m for name in sorted(used) for m in members[name]])

@@ -1,0 +1,112 @@
+"""Verify mode: what is known about the blocks on a target, kept for a later pass.
+
+``verify/<target>/`` holds the job and the state of the last verify-mode run on a target. A later
+run that writes to the target without verify mode makes that state worthless, and removes it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from storlab.base.errors import ResultError
+from storlab.lab.files import replace_file
+from storlab.lab.precondition import target_slug
+from storlab.model.job import BlockJob
+from storlab.model.result import RunOutcome, VerifyReport
+from storlab.model.study import Target
+
+
+def stored_job(job: BlockJob) -> bytes:
+    """A job as it is kept: devices by their names, since the held file is gone with its process."""
+    members = [
+        m.model_copy(update={"path": m.name}) if m.kind == "block_device" else m
+        for m in job.members
+    ]
+    kept = job.model_copy(update={"members": members})
+    return (kept.model_dump_json(indent=2) + "\n").encode()
+
+
+class Verification:
+    """The verify state of one target of a result directory."""
+
+    def __init__(self, directory: Path, target: Target) -> None:
+        self._root = directory / "verify"
+        self._home = self._root / target_slug(target.name)
+
+    def prepare(self, run_id: str, job: BlockJob) -> BlockJob:
+        """Before a run starts: forget what it will overwrite, and give its own state a place.
+
+        Returns the job to run. The job is on the device before the run is: a crash finds it.
+        """
+        if job.mix.write or job.mix.trim or job.verify is not None:
+            _forget(self._root, job)
+        if job.verify is None:
+            return job
+        self._home.mkdir(parents=True)
+        state = str(self._home / "state")
+        job = job.model_copy(update={"verify": job.verify.model_copy(update={"state": state})})
+        replace_file(self._home / "run_id", f"{run_id}\n".encode())
+        replace_file(self._home / "job.json", stored_job(job))
+        return job
+
+    def check(self, job: BlockJob, outcome: RunOutcome) -> None:
+        """After a run: read everything again, and add the findings to the outcome's."""
+        from storlab.engines.native import verify_pass
+
+        outcome.verify = merged(outcome.verify, verify_pass(job))
+
+
+def merged(one: VerifyReport | None, other: VerifyReport) -> VerifyReport:
+    """Both reports as one."""
+    if one is None:
+        return other
+    kinds = sorted({*one.bad_blocks, *other.bad_blocks})
+    return VerifyReport(
+        checked_blocks=one.checked_blocks + other.checked_blocks,
+        bad_blocks={k: one.bad_blocks.get(k, 0) + other.bad_blocks.get(k, 0) for k in kinds},
+        examples=[*one.examples, *other.examples][:1000],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verifiable:
+    """One run whose blocks can still be verified."""
+
+    run_id: str
+    job: BlockJob
+
+
+def verifiable_runs(directory: Path) -> list[Verifiable]:
+    """What can be verified in a result directory, at most one run per target.
+
+    Raises ResultError when a stored job is damaged.
+    """
+    found = []
+    for job_file in sorted((directory / "verify").glob("*/job.json")):
+        try:
+            run_id = (job_file.parent / "run_id").read_text().strip()
+            job = BlockJob.model_validate_json(job_file.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise ResultError(
+                str(job_file), f"is damaged: {error}", "run the study again"
+            ) from error
+        if job.verify is not None:
+            # the directory may have been moved since
+            state = job.verify.model_copy(update={"state": str(job_file.parent / "state")})
+            found.append(Verifiable(run_id, job.model_copy(update={"verify": state})))
+    return found
+
+
+def _forget(root: Path, job: BlockJob) -> None:
+    touched = {member.name for member in job.members}
+    for job_file in root.glob("*/job.json"):
+        try:
+            earlier = BlockJob.model_validate_json(job_file.read_bytes())
+        except ValidationError:
+            continue
+        if touched & {member.name for member in earlier.members}:
+            shutil.rmtree(job_file.parent)
