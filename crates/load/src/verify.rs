@@ -6,11 +6,17 @@
 //! may hold anything between the two, because a write that was in flight when the load died may or
 //! may not have arrived.
 
+#[cfg(test)]
+mod crash_tests;
 mod header;
 mod mapping;
 mod report;
 mod reread;
 mod state;
+#[cfg(test)]
+mod state_tests;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,11 +36,13 @@ const GRANULE_MAX: u64 = 1 << 30;
 /// Stamps and checks blocks; one for all jobs of a run.
 ///
 /// All I/O must cover whole granules, counted from the member's offset: a granule that is written
-/// in part is no longer checked.
+/// in part is no longer checked. In verify mode the headers, and 8 bytes in each 512, replace
+/// payload.
 ///
-/// # What survives what *A killed process*: everything, since the state file is a shared mapping.
-/// *A power cut*: the state as of the last [`Verifier::flush`] or later, so it should lie on other
-/// media than the target, best on another machine. A state that is behind its target makes the
+/// # What survives what
+/// *A killed process*: everything, since the state file is a shared mapping. *A power cut*: the
+/// state as of the last [`Verifier::flush`] or later, so it should lie on other media than the
+/// target, best on another machine. A state that is behind its target makes the
 /// check milder, never wrong: newer generations than it knows are accepted (and learnt), and after
 /// a restart of the machine a mix of an unknown newer generation counts as a write that was in
 /// flight. *Acknowledged* means completed, not flushed: writes acknowledged by a volatile cache

@@ -2,6 +2,8 @@
 //! magic 8, state id 8, offset 8, member 4, generation 4, length 4, header check 4, checksum 8.
 //!
 //! The header check tells a whole header from a damaged one; the checksum covers header and body.
+//! Each further sector of 512 bytes starts with a tag of 8 that changes with the header, so that a
+//! mix of two generations is seen even where their payload is the same.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -11,6 +13,9 @@ pub(super) const HEADER_BYTES: usize = 48;
 const MAGIC: u64 = u64::from_le_bytes(*b"storlab\x01");
 const CHECK: usize = 36;
 const CHECKSUM: usize = 40;
+const TAG_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What devices write whole or not at all.
+const SECTOR_BYTES: usize = 512;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +40,7 @@ pub(super) enum Found {
 }
 
 impl Header {
-    /// Puts the header over the start of `granule`, which must be longer than it.
+    /// Puts the header over the start of `granule`, and the tags of its sectors.
     pub(super) fn write(self, granule: &mut [u8]) {
         if granule.len() < HEADER_BYTES {
             return;
@@ -48,6 +53,11 @@ impl Header {
         granule[32..36].copy_from_slice(&self.length.to_le_bytes());
         let check = xxh3_64(&granule[..CHECK]) as u32;
         granule[CHECK..CHECKSUM].copy_from_slice(&check.to_le_bytes());
+        let mut tag = xxh3_64(&granule[..CHECKSUM]);
+        for sector in granule.chunks_exact_mut(SECTOR_BYTES).skip(1) {
+            tag = tag.wrapping_add(TAG_STEP);
+            sector[..8].copy_from_slice(&tag.to_le_bytes());
+        }
         let checksum = checksum(granule);
         granule[CHECKSUM..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }

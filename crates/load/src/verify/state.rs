@@ -60,7 +60,7 @@ pub(super) struct State {
     body_word32: usize,
     id: u64,
     generation_floor: u32,
-    _lock: File,
+    _lock: LockedFile,
 }
 
 impl State {
@@ -79,7 +79,7 @@ impl State {
         let granules = members.iter().map(|member| member.size / granule).sum();
         let (file, described) = match existing(path)? {
             Some(file) => {
-                let described = read_description(path, &file)?;
+                let described = read_description(path, &file.0)?;
                 agree(path, &described, &wanted)?;
                 (file, described)
             }
@@ -88,16 +88,16 @@ impl State {
         Self::map(path, file, &described, granules)
     }
 
-    fn map(path: &Path, file: File, described: &Description, granules: u64) -> Result<State> {
+    fn map(path: &Path, file: LockedFile, described: &Description, granules: u64) -> Result<State> {
         let refused = |source| Error::io("map", path.display().to_string(), 0, source);
         let body = body_start(&encode(path, described)?);
         let bytes = file_bytes(path, body, granules)?;
-        let actual = file.metadata().map_err(refused)?.len();
+        let actual = file.0.metadata().map_err(refused)?.len();
         if actual != bytes as u64 {
             let what = format!("{} has {actual} bytes instead of {bytes}", path.display());
             return Err(Error::spec(FIELD, what, NEW_STATE));
         }
-        let map = Mapping::shared(&file, bytes).map_err(refused)?;
+        let map = Mapping::shared(&file.0, bytes).map_err(refused)?;
         let mut state = State {
             map,
             path: path.to_path_buf(),
@@ -168,7 +168,7 @@ impl Drop for State {
 }
 
 /// The file at `path`, locked; None where there is none yet.
-fn existing(path: &Path) -> Result<Option<File>> {
+fn existing(path: &Path) -> Result<Option<LockedFile>> {
     let refused = |source| Error::io("open", path.display().to_string(), 0, source);
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -181,12 +181,11 @@ fn existing(path: &Path) -> Result<Option<File>> {
         Ok(_) => {}
     }
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(refused)?;
-    lock(path, &file)?;
-    Ok(Some(file))
+    Ok(Some(lock(path, file)?))
 }
 
 /// A new state file, whole before it bears its name.
-fn create(path: &Path, description: &Description, granules: u64) -> Result<File> {
+fn create(path: &Path, description: &Description, granules: u64) -> Result<LockedFile> {
     let refused = |source| Error::io("create", path.display().to_string(), 0, source);
     let text = encode(path, description)?;
     let bytes = file_bytes(path, body_start(&text), granules)?;
@@ -209,8 +208,9 @@ fn create(path: &Path, description: &Description, granules: u64) -> Result<File>
         .truncate(false)
         .open(&unfinished)
         .map_err(refused)?;
-    lock(path, &file)?;
-    file.set_len(0).and_then(|()| reserve(&file, bytes as u64)).map_err(refused)?;
+    let locked = lock(path, file)?;
+    let file = &locked.0;
+    file.set_len(0).and_then(|()| reserve(file, bytes as u64)).map_err(refused)?;
     let mut fixed = [0u8; FIXED_BYTES];
     fixed[0..8].copy_from_slice(MAGIC);
     fixed[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -221,7 +221,7 @@ fn create(path: &Path, description: &Description, granules: u64) -> Result<File>
     file.sync_all().map_err(refused)?;
     fs::rename(&unfinished, path).map_err(refused)?;
     File::open(parent).and_then(|directory| directory.sync_all()).map_err(refused)?;
-    Ok(file)
+    Ok(locked)
 }
 
 fn read_description(path: &Path, file: &File) -> Result<Description> {
@@ -275,11 +275,24 @@ fn check_place(path: &Path, members: &[Member]) -> Result<()> {
     Ok(())
 }
 
+/// Locked for this opening alone, in this process and all others.
+#[derive(Debug)]
+struct LockedFile(File);
+
+impl Drop for LockedFile {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // Closing is not enough: a process being forked elsewhere holds a copy until it executes.
+        // SAFETY: a call on a descriptor that is still open.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
 #[allow(unsafe_code)]
-fn lock(path: &Path, file: &File) -> Result<()> {
+fn lock(path: &Path, file: File) -> Result<LockedFile> {
     // SAFETY: a call on a descriptor that `file` keeps open.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(());
+        return Ok(LockedFile(file));
     }
     let error = io::Error::last_os_error();
     if error.kind() != io::ErrorKind::WouldBlock {

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
+use super::{BadKind, Verifier, VerifyReport};
+use crate::spec::{Member, MemberKind, VerifySpec};
 use proptest::prelude::*;
-use storlab_load::spec::{Member, MemberKind, VerifySpec};
-use storlab_load::verify::{BadKind, Verifier, VerifyReport};
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 12;
@@ -152,7 +152,7 @@ proptest! {
                 BadKind::Lost
             }
             1 => {
-                at[BLOCK / 2..].fill(world.serial.wrapping_add(1));
+                at[BLOCK - SECTOR..].copy_from_slice(&old[BLOCK - SECTOR..]);
                 BadKind::Torn
             }
             2 => {
