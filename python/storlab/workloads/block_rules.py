@@ -143,6 +143,11 @@ def target_problem(
                 )
     if target.size is not None:
         start, length = region_of(params, target.size)
+        if start >= target.size:
+            return (
+                f"region_start: nothing of the {format_size(target.size)} is left after it; "
+                'use a smaller one, such as "25%"'
+            )
         if start + length > target.size:
             return (
                 f"region_size: the region ends beyond the data set of {format_size(target.size)}; "
