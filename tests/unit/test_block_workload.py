@@ -53,7 +53,7 @@ def job(
     lines: str = "", target: Target = TARGET, size: int = GIB, header: Header = HEADER
 ) -> BlockJob:
     members = [Member(path="/x", name="x", kind="file", size=size, offset=4096)]
-    context = JobContext(header, target, members, seed=7, work_dir=Path("/work"))
+    context = JobContext(header, target, members, seed=7, work_dir=Path("w"))
     return BLOCK.job(point(lines), context)
 
 
@@ -128,7 +128,7 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
     assert made.sync.model_dump() == {"kind": "fdatasync", "every_writes": 8, "final": True}
     assert made.payload.compress_percent == 30
     assert made.verify is not None
-    assert (made.verify.state, made.verify.block) == ("/work/verify.state", 4096)
+    assert (made.verify.state, made.verify.block) == ("w/verify.state", 4096)
     assert (made.window_ns, made.window_bytes) == (None, 10**9)
     assert made.drain_timeout_ns == 5 * NS_PER_S
 
@@ -410,6 +410,16 @@ def test_bad_blocks_are_flagged_with_their_number() -> None:
     (flag,) = flags("queue_depth = 6", verify=bad)
     assert flag.kind == "verify-failed"
     assert flag.message == "of 10,000 blocks checked: 2 lost, 1 stale"
+
+
+def test_what_the_engine_said_stands_beside_the_numbers() -> None:
+    (flag,) = flags("queue_depth = 6", notes=["one", "two"])
+    assert (flag.kind, flag.message) == ("engine-note", "one; two")
+
+
+def test_shares_that_add_up_to_all_leave_no_writes() -> None:
+    made = job("read_percent = 33.3\ntrim_percent = 66.7")
+    assert made.mix.write == 0
 
 
 def late(operations: int) -> dict[Operation, Table]:

@@ -215,12 +215,6 @@ def test_a_place_that_cannot_be_is_refused(
             "region_size",
             "beyond",
         ),
-        (
-            'size = "1MiB"\nlayout = "stripe"\nstripe_chunk = "6KiB"',
-            'block_size = "4KiB"',
-            "block_size",
-            "stripe_chunk",
-        ),
     ],
 )
 def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
@@ -233,6 +227,13 @@ def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
     assert 'on target "t"' in error.problems[0]["what"]
     assert what in error.problems[0]["what"]
     assert error.problems[0]["fix"]
+
+
+def test_a_chunk_that_o_direct_cannot_use_is_named_at_the_target(tmp_path: Path) -> None:
+    stripe = TWO.replace('size = "500MB"', 'size = "1GB"\nlayout = "stripe"\nstripe_chunk = "1KB"')
+    error = refusal(tmp_path, stripe + WORK)
+    assert error.problems[0]["where"].endswith("s.toml:12: [[target]] #1 stripe_chunk")
+    assert planned(tmp_path, stripe.replace("1KB", "6KiB") + WORK).runs
 
 
 def test_buffered_targets_take_any_block_size(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_the_smallest_study_loads() -> None:
         ('block_size = "64K"', "block_size", "KiB", "for example"),
         ('block_size = { "4KiB" = -1 }', "block_size", "above 0", "for example"),
         ('block_size = { "4KiB" = 1, "4096B" = 2 }', "block_size", "twice", "for example"),
+        ('block_size = "2GiB"', "block_size", "at most 1GiB", "for example"),
         ("block_size = {}", "block_size", "empty", "for example"),
         ('region_size = "120%"', "region_size", "between 0 % and 100 %", ""),
         ("cpus = [0, 0]", "cpus", "twice", "for example"),

@@ -26,9 +26,14 @@ from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import SIZE_PATTERN, Duration, Size, Swept
 from storlab.workloads import Estimate, JobContext
 from storlab.workloads.block_metrics import run_concurrency, run_flags, run_metrics
-from storlab.workloads.block_rules import combination_problems, target_problem
+from storlab.workloads.block_rules import (
+    combination_problems,
+    target_problem,
+    write_percent,
+)
 
 ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
+LARGEST_BLOCK = 1 << 30  # of the engine
 REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
 PERCENT_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"
 
@@ -41,19 +46,26 @@ def _read_block_size(value: object) -> int | dict[str, float]:
         size = parse_size(value)  # type: ignore[arg-type]
         if size == 0:
             raise ValueError("a block of 0 bytes cannot be read or written")
-        return size
+        return _bounded(size)
     weights: dict[str, float] = {}
     for text, weight in value.items():
         size = parse_size(text)
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not (number and math.isfinite(weight) and weight > 0 and size > 0):
             raise ValueError(f'"{text}" = {weight!r}: sizes and weights are numbers above 0')
+        _bounded(size)
         if format_size(size) in weights:
             raise ValueError(f'"{text}" stands in the table twice')
         weights[format_size(size)] = float(weight)
     if not weights:
         raise ValueError("the table of block sizes is empty")
     return weights
+
+
+def _bounded(size: int) -> int:
+    if size > LARGEST_BLOCK:
+        raise ValueError(f"a block has at most {format_size(LARGEST_BLOCK)}")
+    return size
 
 
 def _read_region(value: object) -> int | str:
@@ -108,7 +120,7 @@ Region = Annotated[
     ),
 ]
 Percent = Annotated[float, Field(ge=0, le=100)]
-Count = Annotated[int, Field(ge=1, le=65_536)]
+Count = Annotated[int, Field(ge=1, le=65_535)]
 Rate = Annotated[float, Field(gt=0, le=1e9)]
 Access = Literal["random", "sequential"]
 OffsetKind = Literal["uniform", "zipf", "hot_cold", "permutation"]
@@ -255,7 +267,7 @@ def mean_block(params: dict[str, Any]) -> float:
 def mix_of(params: dict[str, Any]) -> Mix:
     """Shares of reads, writes and trims in percent of all operations."""
     read, trim = params["read_percent"], params["trim_percent"]
-    return Mix(read=read, write=max(0.0, 100.0 - read - trim), trim=trim)
+    return Mix(read=read, write=write_percent(params), trim=trim)
 
 
 def region_of(params: dict[str, Any], size: int) -> tuple[int, int]:

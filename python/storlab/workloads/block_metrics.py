@@ -150,6 +150,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _fallback_flag(params, outcome),
         _verify_flag(outcome),
         _rate_flag(params, outcome),
+        _note_flag(outcome),
     ]
     return [flag for flag in found if flag is not None]
 
@@ -230,3 +231,10 @@ def _rate_flag(params: Params, outcome: RunOutcome) -> Flag | None:
         message=f"{achieved:.6g} of {offered:.6g} operations per second were completed, and "
         f"{late:,} that were due in the window of {format_duration(window_ns)} ended after it",
     )
+
+
+def _note_flag(outcome: RunOutcome) -> Flag | None:
+    """What the engine said: one flag, because readers look up the rest in the run."""
+    if not outcome.notes:
+        return None
+    return Flag(kind="engine-note", message="; ".join(outcome.notes))

@@ -28,7 +28,7 @@ def combination_problems(values: list[Params], given: set[str]) -> list[Problem]
 
 
 def _mix_problems(values: list[Params]) -> Iterable[Problem]:
-    over = [v for v in values if v["read_percent"] + v["trim_percent"] > 100]
+    over = [v for v in values if round(v["read_percent"] + v["trim_percent"], 9) > 100]
     if over:
         read, trim = over[0]["read_percent"], over[0]["trim_percent"]
         yield Problem(
@@ -134,13 +134,6 @@ def target_problem(
         problem = _alignment_problem(params, target, sizes)
         if problem is not None:
             return problem
-    if target.stripe_chunk is not None:
-        for size in sizes:
-            if target.stripe_chunk % size:
-                return (
-                    f"block_size: {format_size(size)} does not divide the stripe_chunk of "
-                    f"{format_size(target.stripe_chunk)}; an operation stays within one chunk"
-                )
     if target.size is not None:
         start, length = region_of(params, target.size)
         if start >= target.size:
@@ -188,5 +181,11 @@ def sizes_of(params: Params) -> list[int]:
     return [parse_size(text) for text in value] if isinstance(value, dict) else [value]
 
 
+def write_percent(params: Params) -> float:
+    """Share of writes in all operations: what is neither read nor trimmed."""
+    left: float = 100.0 - params["read_percent"] - params["trim_percent"]
+    return max(0.0, round(left, 9))  # 33.3 + 66.7 leaves nothing, not 1e-14
+
+
 def _writes(params: Params) -> bool:
-    return bool(params["read_percent"] + params["trim_percent"] < 100)
+    return write_percent(params) > 0
