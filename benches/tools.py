@@ -10,7 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 BEST_FLAGS = (
     "--registerfiles=1",
@@ -122,8 +124,9 @@ def fio(name: str, program: str, *flags: str) -> Tool:
     """fio with latency statistics on (its default) and these further flags."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
-        output, _ = pinned([program, *fio_arguments(load, seconds), *flags], cpu)
-        return read_fio(output)
+        output, process_s = pinned([program, *fio_arguments(load, seconds), *flags], cpu)
+        job = fio_job(output)
+        return read_fio(job, _whole_cpu(fio_cpu_s(job), process_s - startup_s(program, cpu)))
 
     return Tool(name, run)
 
@@ -152,12 +155,36 @@ def fio_arguments(load: Load, seconds: float) -> list[str]:
     ]
 
 
-def read_fio(output: str) -> Reading:
-    """fio's JSON, which may follow warnings."""
-    job = json.loads(output[re.search(r"^\{", output, re.MULTILINE).start() :])["jobs"][0]  # type: ignore[union-attr]
+def fio_job(output: str) -> dict[str, Any]:
+    """The one job in fio's JSON, which may follow warnings."""
+    start = re.search(r"^\{", output, re.MULTILINE)
+    if start is None:
+        raise SystemExit(f"fio printed no JSON:\n{output}")
+    job: dict[str, Any] = json.loads(output[start.start() :])["jobs"][0]
+    return job
+
+
+def fio_cpu_s(job: dict[str, Any]) -> float:
+    """CPU of fio's own thread, in s."""
+    return float((job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1e3)
+
+
+@cache
+def startup_s(program: str, cpu: int) -> float:
+    """CPU that fio spends outside its job: what the process used, less what the job says."""
+    output, process_s = pinned([program, *fio_arguments(Load("null:", 1 << 20), 1)], cpu)
+    return process_s - fio_cpu_s(fio_job(output))
+
+
+def _whole_cpu(thread_s: float, process_s: float) -> float:
+    """fio's figure for its thread misses the kernel's io_uring workers, which tmpfs needs."""
+    return process_s if process_s > 1.05 * thread_s else thread_s
+
+
+def read_fio(job: dict[str, Any], cpu_s: float) -> Reading:
+    """Rate and latency from fio's JSON, with the CPU time given."""
     sides = [job[kind] for kind in ("read", "write") if job[kind]["total_ios"]]
     operations = sum(side["total_ios"] for side in sides)
-    cpu_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1e3
     latencies = [side["lat_ns"] for side in sides]
     return Reading(
         iops=sum(side["iops"] for side in sides),
