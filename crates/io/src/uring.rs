@@ -255,6 +255,10 @@ impl Backend for UringBackend {
 
 impl Drop for UringBackend {
     fn drop(&mut self) {
+        // The kernel tears a ring down at its leisure; a file system is busy for as long as one of its
+        // files is registered. Errors mean that nothing was registered.
+        let _ = self.submitter.unregister_files();
+        let _ = self.submitter.unregister_buffers();
         // SAFETY: each part is dropped once, the borrowing ones before the ring. Closing the ring ends what
         // still uses the buffers, which is at most the read of the eventfd.
         unsafe {

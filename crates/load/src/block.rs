@@ -189,12 +189,23 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.cpu_ns = self.cpu_now();
         self.interval = self.interval_at(window.load_start_ns);
         self.boundary_ns = self.next_boundary(window.load_start_ns);
-        let mut now = self.clock.now_ns();
+        let mut now = self.wait_for_start();
         while self.issuing && !self.shared.stop.load(Ordering::Relaxed) {
             self.issue(now);
             now = self.turn(now)?;
         }
         self.drain(now)
+    }
+
+    /// All jobs begin together.
+    fn wait_for_start(&self) -> u64 {
+        loop {
+            let now = self.clock.now_ns();
+            if now >= self.window.load_start_ns {
+                return now;
+            }
+            std::thread::sleep(Duration::from_nanos(self.window.load_start_ns - now));
+        }
     }
 
     /// One system call, and what it brought.

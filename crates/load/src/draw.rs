@@ -1,10 +1,10 @@
 //! What the next operation is: its kind, length and place, each from its own seeded stream.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Offsets, OpKind, Result, Rng};
+use storlab_base::{stream, Offsets, OpKind, Pattern, Result, Rng};
 
 use crate::layout::Layout;
-use crate::spec::BlockJob;
+use crate::spec::{gcd, BlockJob};
 
 /// Draws operations for one job.
 pub struct Draw {
@@ -34,12 +34,17 @@ impl Draw {
     /// [`storlab_base::Error::Spec`] for a pattern that cannot be.
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
+        // A sequential pass reaches the end of the space, also where that is no multiple of the block.
+        let unit = match job.offsets {
+            Pattern::Sequential => gcd(job.unit(), layout.space),
+            _ => job.unit(),
+        };
         // Independent offsets for every job, whatever it shares; the pattern's own permutations are keyed
         // by the seed alone, so that jobs agree on what is hot.
         let offsets = Offsets::new(
             &job.offsets,
             layout.space,
-            job.unit(),
+            unit,
             job.longest_block(),
             share,
             job.seed.wrapping_add(layout.members().next().map_or(0, u64::from) << 32),

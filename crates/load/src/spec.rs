@@ -193,6 +193,15 @@ pub struct BlockJob {
 const MEMORY_SHARE: u64 = 2;
 const BLOCK_MAX: u64 = 1 << 30;
 
+/// The greatest common divisor.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
+}
+
 impl BlockJob {
     /// From the JSON of `storlab/model/job.py`.
     ///
@@ -283,13 +292,6 @@ impl BlockJob {
 
     /// The largest length of which all block sizes are multiples.
     pub fn unit(&self) -> u64 {
-        fn gcd(a: u64, b: u64) -> u64 {
-            if b == 0 {
-                a
-            } else {
-                gcd(b, a % b)
-            }
-        }
         self.block_sizes.iter().fold(0, |unit, s| gcd(unit, s.bytes)).max(1)
     }
 

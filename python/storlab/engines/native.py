@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any, get_args
 
@@ -82,6 +83,7 @@ class NativeRun:
         if self._ended is None and self._run is not None and self._run.wait(timeout_s):
             text, rows = self._run.outcome()
             self._ended = _outcome(json.loads(text), rows)
+            self._run = None  # closes the files
         return self._ended
 
 
@@ -120,6 +122,10 @@ def _outcome(said: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
     )
 
 
+def _words(error: OSError) -> str:
+    return str(error) if error.errno is None else os.strerror(error.errno)
+
+
 def _failed_to_start(error: OSError) -> RunOutcome:
     now = monotonic_ns()
     return RunOutcome(
@@ -131,7 +137,7 @@ def _failed_to_start(error: OSError) -> RunOutcome:
         totals={},
         cpu=None,
         failure=Failure(
-            message=f"cannot open {error.filename or 'a member'}: {error.strerror or error}",
+            message=f"cannot open {error.filename or 'a member'}: {_words(error)}",
             fix="check that the target is connected, and that this user may open it",
             errno=error.errno,
             errno_name=errno.errorcode.get(error.errno or 0),
