@@ -240,8 +240,10 @@ def _file_checks(target: Target, place: Path, plan: Plan) -> Iterator[Check]:
 
 
 def _space_check(target: Target, place: Path, plan: Plan) -> Iterator[Check]:
-    needed = plan.data_bytes_by_target.get(target.name, 0)
-    if target.directory is None and is_complete(place, target.size or needed):
+    needed = target.size or 0
+    if target.directory is not None:
+        needed = plan.data_bytes_by_target.get(target.name, 0)
+    elif is_complete(place, needed):
         yield _ok("free space", "the data set is there already")
         return
     free = free_bytes(place) + _allocated(place)
