@@ -10,6 +10,9 @@ mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], 
   not reach beyond the zone on both sides;
 - ``inconclusive``: everything else: too few or too noisy repeats to tell.
 
+``agree`` means: within noise or within the margin. The stronger claim, that the engines were shown
+to be equivalent, holds where the whole interval lies inside the zone (``equivalent``).
+
 CPU per I/O and effective concurrency are reported and never judged.
 """
 
@@ -54,6 +57,13 @@ class MetricAgreement:
     margin: float | None
     verdict: Verdict
 
+    @property
+    def equivalent(self) -> bool | None:
+        """Whether the whole interval lies inside the zone (two one-sided tests); None unjudged."""
+        if self.margin is None or self.interval.low is None or self.interval.high is None:
+            return None
+        return self.interval.low >= 1 / (1 + self.margin) and self.interval.high <= 1 + self.margin
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -67,6 +77,7 @@ class MetricAgreement:
             "repeats": self.interval.n,
             "margin": self.margin,
             "verdict": self.verdict,
+            "equivalent": self.equivalent,
         }
 
 
@@ -117,13 +128,40 @@ class Agreement:
 
     @property
     def agree(self) -> bool:
-        """True when every point agrees: none differs, none is left without a verdict."""
-        return bool(self.points) and all(point.verdict == "agree" for point in self.points)
+        """True when no difference beyond noise and margin was found, and every point was judged.
+
+        ``verdict`` tells whether the repeats were enough to say more than that.
+        """
+        judged = all(any(m.margin is not None for m in p.metrics) for p in self.points)
+        return bool(self.points) and judged and self.verdict != "differ"
+
+    @property
+    def verdict(self) -> Verdict:
+        """``differ`` when any point does, ``agree`` when all do, else ``inconclusive``."""
+        verdicts = {point.verdict for point in self.points}
+        if "differ" in verdicts:
+            return "differ"
+        return "agree" if verdicts == {"agree"} else "inconclusive"
+
+    def counts(self) -> dict[str, int]:
+        """Judged metrics by verdict, and how many were shown to be equivalent."""
+        judged = [m for point in self.points for m in point.metrics if m.margin is not None]
+        found = {
+            name: sum(m.verdict == name for m in judged)
+            for name in ("agree", "differ", "inconclusive")
+        }
+        return {
+            "judged": len(judged),
+            **found,
+            "equivalent": sum(bool(m.equivalent) for m in judged),
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: ``agree`` first."""
         return {
             "agree": self.agree,
+            "verdict": self.verdict,
+            "counts": self.counts(),
             "reference": self.reference,
             "confidence": self.confidence,
             "family_confidence": self.family_confidence,

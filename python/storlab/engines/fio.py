@@ -1,7 +1,8 @@
 """fio as a reference engine: the tool that the field already trusts, on the same job.
 
 The job file, the command line and everything fio prints are kept in ``raw/``. ``STORLAB_FIO``
-names another fio than the one on PATH.
+names another fio than the one on PATH; ``STORLAB_FIO_HUGE_PAGES=0`` leaves its buffers in plain
+pages, as fio has them by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from storlab.base.errors import EngineError
 from storlab.engines import fio_job
-from storlab.engines.fio_run import FioRun
+from storlab.engines.fio_run import FioRun, Launch
 from storlab.model.job import BlockJob
 from storlab.model.result import EngineInfo
 
@@ -55,14 +56,24 @@ class FioEngine:
         engine = fio_job.ioengine(job, uring_available())
         job_path = work_dir / "job.fio"
         job_path.write_text(fio_job.job_file(job, engine))
+        extra = _extra_environment()
         info = EngineInfo(
             name="fio",
             version=_version_of(program),
             backend=fio_job.BACKENDS[engine],
-            features=[f"ioengine={engine}"],
+            features=[f"ioengine={engine}", *(["huge_pages"] if extra else [])],
             clock="fio",
         )
-        return FioRun(job, fio_job.command(program, job_path, job), work_dir, info)
+        command = fio_job.command(program, job_path, job)
+        return FioRun(job, Launch(command, extra, work_dir), info)
+
+
+def _extra_environment() -> dict[str, str]:
+    if os.environ.get("STORLAB_FIO_HUGE_PAGES") == "0":
+        return {}
+    given = os.environ.get("GLIBC_TUNABLES")
+    tunables = fio_job.huge_page_tunables()
+    return {"GLIBC_TUNABLES": f"{tunables}:{given}" if given else tunables}
 
 
 def find_fio() -> Path:

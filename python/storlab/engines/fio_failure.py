@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from storlab.engines import fio_result
+from storlab.engines.fio_job import absolute
 from storlab.engines.fio_result import FioOutput
 from storlab.model.job import BlockJob
 from storlab.model.result import Failure
@@ -95,4 +96,4 @@ def _first_line(stderr: str) -> str:
 
 def _name_of(job: BlockJob, path: str) -> str:
     """The member's name in messages: the path may be a descriptor that the guard holds."""
-    return next((m.name for m in job.members if m.path == path), path)
+    return next((m.name for m in job.members if absolute(m) == path), path)

@@ -36,13 +36,28 @@ class _Seen:
     status: Status
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start fio: in ``work_dir``, with these variables added to the environment."""
+
+    command: list[str]
+    environment: dict[str, str]
+    work_dir: Path
+
+    @property
+    def text(self) -> str:
+        """As one would type it."""
+        variables = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        return " ".join([*variables, shlex.join(self.command)])
+
+
 class FioRun:
     """A run in progress. Every method may be called from any thread."""
 
-    def __init__(self, job: BlockJob, command: list[str], work_dir: Path, info: EngineInfo) -> None:
+    def __init__(self, job: BlockJob, launch: Launch, info: EngineInfo) -> None:
         self._job = job
-        self._command = command
-        self._work_dir = work_dir
+        self._launch = launch
+        self._work_dir = launch.work_dir
         self._info = info
         self._seen: list[_Seen] = []
         self._lines: list[str] = []
@@ -51,13 +66,14 @@ class FioRun:
         self._cancelled = False
         self._hung = False
         self._started_ns = monotonic_ns()
-        with (work_dir / "stderr.txt").open("wb") as stderr:
+        with (self._work_dir / "stderr.txt").open("wb") as stderr:
             self._process = subprocess.Popen(
-                command,
+                launch.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                cwd=work_dir,
+                cwd=self._work_dir,
+                env={**os.environ, **launch.environment},
                 pass_fds=fio_job.held_fds(job),
                 start_new_session=True,  # Ctrl-C reaches fio through cancel() only
                 text=True,
@@ -228,7 +244,7 @@ class FioRun:
     def _raw(self, ended: Ended, account: dict[str, object]) -> dict[str, bytes]:
         raw = {
             "job.fio": (self._work_dir / "job.fio").read_bytes(),
-            "command.txt": (shlex.join(self._command) + "\n").encode(),
+            "command.txt": f"{self._launch.text}\n".encode(),
             "stderr.txt": ended.stderr.encode(),
             "process.json": (json.dumps(account, indent=2) + "\n").encode(),
         }

@@ -1,0 +1,165 @@
+"""``storlab crosscheck``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement, agreement
+from storlab.analysis.points import describe
+from storlab.base.clock import utc_stamp
+from storlab.base.errors import ExitCode
+from storlab.base.units import format_latency
+from storlab.cli.campaign import reporter_for
+from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
+from storlab.lab.crosscheck import crosscheck_plan
+from storlab.lab.execution import StopRequest
+from storlab.lab.plan import make_plan
+from storlab.lab.runner import Summary
+from storlab.lab.session import run_study
+from storlab.lab.study_file import load_study
+
+
+def crosscheck(
+    study: StudyArgument,
+    repeats: Annotated[int, typer.Option("--repeats", min=2, help="Runs of each engine.")] = 5,
+    point: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--point",
+            help="Only these points: terms such as jobs=4,block_size=256KiB,target=disk, or an id "
+            "of `storlab plan --json`. May be given several times.",
+        ),
+    ] = None,
+    reference: Annotated[str, typer.Option("--reference", help="The engine to check by.")] = "fio",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
+    ] = None,
+    plan_hash: Annotated[
+        str | None,
+        typer.Option(
+            "--plan-hash", metavar="HASH", help="Of the reviewed plan: consents to overwriting."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the same points by the native engine and by fio, in turns: do they agree?
+
+    Compares throughput, rate, mean and tail latency, each with the interval of its ratio; CPU per
+    I/O is reported beside them. Exit code 10 when a difference beyond noise and margin is found.
+    --plan-hash takes the hash that `storlab plan` prints for the study.
+
+    Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
+    """
+    loaded = load_study(study)
+    base = make_plan(loaded)
+    plan = crosscheck_plan(base, reference, repeats, point or ())
+    if plan_hash == base.plan_hash:  # the same devices and the same kinds of write
+        plan_hash = plan.plan_hash
+    directory = out or Path("results") / f"crosscheck-{study.stem}-{utc_stamp()}"
+    with StopRequest().installed() as stop:
+        store, summary = run_study(
+            loaded,
+            plan,
+            directory,
+            plan_hash=plan_hash,
+            reporter=lambda: reporter_for(quiet, as_json),
+            stop=stop,
+        )
+    found = agreement(store, reference)
+    if as_json:
+        emit_json({**found.as_dict(), "directory": store.directory, **_session(summary)})
+    else:
+        _print(found)
+        console.print(f"results: {store.directory}", soft_wrap=True)
+    raise typer.Exit(_exit_code(found, summary))
+
+
+def _session(summary: Summary) -> dict[str, Any]:
+    return {
+        "planned": summary.planned,
+        "missing": summary.missing,
+        "interrupted": summary.interrupted,
+        "failed": len(summary.failed),
+    }
+
+
+def _exit_code(found: Agreement, summary: Summary) -> int:
+    if summary.interrupted:
+        return int(ExitCode.INTERRUPTED)
+    if summary.failed:
+        return int(ExitCode.RUN_FAILED)
+    return int(ExitCode.OK if found.agree else ExitCode.DISAGREE)
+
+
+def _print(found: Agreement) -> None:
+    for point in found.points:
+        console.print()
+        console.print(_title(point), style="bold", soft_wrap=True)
+        console.print(_table(point, found.reference))
+        for note in point.notes:
+            console.print(f"  note: {note}", soft_wrap=True)
+        for run_id in point.failed:
+            console.print(f"  failed: {run_id}", style="red", soft_wrap=True)
+    console.print()
+    counts = found.counts()
+    console.print(
+        f"{_headline(found)}: of {counts['judged']} metrics {counts['agree']} agree "
+        f"({counts['equivalent']} shown to be equivalent), {counts['differ']} differ, "
+        f"{counts['inconclusive']} are inconclusive",
+        style="bold",
+        soft_wrap=True,
+    )
+
+
+def _headline(found: Agreement) -> str:
+    if found.verdict == "agree":
+        return f"native and {found.reference} agree"
+    if found.agree:
+        return (
+            f"native and {found.reference} agree within noise, and the noise is wide (more or "
+            "longer runs would tell more)"
+        )
+    return f"native and {found.reference} DO NOT AGREE"
+
+
+def _title(point: PointAgreement) -> str:
+    names = ("access", "block_size", "read_percent", "queue_depth", "jobs")
+    return f"{point.target}: {describe(point.params, names)} - {point.verdict}"
+
+
+def _table(point: PointAgreement, reference: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("metric", "native", reference, "native/" + reference, "95 % interval"):
+        table.add_column(column, justify="left" if column == "metric" else "right")
+    table.add_column("margin", justify="right")
+    table.add_column("verdict")
+    for metric in point.metrics:
+        margin = "" if metric.margin is None else f"{100 * metric.margin:.0f} %"
+        table.add_row(
+            metric.name if metric.operation == "all" else f"{metric.operation} {metric.name}",
+            _value(metric, metric.native),
+            _value(metric, metric.reference),
+            f"{metric.ratio:.3f}",
+            _interval(metric),
+            margin,
+            metric.verdict,
+            style="bold red" if metric.verdict == "differ" else None,
+        )
+    return table
+
+
+def _value(metric: MetricAgreement, value: float) -> str:
+    return format_latency(value) if metric.unit == "ns" else f"{value:,.4g} {metric.unit}"
+
+
+def _interval(metric: MetricAgreement) -> str:
+    low, high = metric.interval.low, metric.interval.high
+    if low is None or high is None:
+        return "one repeat only"
+    return f"{low:.3f} to {high:.3f}"
