@@ -1,0 +1,290 @@
+"""The comparison: one table model that the terminal and the brief share.
+
+Per workload point and target a cell: means with t-intervals, percentiles of histograms merged over
+the repeats, effective concurrency, flags. Per target a ratio to the baseline with a log-Welch-t
+interval. Failed runs are counted and listed, and are part of no mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from storlab._native import Histogram
+from storlab.analysis.dataset import Dataset, RunData, merge
+from storlab.analysis.points import Section, WorkloadPoint, sections_of
+from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+
+CONCURRENCY_TOLERANCE = 1.10  # latencies further apart in effective concurrency are marked
+FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One quantity of the table. ``better`` says which way is good."""
+
+    name: str
+    operation: str
+    label: str
+    unit: str
+    better: str  # "more", "less", or "" where neither is
+    percent: float | None = None  # a percentile of merged histograms
+
+    @property
+    def key(self) -> str:
+        """``latency_p99_ns.read``."""
+        return f"{self.name}.{self.operation}"
+
+    @property
+    def is_latency(self) -> bool:
+        """True for what depends on the concurrency it was taken at."""
+        return "latency" in self.name
+
+
+def _latency(statistic: str, words: str, percent: float | None, operation: str) -> Column:
+    return Column(
+        f"latency_{statistic}_ns", operation, f"{operation} latency, {words}", "ns", "less", percent
+    )
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("throughput_mb_s", "all", "throughput", "MB/s", "more"),
+    Column("iops", "all", "operations", "1/s", "more"),
+    *(
+        _latency(statistic, words, percent, operation)
+        for operation in ("read", "write", "trim")
+        for statistic, words, percent in (("mean", "mean", None), ("p99", "p99", 99.0))
+    ),
+    Column("cpu_us_per_io", "all", "client CPU", "us/IO", "less"),
+    Column("concurrency_effective", "all", "effective concurrency", "1", ""),
+)
+RATIO_KEYS = (
+    "throughput_mb_s.all",
+    "iops.all",
+    "latency_mean_ns.read",
+    "latency_p99_ns.read",
+    "latency_mean_ns.write",
+    "latency_p99_ns.write",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellFlag:
+    """A warning that touches a cell: of how many of its runs, and what it says."""
+
+    kind: str
+    message: str
+    runs: int
+
+
+@dataclass(slots=True)
+class Cell:
+    """One target at one workload point. ``values`` maps a column key to its interval."""
+
+    target: str
+    point_id: str | None
+    planned: int
+    runs: list[RunData] = field(default_factory=list)
+    failed: list[RunData] = field(default_factory=list)
+    values: dict[str, Interval] = field(default_factory=dict)
+    configured: float | None = None
+    flags: list[CellFlag] = field(default_factory=list)
+
+    @property
+    def measured(self) -> bool:
+        """True when at least one run finished."""
+        return bool(self.runs)
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Of the runs that count."""
+        return [run.record.run_id for run in self.runs]
+
+    @property
+    def provenance(self) -> str:
+        """That of its runs; the weakest word where they differ."""
+        words = {run.record.provenance for run in self.runs}
+        ranked = ("modelled", "emulated", "published", "declared", "measured")
+        return next((word for word in ranked if word in words), "measured")
+
+    def repeats(self, column: Column) -> list[float]:
+        """The repeats' own values, for intervals and dots."""
+        found = (run.record.metric(column.name, column.operation) for run in self.runs)
+        return [value for value in found if value is not None]
+
+    def merged(self, operation: str) -> Histogram | None:
+        """The latency histogram of all finished repeats together."""
+        return merge([r.latency[operation] for r in self.runs if operation in r.latency])
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A target divided by the baseline, for one column."""
+
+    interval: Interval
+    concurrency: tuple[float, float] | None = None  # set when the two sides differ too much
+
+    @property
+    def decided(self) -> bool:
+        """True when the interval excludes 1."""
+        return self.interval.excludes(1.0)
+
+
+@dataclass(slots=True)
+class Row:
+    """One workload point with all targets."""
+
+    point: WorkloadPoint
+    use_cases: list[str]
+    cells: dict[str, Cell]  # by target label
+    ratios: dict[str, dict[str, Ratio]]  # by target label (never the baseline's), then column key
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The whole table."""
+
+    dataset: Dataset
+    baseline: str
+    rows: dict[str, Row]  # by point key
+    sections: list[Section]
+    columns: list[Column]  # those for which there is a value
+
+    @property
+    def targets(self) -> list[str]:
+        """Labels, in the order of the study."""
+        return [column.label for column in self.dataset.targets]
+
+    @property
+    def others(self) -> list[str]:
+        """The targets that are compared with the baseline."""
+        return [label for label in self.targets if label != self.baseline]
+
+    def row(self, point: WorkloadPoint) -> Row:
+        """The row of a workload point."""
+        return self.rows[point.key]
+
+    def column(self, key: str) -> Column | None:
+        """The column of that key, where anything was measured for it."""
+        return next((column for column in self.columns if column.key == key), None)
+
+
+def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
+    """The table of a data set: every planned point, measured or not."""
+    rows = {}
+    for point in dataset.points:
+        cells = {c.label: _cell(dataset, point, c.label, confidence) for c in dataset.targets}
+        base = cells[dataset.baseline]
+        ratios = {
+            label: _ratios(cell, base, confidence)
+            for label, cell in cells.items()
+            if label != dataset.baseline
+        }
+        rows[point.key] = Row(point, dataset.use_cases.get(point.key, []), cells, ratios)
+    present = {key for row in rows.values() for cell in row.cells.values() for key in cell.values}
+    columns = [column for column in COLUMNS if column.key in present]
+    return Comparison(dataset, dataset.baseline, rows, sections_of(dataset.points), columns)
+
+
+def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float) -> Cell:
+    place = (point.key, label)
+    runs = dataset.of(point, label)
+    cell = Cell(
+        target=label,
+        point_id=dataset.point_ids.get(place),
+        planned=dataset.planned.get(place, 0),
+        runs=[run for run in runs if run.finished],
+        failed=[run for run in runs if not run.finished],
+    )
+    for column in COLUMNS:
+        value = _value(cell, column, confidence)
+        if value is not None:
+            cell.values[column.key] = value
+    configured = [r.record.concurrency.configured for r in cell.runs if r.record.concurrency]
+    cell.configured = configured[0] if configured else None
+    cell.flags = [*_run_flags(cell.runs), *_few_flags(cell)]
+    return cell
+
+
+def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
+    values = cell.repeats(column)
+    if column.name == "concurrency_effective" and not values:
+        known = (run.record.concurrency for run in cell.runs)
+        values = [c.implied for c in known if c is not None and c.implied is not None]
+    if not values:
+        return None
+    interval = mean_interval(values, confidence)
+    if column.percent is None:
+        return _not_negative(interval)
+    merged = cell.merged(column.operation)
+    if merged is None:
+        # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
+        return interval if len(values) == 1 else None
+    return _not_negative(_around(interval, float(merged.percentile(column.percent))))
+
+
+def _not_negative(interval: Interval) -> Interval:
+    """A t-interval knows no physics: a rate or a time is not below zero."""
+    if interval.low is None or interval.low >= 0:
+        return interval
+    return replace(interval, low=0.0)
+
+
+def _around(interval: Interval, estimate: float) -> Interval:
+    """The repeats' interval, widened where the merged estimate lies outside it."""
+    if interval.low is None or interval.high is None:
+        return replace(interval, estimate=estimate)
+    return Interval(estimate, min(interval.low, estimate), max(interval.high, estimate), interval.n)
+
+
+def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for kind in {flag.kind for flag in run.record.flags}:
+            message = next(f.message for f in run.record.flags if f.kind == kind)
+            found.setdefault(kind, []).append(message)
+    return [CellFlag(kind, messages[0], len(messages)) for kind, messages in found.items()]
+
+
+def _few_flags(cell: Cell) -> list[CellFlag]:
+    few = []
+    for column in COLUMNS:
+        if column.percent is None or column.key not in cell.values:
+            continue
+        merged = cell.merged(column.operation)
+        if merged is not None and merged.count * (1 - column.percent / 100) < FEW_BEYOND:
+            few.append(f"{column.operation}s: {merged.count:,} operations")
+    if not few:
+        return []
+    message = f"p99 rests on fewer than {FEW_BEYOND} operations beyond it ({'; '.join(few)})"
+    return [CellFlag("few-operations", message, len(cell.runs))]
+
+
+def _ratios(cell: Cell, base: Cell, confidence: float) -> dict[str, Ratio]:
+    found = {}
+    for column in COLUMNS:
+        if column.key not in RATIO_KEYS:
+            continue
+        above, below = cell.values.get(column.key), base.values.get(column.key)
+        if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:
+            continue
+        values, base_values = cell.repeats(column), base.repeats(column)
+        if min(*values, *base_values, 1.0) <= 0:
+            continue
+        interval = ratio_interval(values, base_values, confidence)
+        if column.percent is not None:
+            interval = _around(interval, above.estimate / below.estimate)
+        differs = _concurrency_difference(cell, base) if column.is_latency else None
+        found[column.key] = Ratio(interval, differs)
+    return found
+
+
+def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | None:
+    """Both effective concurrencies when they differ by more than the tolerance, else None."""
+    key = "concurrency_effective.all"
+    if key not in cell.values or key not in base.values:
+        return None
+    one, other = cell.values[key].estimate, base.values[key].estimate
+    if min(one, other) > 0 and max(one, other) / min(one, other) <= CONCURRENCY_TOLERANCE:
+        return None
+    return (one, other)

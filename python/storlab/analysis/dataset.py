@@ -1,0 +1,179 @@
+"""The runs of one or more result directories, read once: merged histograms and time series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from storlab._native import Histogram
+from storlab.analysis.points import WorkloadPoint, use_cases_of
+from storlab.base.errors import UsageError
+from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
+from storlab.model.study import Target
+
+KINDS = ("read", "write", "trim")  # operations that move data; a sync is counted apart
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalPoint:
+    """One interval of a run, over all operations that move data."""
+
+    time_s: float  # end of the interval, from the window's start
+    throughput_mb_s: float
+    latency_p99_ns: float | None  # None where nothing completed
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """One stored run with its samples reduced. ``latency`` maps operation to HdrHistogram V2."""
+
+    record: RunRecord
+    target: str  # label in the data set
+    store: ResultStore
+    latency: dict[str, bytes]
+    series: list[IntervalPoint]
+
+    @property
+    def finished(self) -> bool:
+        """True when its numbers count."""
+        return self.record.status == "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """One target as a column of the comparison."""
+
+    label: str
+    target: Target
+    store: ResultStore
+
+
+@dataclass(slots=True)
+class Dataset:
+    """Everything the comparison and the figures rest on."""
+
+    stores: list[ResultStore]
+    targets: list[TargetColumn]
+    baseline: str
+    points: list[WorkloadPoint]
+    runs: dict[tuple[str, str], list[RunData]]  # by point key and target label
+    planned: dict[tuple[str, str], int]  # runs that the plan has, likewise
+    point_ids: dict[tuple[str, str], str]
+    use_cases: dict[str, list[str]] = field(default_factory=dict)  # by point key
+
+    def of(self, point: WorkloadPoint, target: str) -> list[RunData]:
+        """The runs of one target at one workload point, failed ones included."""
+        return self.runs.get((point.key, target), [])
+
+    def all_runs(self) -> Iterator[RunData]:
+        """Every stored run, in the order of points and targets."""
+        for point in self.points:
+            for column in self.targets:
+                yield from self.of(point, column.label)
+
+
+def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
+    """Read all runs of these result directories. Runs that are missing are simply not there.
+
+    Targets of one name in two directories are told apart by the directory's name. The baseline is
+    that of the first study. Raises ResultError for damaged runs and UsageError without a directory.
+    """
+    if not stores:
+        raise UsageError("DIR", "no result directory is given", "name the one that run printed")
+    columns = _columns(stores)
+    labels = {(id(c.store), c.target.name): c.label for c in columns}
+    data = Dataset(
+        list(stores), columns, labels[id(stores[0]), stores[0].study.baseline], [], {}, {}, {}
+    )
+    seen: dict[str, WorkloadPoint] = {}
+    for store in stores:
+        _add_plan(data, store, labels, seen)
+        for record in store.records():
+            point = WorkloadPoint.of(store.plan.points[record.point_id])
+            label = labels[id(store), record.target]
+            data.runs.setdefault((point.key, label), []).append(read_run(store, record, label))
+    data.points = list(seen.values())
+    for members in data.runs.values():
+        members.sort(key=lambda run: run.record.repeat)
+    return data
+
+
+def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:
+    names = [target.name for store in stores for target in store.study.target]
+    columns = []
+    for store in stores:
+        for target in store.study.target:
+            twice = names.count(target.name) > 1
+            label = f"{target.name} ({store.directory.name})" if twice else target.name
+            columns.append(TargetColumn(label, target, store))
+    return columns
+
+
+def _add_plan(
+    data: Dataset,
+    store: ResultStore,
+    labels: dict[tuple[int, str], str],
+    seen: dict[str, WorkloadPoint],
+) -> None:
+    for run in sorted(
+        store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)
+    ):
+        point = store.plan.points[run.point_id]
+        work = WorkloadPoint.of(point)
+        cell = (work.key, labels[id(store), point.target])
+        data.planned[cell] = data.planned.get(cell, 0) + 1
+        data.point_ids[cell] = run.point_id
+        if work.key not in seen:
+            seen[work.key] = work
+            spec = store.study.workload[point.workload_index]
+            data.use_cases[work.key] = use_cases_of(work.params, spec.use_case)
+
+
+def read_run(store: ResultStore, record: RunRecord, label: str) -> RunData:
+    """One run with its samples merged. Raises ResultError when they are damaged."""
+    table = store.samples(record.run_id)
+    merged: dict[str, Histogram] = {}
+    intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}
+    for row in _rows(table):
+        histogram = Histogram.from_v2(row["latency_hist"])
+        merged.setdefault(row["operation"], Histogram()).add(histogram)
+        if row["operation"] in KINDS:
+            intervals.setdefault(row["interval"], []).append((row, histogram))
+    series = [_interval(intervals[i], record.window_start_ns) for i in sorted(intervals)]
+    latency = {op: h.to_v2() for op, h in merged.items() if h.count}
+    return RunData(record, label, store, latency, series)
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    wanted = ["interval", "start_ns", "end_ns", "operation", "bytes", "latency_hist"]
+    for batch in table.select(wanted).to_batches(max_chunksize=256):
+        yield from batch.to_pylist()
+
+
+def _interval(parts: list[tuple[dict[str, Any], Histogram]], window_start_ns: int) -> IntervalPoint:
+    start_ns = min(row["start_ns"] for row, _ in parts)
+    end_ns = max(row["end_ns"] for row, _ in parts)
+    together = Histogram()
+    for _, histogram in parts:
+        together.add(histogram)
+    length_s = (end_ns - start_ns) / 1e9
+    moved = sum(row["bytes"] for row, _ in parts)
+    return IntervalPoint(
+        time_s=(end_ns - window_start_ns) / 1e9,
+        throughput_mb_s=moved / 1e6 / length_s if length_s > 0 else 0.0,
+        latency_p99_ns=float(together.percentile(99.0)) if together.count else None,
+    )
+
+
+def merge(histograms: Sequence[bytes]) -> Histogram | None:
+    """HdrHistogram V2 encodings added up; None of none. Percentiles are read, never averaged."""
+    if not histograms:
+        return None
+    total = Histogram()
+    for encoded in histograms:
+        total.add(Histogram.from_v2(encoded))
+    return total

@@ -1,0 +1,90 @@
+"""The comparison as plain values, for ``--json`` and for the data inside a brief."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison, Ratio, Row
+from storlab.analysis.dataset import RunData
+
+TABLE_VERSION = 1
+
+
+def comparison_dict(comparison: Comparison, keys: set[str] | None = None) -> dict[str, Any]:
+    """The whole table; with ``keys`` only these columns (``latency_p99_ns.read``)."""
+    wanted = [c for c in comparison.columns if keys is None or c.key in keys]
+    chosen = {column.key for column in wanted}
+    return {
+        "version": TABLE_VERSION,
+        "confidence": 0.95,
+        "baseline": comparison.baseline,
+        "targets": comparison.targets,
+        "columns": [
+            {
+                "key": c.key,
+                "metric": c.name,
+                "operation": c.operation,
+                "unit": c.unit,
+                "better": c.better,
+            }
+            for c in wanted
+        ],
+        "points": [
+            _row(comparison.row(point), chosen)
+            for section in comparison.sections
+            for point in section.points
+        ],
+        "failed": [
+            _failed(run)
+            for row in comparison.rows.values()
+            for cell in row.cells.values()
+            for run in cell.failed
+        ],
+    }
+
+
+def _row(row: Row, keys: set[str]) -> dict[str, Any]:
+    return {
+        "workload": row.point.workload,
+        "kind": row.point.kind,
+        "engine": row.point.engine,
+        "params": dict(row.point.params),
+        "use_cases": row.use_cases,
+        "targets": {label: _cell(cell, keys) for label, cell in row.cells.items()},
+        "ratios": {
+            label: {key: _ratio(ratio) for key, ratio in ratios.items() if key in keys}
+            for label, ratios in row.ratios.items()
+        },
+    }
+
+
+def _cell(cell: Cell, keys: set[str]) -> dict[str, Any]:
+    return {
+        "point_id": cell.point_id,
+        "provenance": cell.provenance,
+        "planned": cell.planned,
+        "runs": cell.run_ids,
+        "failed": [run.record.run_id for run in cell.failed],
+        "values": {k: v.as_dict() for k, v in cell.values.items() if k in keys},
+        "concurrency_configured": cell.configured,
+        "flags": [{"kind": f.kind, "message": f.message, "runs": f.runs} for f in cell.flags],
+    }
+
+
+def _ratio(ratio: Ratio) -> dict[str, Any]:
+    return {
+        **ratio.interval.as_dict(),
+        "decided": ratio.decided,
+        "effective_concurrency": list(ratio.concurrency) if ratio.concurrency else None,
+    }
+
+
+def _failed(run: RunData) -> dict[str, Any]:
+    failure = run.record.failure
+    return {
+        "run_id": run.record.run_id,
+        "target": run.target,
+        "status": run.record.status,
+        "message": failure.message if failure else "",
+        "fix": failure.fix if failure else "",
+    }

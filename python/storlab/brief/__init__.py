@@ -1,0 +1,63 @@
+"""The brief: a report that compares targets, as one HTML file and as PDF from the same model."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from storlab.brief.build import build_brief
+from storlab.brief.html import render_html
+from storlab.brief.model import Brief
+from storlab.brief.pdf import PdfError, render_pdf
+from storlab.figures.svg import standalone
+from storlab.figures.theme import DARK, LIGHT
+from storlab.lab.store import ResultStore
+
+_LOG = logging.getLogger(__name__)
+
+
+def write_brief(
+    store: ResultStore,
+    *,
+    title: str | None = None,
+    out: Path | None = None,
+    pdf: bool = True,
+) -> Path:
+    """Write the brief, its figures as SVG files beside it, and the PDF; return the HTML's path.
+
+    ``out`` is the HTML file, by default ``brief.html`` in the result directory. Files are replaced
+    in one step each. A PDF that cannot be set is left out with a warning in the log: the HTML says
+    everything. Raises ResultError for damaged runs and OSError when a file cannot be written.
+    """
+    path = (out or store.directory / "brief.html").absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    brief = build_brief(store, title=title, beside=path.parent)
+    figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
+    _write_figures(brief, figures)
+    _replace(path, render_html(brief, f"{figures.name}/").encode())
+    if pdf:
+        try:
+            _replace(path.with_suffix(".pdf"), render_pdf(brief))
+        except PdfError as error:
+            _LOG.warning("no PDF was made: %s", error)
+    return path
+
+
+def _write_figures(brief: Brief, directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
+    written = set()
+    for drawing in brief.drawings:
+        for name, palette in (("light", LIGHT), ("dark", DARK)):
+            path = directory / f"{drawing.figure.name}.{name}.svg"
+            _replace(path, standalone(drawing.svg, drawing.figure, palette).encode())
+            written.add(path)
+    for stale in set(directory.glob("*.svg")) - written:
+        stale.unlink()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Readers see the old file or the new one. A brief can be made again, so it is not synced."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)

@@ -1,0 +1,298 @@
+"""Facts around the numbers: targets, configuration, environment, method and caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.dataset import TargetColumn
+from storlab.analysis.points import constants, describe, format_value, spaced_size, title_of
+from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
+from storlab.brief.flags import MEANINGS
+from storlab.brief.model import FactTable, TargetCard
+from storlab.brief.text import and_list, plural
+from storlab.lab.store import ResultStore
+
+HIDDEN_ENVIRONMENT = ("schema_version",)
+ONLY_WITH = {
+    "zipf_theta": ("offsets", "zipf"),
+    "hot_space_percent": ("offsets", "hot_cold"),
+    "hot_access_percent": ("offsets", "hot_cold"),
+}
+UNSAID_AT_ZERO = (
+    "trim_percent",
+    "compress_percent",
+    "dedupe_percent",
+    "region_start",
+    "sync_every",
+)
+
+
+def target_card(comparison: Comparison, index: int, column: TargetColumn) -> TargetCard:
+    """A target's card: what the study declares and what the environment found."""
+    target, facts = column.target, []
+    places = target.locations
+    where = places[0] if len(places) == 1 else f"{len(places)} devices"
+    facts.append(("Location", where))
+    found = _found(column)
+    facts += [(label, found[key]) for key, label in _FOUND.items() if key in found]
+    if target.capacity is not None:
+        facts.append(("Capacity", capacity_text(target.capacity)))
+    if target.drives is not None:
+        facts.append(("Drives", str(target.drives)))
+    if target.rack_units is not None:
+        facts.append(("Rack units", f"{target.rack_units:g}"))
+    if target.price is not None:
+        facts.append(("Price", f"{target.currency} {target.price:,.0f}"))
+    if target.size is not None:
+        facts.append(("Data set", spaced_size(target.size)))
+    facts.append(("Access", "O_DIRECT" if target.direct else "through the page cache"))
+    cells = [row.cells[column.label] for row in comparison.rows.values()]
+    return TargetCard(
+        column.label, index, column.label == comparison.baseline, facts, _notes(cells)
+    )
+
+
+_FOUND = {
+    "model": "Model",
+    "firmware": "Firmware",
+    "file_system": "File system",
+    "filesystem": "File system",
+    "fs_type": "File system",
+    "scheduler": "I/O scheduler",
+    "rotational": "Rotational",
+}
+
+
+def capacity_text(size_bytes: int) -> str:
+    """``245.76 TB``: as exact as it is sold."""
+    for unit in ("PB", "TB", "GB", "MB"):
+        if size_bytes >= SIZE_UNITS[unit]:
+            return f"{size_bytes / SIZE_UNITS[unit]:.5g}\u00a0{unit}"
+    return f"{size_bytes:,}\u00a0B"
+
+
+def _found(column: TargetColumn) -> dict[str, str]:
+    """What the environment says about this target, wherever it says it, as plain text."""
+    about = column.store.environment.get("targets", {})
+    if isinstance(about, list):
+        about = {str(entry.get("name")): entry for entry in about if isinstance(entry, Mapping)}
+    mine = about.get(column.target.name, {}) if isinstance(about, Mapping) else {}
+    found: dict[str, str] = {}
+    for key, value in flatten(mine):
+        leaf = key.rsplit(".", 1)[-1].split(" ")[0]
+        if value not in ("", "none known"):
+            found.setdefault(leaf, value)
+    return found
+
+
+def _notes(cells: list[Cell]) -> list[str]:
+    """Flags that touch this target, with at how many of its points."""
+    measured = [cell for cell in cells if cell.measured]
+    notes = []
+    for kind in MEANINGS:
+        touched = sum(any(flag.kind == kind for flag in cell.flags) for cell in measured)
+        if touched and kind != "few-operations":
+            letter, meaning = MEANINGS[kind]
+            share = "every point" if touched == len(measured) else plural(touched, "point")
+            notes.append(f"{letter} at {share}: {meaning}")
+    return notes
+
+
+def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Nested values as dotted names and text; empty and unknown ones are left out."""
+    if isinstance(value, Mapping):
+        return [
+            pair
+            for key, inner in value.items()
+            for pair in flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+        ]
+    if isinstance(value, list | tuple):
+        if any(isinstance(item, Mapping | list) for item in value):
+            return [
+                pair
+                for number, item in enumerate(value, 1)
+                for pair in flatten(item, f"{prefix} {number}")
+            ]
+        return [(prefix, ", ".join(str(item) for item in value))] if value else []
+    if value is None or value == "":
+        return []
+    if isinstance(value, bool):
+        return [(prefix, "yes" if value else "no")]
+    if isinstance(value, int) and prefix.endswith("_bytes"):
+        return [(prefix.removesuffix("_bytes"), format_bytes_si(value))]
+    if isinstance(value, int) and prefix.endswith("_ns"):
+        return [(prefix.removesuffix("_ns"), format_duration(value))]
+    return [(prefix, str(value))]
+
+
+def environment_tables(store: ResultStore) -> list[FactTable]:
+    """One table per top-level entry of ``environment.json``."""
+    tables, loose = [], []
+    for name, value in store.environment.items():
+        if name in HIDDEN_ENVIRONMENT:
+            continue
+        rows = [(_words(key), text) for key, text in flatten(value)]
+        if not isinstance(value, Mapping | list):
+            loose += [(_words(name), text) for _, text in rows]
+        elif rows:
+            tables.append(FactTable(_words(name).capitalize(), rows))
+    return [FactTable("This machine", loose), *tables] if loose else tables
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace(".", " · ")
+
+
+def configuration_tables(comparison: Comparison, store: ResultStore) -> list[FactTable]:
+    """The study's header, and the parameters that all points of a workload share."""
+    header = store.study.study
+    rows = [
+        ("Repeats of every point", str(header.repeats)),
+        ("Ramp (load, not counted)", format_duration(header.ramp)),
+        ("Measure window", format_duration(header.runtime)),
+        ("Sample interval", format_duration(header.interval)),
+        ("Pause after a run", format_duration(header.settle)),
+        ("Seed", str(header.seed)),
+        ("Baseline of ratios", comparison.baseline),
+    ]
+    tables = [FactTable("Study", rows)]
+    seen = set()
+    for section in comparison.sections:
+        identity = (section.workload, section.points[0].engine)
+        if identity in seen:
+            continue
+        seen.add(identity)
+        same = [
+            p for s in comparison.sections for p in s.points if (s.workload, p.engine) == identity
+        ]
+        params = constants(same, section.axes)
+        swept = [(title_of(name), _swept(same, name)) for name in section.axes.varying]
+        shown = [
+            (title_of(k), format_value(k, v)) for k, v in params.items() if _is_said(k, params)
+        ]
+        tables.append(
+            FactTable(f"Workload {section.workload} ({identity[1]} engine)", [*swept, *shown])
+        )
+    return tables
+
+
+def _swept(points: list[Any], name: str) -> str:
+    return ", ".join(dict.fromkeys(format_value(name, p.params.get(name)) for p in points))
+
+
+def _is_said(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not unset, and not of what is not done."""
+    if params[name] is None or (
+        name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]
+    ):
+        return False
+    return not (name in UNSAID_AT_ZERO and params[name] == 0)
+
+
+def method(store: ResultStore) -> list[tuple[str, str]]:
+    """Definitions and conventions, each with a name."""
+    repeats = store.study.study.repeats
+    return [
+        (
+            "Units",
+            "Throughput is in MB/s with 1 MB = 10⁶ bytes. Block sizes in KiB and MiB count "
+            "in 1,024s. Latencies are in SI units of time.",
+        ),
+        (
+            "Latency",
+            "From submission to completion of one operation, measured by the load "
+            "generator, in HDR histograms with three significant digits.",
+        ),
+        (
+            "Percentiles",
+            "Read from the histograms of all repeats merged; percentiles are never "
+            "averaged. Their interval is that of the repeats’ own percentiles, "
+            "widened to hold the merged value.",
+        ),
+        (
+            "Intervals",
+            f"Means of {plural(repeats, 'repeat')} with Student’s 95 % t-interval; a "
+            "lower end below zero is shown as zero. Single runs are drawn as dots.",
+        ),
+        (
+            "Ratios",
+            "Target over baseline, as a ratio of geometric means with a 95 % Welch "
+            "t-interval on logarithms. A difference is called decided when the interval "
+            "excludes 1.",
+        ),
+        (
+            "Effective concurrency",
+            "Operations per second times mean latency (Little’s law). "
+            "Latencies taken at effective concurrencies that differ by more "
+            "than 10 % are marked ≠.",
+        ),
+        (
+            "Order",
+            "Runs of the targets are interleaved and repeats are spread over the campaign, "
+            "so that a slow change of the machine does not land on one target.",
+        ),
+        (
+            "Findings",
+            "Chosen by rule: every mix and block size at the largest number of jobs at "
+            "which all targets were measured, and only differences whose interval "
+            "excludes 1.",
+        ),
+    ]
+
+
+def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
+    """What a reader must know before using the numbers."""
+    said = []
+    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
+    planned = sum(cell.planned for cell in cells)
+    done, failed = sum(len(c.runs) for c in cells), sum(len(c.failed) for c in cells)
+    if failed:
+        said.append(
+            f"{plural(failed, 'run')} failed and {'is' if failed == 1 else 'are'} part of "
+            "no mean; they are listed in the appendix."
+        )
+    if done + failed < planned:
+        missing = planned - done - failed
+        said.append(
+            f"The campaign is not complete: {plural(missing, 'run')} of {planned:,} "
+            f"{'is' if missing == 1 else 'are'} missing. Cells without a finished run say "
+            "“not measured”."
+        )
+    for kind in ("client-bound", "page-cache", "concurrency-mismatch", "not-steady"):
+        where = _touched(comparison, kind)
+        if where:
+            letter, meaning = MEANINGS[kind]
+            said.append(f"{meaning} Marked {letter}: {and_list(where)}.")
+    if store.study.study.repeats < 3:
+        said.append("With fewer than three repeats the intervals are wide or missing.")
+    if store.study.study.runtime < 60_000_000_000:
+        window = format_duration(store.study.study.runtime)
+        said.append(
+            f"The measure window of {window} is short: caches, garbage collection and "
+            "thermal limits of a device may not show in it."
+        )
+    return said
+
+
+def _touched(comparison: Comparison, kind: str) -> list[str]:
+    where = []
+    for target in comparison.targets:
+        cells = [row.cells[target] for row in comparison.rows.values()]
+        count = sum(any(flag.kind == kind for flag in cell.flags) for cell in cells)
+        if count:
+            where.append(f"{target} at {count} of {plural(len(cells), 'point')}")
+    return where
+
+
+def where_measured(comparison: Comparison) -> str:
+    """What all points share, for the subtitle: ``random I/O at queue depth 16``."""
+    if not comparison.sections:
+        return ""
+    first = comparison.sections[0]
+    params, varying = first.points[0].params, first.axes.varying
+    access = f"{params['access']} I/O" if "access" in params and "access" not in varying else "I/O"
+    if "queue_depth" in params and "queue_depth" not in varying:
+        return f"{access} at {describe(params, ['queue_depth'])}"
+    return access

@@ -1,0 +1,71 @@
+"""Marks: the letters that stand beside numbers, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from storlab.analysis.compare import CellFlag
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One mark beside a number: its letter, the kind's meaning, and the message of this cell."""
+
+    kind: str
+    letter: str
+    meaning: str
+    message: str
+
+
+MEANINGS: dict[str, tuple[str, str]] = {
+    "concurrency-mismatch": (
+        "C",
+        "Effective concurrency (Little’s law) differs from the "
+        "configured one by more than 10 %: the latency was not taken at the "
+        "configured number of outstanding operations.",
+    ),
+    "client-bound": (
+        "B",
+        "The load generator was near the limit of its CPU: the target may be "
+        "faster than this number shows.",
+    ),
+    "page-cache": ("P", "The target was opened without O_DIRECT: memory may have served the I/O."),
+    "not-steady": ("S", "Throughput was not steady over the measure window."),
+    "posix-fallback": ("T", "io_uring could not be used; threads did the I/O."),
+    "verify-failed": ("V", "Verification found bad blocks."),
+    "open-loop-behind": ("O", "The offered rate was not reached."),
+    "few-operations": ("F", "A percentile rests on fewer than ten operations beyond it."),
+    "engine-note": ("N", "The engine said something a reader should know."),
+    "one-run": ("1", "Only one run finished: there is no interval."),
+    "incomplete": ("I", "Fewer runs finished than were planned."),
+    "modelled": ("M", "Modelled or emulated, not measured."),
+    "different-concurrency": (
+        "≠",
+        "The two latencies of this ratio were taken at effective "
+        "concurrencies that differ by more than 10 %.",
+    ),
+}
+LATENCY_ONLY = ("concurrency-mismatch", "few-operations", "different-concurrency")
+
+
+def mark(kind: str, message: str) -> Mark:
+    """The mark of a kind of flag; an unknown kind shows as a dagger."""
+    letter, meaning = MEANINGS.get(kind, ("†", message))
+    return Mark(kind, letter, meaning, message)
+
+
+def cell_marks(flags: Iterable[CellFlag], runs: int, *, latency: bool) -> tuple[Mark, ...]:
+    """The marks of a cell's number; those about latency stand beside latencies only."""
+    return tuple(
+        mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
+        for flag in flags
+        if latency or flag.kind not in LATENCY_ONLY
+    )
+
+
+def legend(marks: Iterable[Mark]) -> list[Mark]:
+    """Each kind once, in the order of the table above."""
+    found = {m.kind: m for m in marks}
+    order = list(MEANINGS)
+    return sorted(found.values(), key=lambda m: order.index(m.kind) if m.kind in order else 99)

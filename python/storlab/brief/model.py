@@ -1,0 +1,168 @@
+"""What a brief says, independent of how it is set: HTML and PDF are made from the same model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from storlab.brief.claims import Claim
+from storlab.brief.flags import Mark
+from storlab.figures import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number in a table: linked to the runs it rests on, with marks beside it."""
+
+    text: str
+    spread: str = ""
+    point_id: str | None = None
+    marks: tuple[Mark, ...] = ()
+    missing: bool = False
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCard:
+    """One target on the cover. ``index`` decides its colour everywhere."""
+
+    label: str
+    index: int
+    baseline: bool
+    facts: list[tuple[str, str]]
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure with its SVG, colours as roles."""
+
+    figure: Figure
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGroup:
+    """The figures of one kind in one section."""
+
+    kind: str
+    heading: str
+    lead: str
+    drawings: list[Drawing]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row; ``heads`` are the row's headings with how many rows they span (0: none here)."""
+
+    heads: list[tuple[str, int]]
+    target: str
+    index: int
+    numbers: list[Number]
+    first: bool  # begins a group of rows
+    links: list[tuple[str, str]]  # words and the point whose runs they lead to
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """A table of numbers."""
+
+    caption: str
+    head: list[str]  # headings of the row heads
+    columns: list[tuple[str, str]]  # name, unit
+    rows: list[TableRow]
+    marks: list[Mark] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionBlock:
+    """One workload mix."""
+
+    anchor: str
+    title: str
+    use_cases: list[tuple[str, str]]  # name, block size or the like
+    groups: list[FigureGroup]
+    table: DataTable
+
+
+@dataclass(frozen=True, slots=True)
+class MappingRow:
+    """One row of the workload mapping table."""
+
+    use_cases: str
+    values: list[str]
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run in the appendix."""
+
+    run_id: str
+    repeat: int
+    status: str
+    started: str
+    values: list[str]
+    flags: list[Mark]
+    failure: str
+    href: str  # of its directory, relative to the brief
+
+
+@dataclass(frozen=True, slots=True)
+class PointRuns:
+    """The runs of one point, which numbers link to."""
+
+    point_id: str
+    target: str
+    index: int
+    where: str
+    planned: int
+    runs: list[RunRow]
+
+
+@dataclass(frozen=True, slots=True)
+class FactTable:
+    """Names and values under a heading: configuration, environment."""
+
+    heading: str
+    rows: list[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Brief:
+    """The whole brief."""
+
+    title: str
+    subtitle: str
+    date: str
+    study: str
+    baseline: str
+    plan_hash: str
+    version: str
+    generated: str
+    provenance: str
+    status: str  # empty when every planned run finished
+    targets: list[TargetCard]
+    summary: list[str]
+    claims: list[Claim]
+    undecided: list[str]
+    mapping_head: list[str]
+    mapping: list[MappingRow]
+    sections: list[SectionBlock]
+    overview: list[FigureGroup]
+    ratios: DataTable | None
+    configuration: list[FactTable]
+    environment: list[FactTable]
+    method: list[tuple[str, str]]
+    caveats: list[str]
+    legend: list[Mark]
+    run_columns: list[tuple[str, str]]
+    appendix: list[PointRuns]
+    failed: list[tuple[str, RunRow]]
+    data: dict[str, Any]
+
+    @property
+    def drawings(self) -> list[Drawing]:
+        """Every figure, in the order of the page."""
+        groups = [*self.overview, *(group for s in self.sections for group in s.groups)]
+        return [drawing for group in groups for drawing in group.drawings]

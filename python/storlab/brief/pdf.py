@@ -1,0 +1,147 @@
+"""PDF from the same model, set by typst; no network, no system program.
+
+Figures go in as PDF drawings with their fonts inside (vl-convert), so that they look the same
+wherever the brief is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import typst
+import vl_convert
+
+from storlab.brief.model import Brief, DataTable, FigureGroup, Number, PointRuns, SectionBlock
+from storlab.figures.svg import with_colours
+from storlab.figures.theme import LIGHT, SERIES
+
+CARDS = 8
+
+
+class PdfError(Exception):
+    """The PDF could not be set; the message is typst's."""
+
+
+def render_pdf(brief: Brief) -> bytes:
+    """The PDF. Raises PdfError when typst cannot set it."""
+    template = files("storlab.brief").joinpath("templates", "brief.typ").read_text("utf-8")
+    with tempfile.TemporaryDirectory(prefix="storlab-brief-") as name:
+        root = Path(name)
+        (root / "brief.typ").write_text(template, "utf-8")
+        (root / "brief.json").write_text(json.dumps(_model(brief), ensure_ascii=False), "utf-8")
+        for drawing in brief.drawings:
+            pdf = vl_convert.svg_to_pdf(with_colours(drawing.svg, LIGHT))
+            (root / f"{drawing.figure.name}.pdf").write_bytes(pdf)
+        try:
+            return typst.compile(str(root / "brief.typ"), root=str(root), format="pdf")
+        except (typst.TypstError, RuntimeError) as error:
+            raise PdfError(re.sub(r"\s+", " ", str(error))) from error
+
+
+def _model(brief: Brief) -> dict[str, Any]:
+    claims = [{**asdict(c), "ratio": None} for c in brief.claims]
+    cards = [c for c in claims if c["kind"] == "throughput"][:CARDS]
+    return {
+        "title": brief.title,
+        "subtitle": brief.subtitle,
+        "date": brief.date,
+        "status": brief.status,
+        "provenance": brief.provenance,
+        "footer": f"storlab {brief.version} · plan {brief.plan_hash}",
+        "colours": [LIGHT[f"s{i + 1}"] for i in range(SERIES)],
+        "targets": [asdict(card) for card in brief.targets],
+        "summary": brief.summary,
+        "cards": cards,
+        "listed": [c for c in claims if c not in cards],
+        "undecided": brief.undecided,
+        "caveats": brief.caveats,
+        "mapping_head": brief.mapping_head,
+        "mapping": [asdict(row) for row in brief.mapping],
+        "sections": [_section(section) for section in brief.sections],
+        "overview": [_group(group) for group in brief.overview],
+        "baseline": brief.baseline,
+        "ratios": _table(brief.ratios) if brief.ratios else None,
+        "show_target": len(brief.targets) > 2,
+        "configuration": [asdict(t) for t in (*brief.configuration, *brief.environment)],
+        "method": brief.method,
+        "legend": [asdict(m) for m in brief.legend],
+        "run_columns": brief.run_columns,
+        "appendix": [_runs(point) for point in brief.appendix],
+    }
+
+
+def _section(section: SectionBlock) -> dict[str, Any]:
+    return {
+        "title": section.title,
+        "anchor": section.anchor,
+        "use_cases": section.use_cases,
+        "groups": [_group(group) for group in section.groups],
+        "table": _table(section.table),
+    }
+
+
+def _group(group: FigureGroup) -> dict[str, Any]:
+    drawings = [
+        {"file": f"{d.figure.name}.pdf", "title": d.figure.title, "alt": d.figure.alt}
+        for d in group.drawings
+    ]
+    return {
+        "kind": group.kind,
+        "heading": group.heading,
+        "lead": group.lead,
+        "drawings": drawings,
+    }
+
+
+def _table(table: DataTable) -> dict[str, Any]:
+    return {
+        "caption": table.caption,
+        "head": table.head,
+        "columns": table.columns,
+        "rows": [
+            {
+                "heads": row.heads,
+                "target": row.target,
+                "index": row.index,
+                "numbers": [_number(number) for number in row.numbers],
+            }
+            for row in table.rows
+        ],
+        "marks": [asdict(m) for m in table.marks],
+    }
+
+
+def _number(number: Number) -> dict[str, Any]:
+    return {
+        "text": number.text,
+        "spread": number.spread,
+        "point": number.point_id,
+        "marks": " ".join(m.letter for m in number.marks),
+        "strong": number.strong,
+        "missing": number.missing,
+    }
+
+
+def _runs(point: PointRuns) -> dict[str, Any]:
+    return {
+        "point": point.point_id,
+        "index": point.index,
+        "title": f"{point.target}, {point.where}",
+        "count": f"{len(point.runs)} of {point.planned} planned runs",
+        "runs": [
+            {
+                "id": run.run_id,
+                "started": run.started,
+                "values": run.values if run.status == "finished" else [],
+                "failure": "" if run.status == "finished" else f"{run.status}: {run.failure}",
+                "marks": " ".join(m.letter for m in run.flags),
+            }
+            for run in point.runs
+        ],
+    }

@@ -1,0 +1,48 @@
+"use strict";
+(function () {
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const choices = ["auto", "light", "dark"];
+  function remembered() {
+    try { return localStorage.getItem("storlab-theme") || "auto"; } catch { return "auto"; }
+  }
+  function show(choice) {
+    if (choice === "auto") { root.removeAttribute("data-theme"); }
+    else { root.setAttribute("data-theme", choice); }
+    button.textContent = "Theme: " + choice;
+  }
+  let choice = choices.includes(remembered()) ? remembered() : "auto";
+  show(choice);
+  button.hidden = false;
+  button.addEventListener("click", function () {
+    choice = choices[(choices.indexOf(choice) + 1) % choices.length];
+    show(choice);
+    try { localStorage.setItem("storlab-theme", choice); } catch { /* a private window forgets */ }
+  });
+
+  /* Drawings are complete without this; it adds values on hover, one drawing at a time, in view. */
+  async function enliven(plot) {
+    const figure = plot.closest("figure");
+    const spec = JSON.parse(figure.querySelector("script.spec").textContent);
+    const live = document.createElement("div");
+    live.className = "live";
+    try {
+      await window.vegaEmbed(live, spec, { renderer: "svg", actions: false });
+    } catch { return; /* the static drawing stays */ }
+    const svg = live.querySelector("svg");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", plot.dataset.alt);
+    plot.replaceChildren(live);
+    plot.dataset.live = "yes";
+  }
+  if (window.vegaEmbed && "IntersectionObserver" in window) {
+    const seen = new IntersectionObserver(function (entries) {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) { continue; }
+        seen.unobserve(entry.target);
+        enliven(entry.target);
+      }
+    }, { rootMargin: "200px" });
+    for (const plot of document.querySelectorAll(".plot")) { seen.observe(plot); }
+  }
+})();

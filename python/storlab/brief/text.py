@@ -1,0 +1,88 @@
+"""Numbers as words of a brief: units, intervals and honest comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from storlab.analysis.stats import Interval
+from storlab.figures.common import digits3, ratio_digits, times_text
+
+LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+
+
+def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, float]:
+    """One unit for several values: the largest in which the smallest is at least ``least``."""
+    smallest = min(values_ns, default=1e6)
+    fitting = [(unit, factor) for unit, factor in LATENCY_UNITS if smallest >= least * factor]
+    return fitting[-1] if fitting else ("ns", 1.0)
+
+
+def spread_text(interval: Interval, factor: float = 1.0) -> str:
+    """``1,200–1,260``; empty without bounds."""
+    if interval.low is None or interval.high is None:
+        return ""
+    return f"{digits3(interval.low / factor)}–{digits3(interval.high / factor)}"
+
+
+def bracket(interval: Interval, factor: float = 1.0) -> str:
+    """``1,234 [1,200–1,260]``."""
+    spread = spread_text(interval, factor)
+    return digits3(interval.estimate / factor) + (f" [{spread}]" if spread else "")
+
+
+def ratio_bracket(interval: Interval) -> str:
+    """``0.42× [0.40–0.44]``."""
+    spread = ratio_spread(interval)
+    return times_text(interval.estimate) + (f" [{spread}]" if spread else "")
+
+
+def ratio_spread(interval: Interval) -> str:
+    """``0.40–0.44``; empty without bounds."""
+    if interval.low is None or interval.high is None:
+        return ""
+    return f"{ratio_digits(interval.low)}–{ratio_digits(interval.high)}"
+
+
+def more_or_less(ratio: float) -> str:
+    """A ratio in words that mean what they say.
+
+    Below 1 as a decrease (never more than 100 %), up to 2 as an increase, above as a multiple:
+    0.29 is "71 % less", 1.4 "40 % more", 3.5 "3.50 times as much".
+    """
+    if ratio < 1:
+        return f"{percent(1 - ratio)} less"
+    if ratio < 2:
+        return f"{percent(ratio - 1)} more"
+    return f"{digits3(ratio)} times as much"
+
+
+def percent(share: float) -> str:
+    """``71 %``, with a digit more where it is small."""
+    value = 100 * share
+    return f"{value:.0f}\u00a0%" if value >= 9.95 else f"{value:.1f}\u00a0%"
+
+
+def and_list(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def plural(count: int, word: str) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count:,}\u00a0{word}" if count == 1 else f"{count:,}\u00a0{word}s"
+
+
+def date_range(stamps: Iterable[str]) -> str:
+    """``20 November 2026`` or ``20–21 November 2026``, UTC; empty without stamps."""
+    days = sorted({datetime.fromisoformat(stamp).astimezone(UTC).date() for stamp in stamps})
+    if not days:
+        return ""
+    first, last = days[0], days[-1]
+    if first == last:
+        return f"{last.day} {last:%B %Y}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day}–{last.day} {last:%B %Y}"
+    return f"{first.day} {first:%B %Y} – {last.day} {last:%B %Y}"

@@ -1,0 +1,89 @@
+"""Figures: one file per kind (Vega-Lite through Altair); registered here and nowhere else.
+
+A kind is a function ``draw(comparison, sections) -> list[Figure]``. A workload family names the
+kinds that it wants; those of scope "section" are drawn once per mix, of scope "workload" once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One drawing: a Vega-Lite specification, and in words and numbers what it shows.
+
+    Colours in ``spec`` are roles of the theme, such as ``var(--s1)``. ``title`` states what is
+    seen, ``alt`` describes it to those who do not see it; ``columns`` and ``rows`` are its data.
+    """
+
+    name: str  # unique, fit for a file name
+    kind: str
+    title: str
+    alt: str
+    spec: dict[str, Any]
+    columns: list[str]
+    rows: list[list[str]]
+    point_ids: list[str] = field(default_factory=list)
+    note: str = ""
+
+
+Draw: TypeAlias = Callable[[Comparison, Sequence[Section]], list[Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureKind:
+    """Where a kind is drawn, and the heading it stands under."""
+
+    place: str  # "module:function"
+    scope: Literal["section", "workload"]
+    heading: str
+    lead: str
+
+
+FIGURES: dict[str, FigureKind] = {
+    "throughput_vs_jobs": FigureKind(
+        "storlab.figures.throughput_vs_jobs:draw",
+        "section",
+        "Throughput",
+        "Mean of the repeats with its 95 % interval; every dot is one run.",
+    ),
+    "latency_bars": FigureKind(
+        "storlab.figures.latency_bars:draw",
+        "section",
+        "Latency",
+        "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
+    ),
+    "latency_cdf": FigureKind(
+        "storlab.figures.latency_cdf:draw",
+        "section",
+        "Latency distribution",
+        "Histograms merged over the repeats. The vertical axis counts nines.",
+    ),
+    "time_series": FigureKind(
+        "storlab.figures.time_series:draw",
+        "section",
+        "Over time",
+        "One line per repeat: throughput, and the 99th percentile of each interval.",
+    ),
+    "ratios": FigureKind(
+        "storlab.figures.ratios:draw",
+        "workload",
+        "Ratios at a glance",
+        "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1. "
+        "Triangle: the two latencies were taken at different effective concurrency.",
+    ),
+}
+
+
+def draw(name: str, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The figures of one kind. Raises KeyError for a name that is not registered."""
+    module, _, function = FIGURES[name].place.partition(":")
+    drawing: Draw = getattr(import_module(module), function)
+    return drawing(comparison, sections)

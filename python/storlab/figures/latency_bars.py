@@ -1,0 +1,234 @@
+"""Read and write latency as bars on a logarithmic scale: mean solid, 99th percentile pale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint, describe
+from storlab.figures import Figure
+from storlab.figures.common import (
+    MISSING,
+    axis_title,
+    figure_name,
+    interval_text,
+    last_point,
+    latency_text,
+    place_of,
+    point_ids,
+    times_text,
+    x_text,
+)
+from storlab.figures.theme import (
+    HEIGHT,
+    LATENCY_LABELS,
+    WIDTH,
+    configured,
+    fill_of,
+    log_bounds,
+    log_ticks,
+    role,
+)
+
+OPERATIONS = ("read", "write")
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size, with a panel per operation; a section shares its scale."""
+    figures = []
+    for section in sections:
+        bounds = _bounds(comparison, section)
+        if bounds is None:
+            continue
+        figures += [_one(comparison, section, facet, bounds) for facet in section.facets()]
+    return figures
+
+
+def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | None:
+    values = [
+        cell.values[key].estimate
+        for point in section.points
+        for cell in comparison.row(point).cells.values()
+        for operation in OPERATIONS
+        for key in (f"latency_mean_ns.{operation}", f"latency_p99_ns.{operation}")
+        if key in cell.values
+    ]
+    if not values:
+        return None
+    low, high = log_bounds([*values, min(values) / 2.5])
+    return low, high
+
+
+def _one(
+    comparison: Comparison, section: Section, facet: Any, bounds: tuple[float, float]
+) -> Figure:
+    points = section.of_facet(facet)
+    by_operation = {
+        operation: data
+        for operation in OPERATIONS
+        if (data := _data(comparison, section, points, operation, bounds[0]))
+    }
+    panels = list(by_operation)
+    order = [x_text(section, point) for point in points]
+    charts = [
+        _panel(by_operation[op], op, order, bounds, section, comparison.targets, len(panels))
+        for op in panels
+    ]
+    title = _title(comparison, section, facet)
+    return Figure(
+        name=figure_name("latency", section, facet),
+        kind="latency_bars",
+        title=title,
+        alt="Bar chart on a logarithmic scale of mean and 99th percentile latency of "
+        f"{' and '.join(f'{p}s' for p in panels)} against {axis_title(section)}. {title}",
+        spec=configured(alt.hconcat(*charts, spacing=14), by_operation),
+        columns=[
+            section.axes.x,
+            "target",
+            *(f"{op} {what}" for op in panels for what in ("mean", "p99")),
+        ],
+        rows=_table(comparison, section, facet, panels),
+        point_ids=point_ids(comparison, points),
+        note=place_of(section, facet),
+    )
+
+
+def _data(
+    comparison: Comparison,
+    section: Section,
+    points: Sequence[WorkloadPoint],
+    operation: str,
+    floor: float,
+) -> list[dict[str, Any]]:
+    """One datum per point and target; ``floor`` is where bars on a logarithmic scale begin."""
+    found = []
+    for point in points:
+        for index, target in enumerate(comparison.targets):
+            datum = _datum(comparison.row(point).cells[target], operation, index)
+            if datum is not None:
+                found.append({"x": x_text(section, point), "floor": floor, **datum})
+    return found
+
+
+def _datum(cell: Cell, operation: str, index: int) -> dict[str, Any] | None:
+    mean = cell.values.get(f"latency_mean_ns.{operation}")
+    if mean is None:
+        return None
+    p99 = cell.values.get(f"latency_p99_ns.{operation}")
+    top = p99.estimate if p99 is not None else mean.estimate
+    return {
+        "target": cell.target,
+        "operation": operation,
+        "mean": round(mean.estimate),
+        "p99": round(top),
+        "low": round(mean.low if mean.low else mean.estimate),
+        "high": round(mean.high if mean.high else mean.estimate),
+        "mean_text": interval_text(mean, latency_text),
+        "p99_text": latency_text(top),
+        "provenance": cell.provenance,
+        "fill": fill_of(index, cell.provenance),
+        "runs": ", ".join(cell.run_ids),
+    }
+
+
+def _panel(
+    data: list[dict[str, Any]],
+    operation: str,
+    order: list[str],
+    bounds: tuple[float, float],
+    section: Section,
+    targets: Sequence[str],
+    panels: int,
+) -> alt.LayerChart | alt.FacetChart:
+    first = operation == OPERATIONS[0] or panels == 1
+    low, high = bounds
+    axis = alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labels=first)
+    y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    title = "latency (log scale)" if first else None
+    base = alt.Chart(alt.NamedData(operation)).encode(
+        x=alt.X(
+            "x:O",
+            sort=order,
+            title=axis_title(section) if panels == 1 else section.axes.x,
+            scale=alt.Scale(paddingInner=0.28, paddingOuter=0.18),
+        ),
+        xOffset=alt.XOffset(
+            "target:N", sort=list(targets), scale=alt.Scale(domain=list(targets), paddingInner=0.12)
+        ),
+        y2="floor:Q",
+    )
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("target", "target"),
+            ("x", section.axes.x),
+            ("mean_text", "mean [95 %]"),
+            ("p99_text", "p99, merged"),
+            ("runs", "runs"),
+        )
+    ]
+    fills = list(dict.fromkeys((d["target"], d["fill"]) for d in data))
+    fill = alt.Fill(
+        "target:N",
+        title=None,
+        scale=alt.Scale(domain=[t for t, _ in fills], range=[f for _, f in fills]),
+        legend=alt.Legend(symbolType="square", symbolOpacity=1),
+    )
+    layers = [
+        base.mark_bar(opacity=0.38).encode(
+            y=alt.Y("p99:Q", scale=y_scale, axis=axis, title=title), fill=fill, tooltip=tooltip
+        ),
+        base.mark_bar().encode(y=alt.Y("mean:Q"), fill=fill, tooltip=tooltip),
+        alt.Chart(alt.NamedData(operation))
+        .mark_rule(strokeWidth=1.4)
+        .encode(
+            x=alt.X("x:O", sort=order),
+            y="low:Q",
+            y2="high:Q",
+            xOffset=alt.XOffset("target:N", sort=list(targets), bandPosition=0.5),
+            color=alt.value(role("fig-ink")),
+        ),
+    ]
+    heading = alt.Title(f"{operation}s", fontWeight="bold", offset=8, frame="group")
+    width = WIDTH if panels == 1 else (WIDTH - 14) // 2
+    return alt.layer(*layers).properties(width=width, height=HEIGHT, title=heading)
+
+
+def _table(
+    comparison: Comparison, section: Section, facet: Any, panels: list[str]
+) -> list[list[str]]:
+    rows = []
+    for point in section.of_facet(facet):
+        for target, cell in comparison.row(point).cells.items():
+            texts = [
+                interval_text(cell.values.get(f"latency_{what}_ns.{op}"), latency_text)
+                for op in panels
+                for what in ("mean", "p99")
+            ]
+            rows.append([x_text(section, point), target, *texts])
+    return rows
+
+
+def _title(comparison: Comparison, section: Section, facet: Any) -> str:
+    place = place_of(section, facet)
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return f"{place}: {MISSING}"
+    row, said = comparison.row(point), []
+    for target in comparison.others:
+        parts, note = [], ""
+        for operation in OPERATIONS:
+            ratio = row.ratios[target].get(f"latency_mean_ns.{operation}")
+            if ratio is None:
+                continue
+            parts.append(f"{times_text(ratio.interval.estimate)} ({operation}s)")
+            note = ", at different effective concurrency" if ratio.concurrency else ""
+        if parts:
+            said.append(
+                f"{target}’s mean is {' and '.join(parts)} {comparison.baseline}’s at "
+                f"{describe(point.params, (section.axes.x,))}{note}"
+            )
+    return f"{place}: {'; '.join(said) or 'mean and 99th percentile latency'}"

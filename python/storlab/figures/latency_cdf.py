@@ -1,0 +1,169 @@
+"""Latency distribution: share of operations, counted in nines so that the tail is seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab._native import Histogram
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint, describe
+from storlab.figures import Figure
+from storlab.figures.common import (
+    figure_name,
+    last_point,
+    latency_text,
+    place_of,
+    point_ids,
+)
+from storlab.figures.theme import (
+    HEIGHT,
+    LATENCY_LABELS,
+    WIDTH,
+    colour,
+    configured,
+    log_bounds,
+    log_ticks,
+    role,
+)
+
+OPERATIONS = ("read", "write")
+DASHES = {"read": [1, 0], "write": [6, 3]}
+PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
+STEPS = 90
+LABELS = (
+    "datum.value < 0.1 ? '0 %' : datum.value < 0.5 ? '50 %' : datum.value < 1.5 ? '90 %' : "
+    "datum.value < 2.5 ? '99 %' : datum.value < 3.5 ? '99.9 %' : '99.99 %'"
+)
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size, at the far end of the axis."""
+    return [
+        figure
+        for section in sections
+        for facet in section.facets()
+        if (figure := _one(comparison, section, facet)) is not None
+    ]
+
+
+def nines(percent: float) -> float:
+    """The vertical position of a percentile: 90 % is 1, 99 % is 2."""
+    return -math.log10(1 - percent / 100)
+
+
+def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return None
+    curves = _curves(comparison, point)
+    if not curves:
+        return None
+    data = [datum for curve in curves for datum in _line(*curve)]
+    low, high = log_bounds([d["latency"] for d in data])
+    top = max(d["nines"] for d in data)
+    chart = alt.layer(*_layers(data, comparison.targets, low, high, top))
+    where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
+    title = f"{where}: {_said(curves)}"
+    return Figure(
+        name=figure_name("latency-distribution", section, facet),
+        kind="latency_cdf",
+        title=title,
+        alt="Cumulative distribution of latency on a logarithmic scale, up to the 99.99th "
+        f"percentile where enough operations completed. {title}",
+        spec=configured(chart.properties(width=WIDTH, height=HEIGHT), {"curves": data}),
+        columns=["target", "operation", "operations", *(f"p{p:g}" for p in PERCENTS)],
+        rows=[
+            [target, f"{op}s", f"{h.count:,}", *(_percentile(h, p) for p in PERCENTS)]
+            for target, op, h in curves
+        ],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def _curves(comparison: Comparison, point: WorkloadPoint) -> list[tuple[str, str, Histogram]]:
+    found = []
+    for target, cell in comparison.row(point).cells.items():
+        for operation in OPERATIONS:
+            merged = cell.merged(operation)
+            if merged is not None and merged.count:
+                found.append((target, operation, merged))
+    return found
+
+
+def _line(target: str, operation: str, histogram: Histogram) -> list[dict[str, Any]]:
+    """The curve as far as at least one operation lies beyond it."""
+    top = min(4.0, math.log10(histogram.count)) if histogram.count > 1 else 0.0
+    line = []
+    for step in range(STEPS + 1):
+        height = top * step / STEPS
+        value = histogram.percentile(100 * (1 - 10**-height))
+        line.append(
+            {
+                "target": target,
+                "operation": f"{operation}s",
+                "latency": max(value, 1),
+                "nines": round(height, 4),
+            }
+        )
+    return line
+
+
+def _percentile(histogram: Histogram, percent: float) -> str:
+    if histogram.count * (1 - percent / 100) < 1:
+        return "too few operations"
+    return latency_text(histogram.percentile(percent))
+
+
+def _layers(
+    data: list[dict[str, Any]], targets: Sequence[str], low: float, high: float, top: float
+) -> list[alt.Chart]:
+    ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
+    operations = [f"{op}s" for op in OPERATIONS if any(d["operation"] == f"{op}s" for d in data)]
+    dash = alt.StrokeDash(
+        "operation:N",
+        title=None,
+        scale=alt.Scale(domain=operations, range=[DASHES[op[:-1]] for op in operations]),
+        legend=alt.Legend(symbolStrokeColor=role("fig-muted"), symbolSize=320, offset=6),
+    )
+    x = alt.X(
+        "latency:Q",
+        title="latency (log scale)",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(
+            values=log_ticks(low, high), labelExpr=LATENCY_LABELS, grid=True, labelOverlap=True
+        ),
+    )
+    y = alt.Y(
+        "nines:Q",
+        title="share of operations at or below",
+        scale=alt.Scale(domain=[0, max(top, 1.0)], nice=False),
+        axis=alt.Axis(values=ticks, labelExpr=LABELS),
+    )
+    tooltip = [
+        alt.Tooltip("target:N"),
+        alt.Tooltip("operation:N"),
+        alt.Tooltip("latency:Q", title="latency (ns)", format=",d"),
+    ]
+    line = alt.Chart(alt.NamedData("curves")).mark_line(strokeWidth=2)
+    return [
+        line.encode(
+            x=x,
+            y=y,
+            color=colour(targets, symbol_size=320),
+            strokeDash=dash,
+            tooltip=tooltip,
+            order="nines:Q",
+        )
+    ]
+
+
+def _said(curves: list[tuple[str, str, Histogram]]) -> str:
+    operation = curves[0][1]
+    same = [(t, h) for t, op, h in curves if op == operation]
+    parts = [f"{latency_text(h.percentile(99.0))} on {t}" for t, h in same]
+    return f"99 % of {operation}s end within {', '.join(parts)}"

@@ -1,0 +1,166 @@
+"""Ratios to the baseline with their intervals: a forest plot per metric over all points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, describe
+from storlab.figures import Figure
+from storlab.figures.common import interval_text, point_ids
+from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role, slug
+
+METRICS = (
+    ("throughput_mb_s.all", "throughput", "more is better"),
+    ("latency_mean_ns.read", "mean read latency", "less is better"),
+    ("latency_mean_ns.write", "mean write latency", "less is better"),
+)
+ROW_HEIGHT = 15
+PLOT_WIDTH = 190
+DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different concurrency"
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per metric for which any ratio is known."""
+    found = (_one(comparison, sections, *metric) for metric in METRICS)
+    return [figure for figure in found if figure is not None]
+
+
+def _one(
+    comparison: Comparison, sections: Sequence[Section], key: str, metric: str, better: str
+) -> Figure | None:
+    data, order = _data(comparison, sections, key)
+    if not data:
+        return None
+    low, high = log_bounds([*(d["low"] for d in data), *(d["high"] for d in data), 0.99, 1.01])
+    chart = _chart(
+        order,
+        comparison,
+        (low, high),
+        [f"{metric}, ratio to {comparison.baseline}", f"(log scale; {better})"],
+    )
+    title = f"{metric.capitalize()}: {_said(data, comparison.baseline)}"
+    points = [point for section in sections for point in section.points]
+    return Figure(
+        name=slug("ratio", metric, sections[0].workload, sections[0].points[0].engine),
+        kind="ratios",
+        title=title,
+        alt=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals. {title}",
+        spec=configured(chart, {"ratios": data}),
+        columns=["point", "target", f"ratio to {comparison.baseline}", "reading"],
+        rows=[[d["label"], d["target"], d["text"], d["state"]] for d in data],
+        point_ids=point_ids(comparison, points),
+    )
+
+
+def _data(
+    comparison: Comparison, sections: Sequence[Section], key: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    data, order = [], []
+    for section in sections:
+        for point in section.points:
+            label = describe(point.params, section.axes.varying).replace(" read/write", "")
+            order.append(label)
+            for target, ratios in comparison.row(point).ratios.items():
+                ratio = ratios.get(key)
+                if ratio is None:
+                    continue
+                interval = ratio.interval
+                state = DECIDED if ratio.decided else OPEN
+                data.append(
+                    {
+                        "label": label,
+                        "target": target,
+                        "section": section.title,
+                        "ratio": round(interval.estimate, 4),
+                        "low": round(_or(interval.low, interval.estimate), 4),
+                        "high": round(_or(interval.high, interval.estimate), 4),
+                        "text": interval_text(interval),
+                        "state": f"{state}, {APART}" if ratio.concurrency else state,
+                        "filled": ratio.decided,
+                        "apart": bool(ratio.concurrency),
+                    }
+                )
+    return data, order
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None or value <= 0 or value > 1e6 else value
+
+
+def _chart(
+    order: list[str],
+    comparison: Comparison,
+    bounds: tuple[float, float],
+    title: list[str],
+) -> alt.TopLevelMixin:
+    y = alt.Y(
+        "label:N",
+        sort=order,
+        title=None,
+        axis=alt.Axis(labelLimit=260, grid=True, labelFontSize=11),
+    )
+    x = alt.X(
+        "ratio:Q",
+        title=title,
+        scale=alt.Scale(type="log", domain=list(bounds), nice=False),
+        axis=alt.Axis(values=log_ticks(*bounds), format="~g", grid=True, labelOverlap=True),
+    )
+    shapes = alt.Shape(
+        "apart:N",
+        legend=None,
+        scale=alt.Scale(domain=[False, True], range=["circle", "triangle-up"]),
+    )
+    # colours follow the order of all targets, as in every other figure
+    colours = colour(comparison.targets, legend=False)
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("label", "point"),
+            ("target", "target"),
+            ("text", "ratio [95 %]"),
+            ("state", "reading"),
+        )
+    ]
+    base = alt.Chart(alt.NamedData("ratios")).encode(y=y)
+    one = (
+        alt.Chart(alt.Data(values=[{"one": 1}]))
+        .mark_rule(strokeWidth=1.5)
+        .encode(x=alt.X("one:Q"), color=alt.value(role("fig-rule")))
+    )
+    spread = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title=title), x2="high:Q", color=colours
+    )
+    solid = base.mark_point(size=58, opacity=1, filled=True)
+    hollow = base.mark_point(size=50, opacity=1, strokeWidth=1.8, fill=role("fig-paper"))
+    dots = [
+        mark.transform_filter(f"{test}datum.filled").encode(
+            x=x, color=colours, shape=shapes, tooltip=tooltip
+        )
+        for mark, test in ((solid, ""), (hollow, "!"))
+    ]
+    return alt.layer(one, spread, *dots).properties(
+        width=PLOT_WIDTH, height=max(ROW_HEIGHT * len(order), 60)
+    )
+
+
+def _said(data: list[dict[str, Any]], baseline: str) -> str:
+    parts = []
+    for target in dict.fromkeys(d["target"] for d in data):
+        mine = [d for d in data if d["target"] == target]
+        above = sum(d["filled"] and d["ratio"] > 1 for d in mine)
+        below = sum(d["filled"] and d["ratio"] < 1 for d in mine)
+        parts.append(f"{target} {_against(len(mine), above, below, baseline)}")
+    return "; ".join(parts)
+
+
+def _against(points: int, above: int, below: int, baseline: str) -> str:
+    for count, word in ((above, "above"), (below, "below")):
+        if count == points:
+            return f"is {word} {baseline} at all {points} points"
+    unsure = points - above - below
+    said = f"is above {baseline} at {above} and below it at {below} of {points} points"
+    return f"{said}; at {unsure} the interval includes 1" if unsure else said

@@ -1,0 +1,112 @@
+"""From a specification to SVG that needs neither JavaScript nor network (vl-convert)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+import vl_convert
+
+from storlab.figures import Figure
+from storlab.figures.theme import FONT, LIGHT
+
+_VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
+_NOISE = re.compile(
+    r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"'
+    r'| (?:opacity|stroke-width)="1"'
+    r'| xmlns:xlink="[^"]*"'
+)
+_EMPTY_PATH = re.compile(r'<path(?: [a-z-]+="[^"]*")*? d="(?:M0,0h0v0h0Z)?"(?: [a-z-]+="[^"]*")*/>')
+_ID = re.compile(r'\bid="([^"]+)"|url\(#([^)]+)\)')
+_HATCH = re.compile(r"url\(#(?:[a-z0-9-]+-)?hatch-(s\d)\)")
+_LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
+_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
+LINE_HEIGHT = 18
+
+
+def render(figure: Figure) -> str:
+    """SVG whose colours are roles: put it inline where a style sheet defines them."""
+    spec: Any = figure.spec
+    svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    svg = _NOISE.sub("", svg)
+    svg = _EMPTY_PATH.sub("", svg)
+    svg = _LONG_NUMBER.sub(r"\1", svg)
+    svg = _with_hatches(svg)
+    return _ID.sub(lambda m: _own_id(m, figure.name), svg)
+
+
+def with_colours(svg: str, palette: Mapping[str, str] = LIGHT) -> str:
+    """The drawing with the palette's colours in place of the roles."""
+    return _VARIABLE.sub(lambda m: palette[m.group(1)], svg)
+
+
+def inline(svg: str, figure: Figure) -> str:
+    """For a page: scales with its column, and has a name for screen readers."""
+    width, height = size_of(svg)
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="img" aria-label="{_attribute(figure.alt)}">'
+    )
+    return opening + svg[svg.index(">") + 1 :]
+
+
+def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
+    """A file of its own: title on top, colours and paper in place, a description inside."""
+    width, height = size_of(svg)
+    lines = _wrapped(figure.title, int(width / 6.9))
+    top = LINE_HEIGHT * len(lines) + 12
+    full = height + top
+    text = "".join(
+        f'<text x="8" y="{LINE_HEIGHT * (i + 1)}" font-family="{FONT}" font-size="14" '
+        f'font-weight="bold" fill="{palette["fig-ink"]}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
+    body = svg[svg.index(">") + 1 : svg.rindex("</svg>")]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{full:g}" '
+        f'viewBox="0 0 {width:g} {full:g}" role="img">'
+        f"<title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>"
+        f'<rect width="{width:g}" height="{full:g}" fill="{palette["fig-paper"]}"/>'
+        f'{text}<g transform="translate(0,{top})">{with_colours(body, palette)}</g></svg>\n'
+    )
+
+
+def size_of(svg: str) -> tuple[float, float]:
+    """Width and height in px."""
+    match = _SIZE.search(svg)
+    if match is None:
+        raise ValueError("the SVG states no size")
+    return float(match.group(1)), float(match.group(2))
+
+
+def _with_hatches(svg: str) -> str:
+    wanted = sorted(set(_HATCH.findall(svg)))
+    if not wanted:
+        return svg
+    patterns = "".join(
+        f'<pattern id="hatch-{name}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--{name})" '
+        f'fill-opacity="0.25"/><rect width="2.5" height="6" fill="var(--{name})"/></pattern>'
+        for name in wanted
+    )
+    head = svg.index(">") + 1
+    return f"{svg[:head]}<defs>{patterns}</defs>{svg[head:]}"
+
+
+def _own_id(match: re.Match[str], name: str) -> str:
+    """Ids are global on a page with many drawings: prefix them by the figure's name."""
+    if match.group(1) is not None:
+        return f'id="{name}-{match.group(1)}"'
+    return f"url(#{name}-{match.group(2)})"
+
+
+def _attribute(text: str) -> str:
+    return escape(text, {'"': "&quot;"})
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, max(width, 20), break_on_hyphens=False)

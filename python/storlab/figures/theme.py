@@ -1,0 +1,182 @@
+"""One look for all figures: roles instead of colours, so light, dark and print share a drawing.
+
+Target colours are told apart by people with any of the common colour-vision deficiencies (after
+Okabe and Ito) and stand out from the paper by a contrast of at least 3:1, light and dark. Every
+target also has its own marker, so that colour is never the only sign.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+WIDTH = 400  # of a drawing area, px
+HEIGHT = 230
+
+LIGHT: dict[str, str] = {
+    "fig-ink": "#1b2733",
+    "fig-muted": "#566575",
+    "fig-grid": "#e3e8ed",
+    "fig-rule": "#8a97a5",
+    "fig-paper": "#ffffff",
+    "s1": "#0068a8",
+    "s2": "#c24e00",
+    "s3": "#00795a",
+    "s4": "#a8478a",
+    "s5": "#5a55b5",
+    "s6": "#7a6600",
+}
+DARK: dict[str, str] = {
+    "fig-ink": "#e6edf3",
+    "fig-muted": "#a3b1bf",
+    "fig-grid": "#2a3541",
+    "fig-rule": "#6f7f8f",
+    "fig-paper": "#131b24",
+    "s1": "#5bb8f0",
+    "s2": "#f2a24b",
+    "s3": "#3fcf9f",
+    "s4": "#e79ac8",
+    "s5": "#aaa3f2",
+    "s6": "#d9c84f",
+}
+SERIES = 6
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+NOT_MEASURED = ("modelled", "emulated")  # drawn hatched
+
+
+def role(name: str) -> str:
+    """The colour of a role as CSS."""
+    return f"var(--{name})"
+
+
+def series_role(index: int) -> str:
+    """The colour of the index-th target."""
+    return role(f"s{index % SERIES + 1}")
+
+
+def fill_of(index: int, provenance: str) -> str:
+    """The fill of a bar: plain where measured, hatched where modelled or emulated."""
+    if provenance in NOT_MEASURED:
+        return f"url(#hatch-s{index % SERIES + 1})"
+    return series_role(index)
+
+
+def dash_of(provenance: str) -> list[int]:
+    """The dashes of a line, likewise."""
+    return [4, 3] if provenance in NOT_MEASURED else [1, 0]
+
+
+def colour(
+    targets: Sequence[str], *, legend: bool = True, symbol_size: int | None = None
+) -> alt.Color:
+    """Colour by target."""
+    return alt.Color(
+        "target:N",
+        title=None,
+        scale=alt.Scale(domain=list(targets), range=[series_role(i) for i in range(len(targets))]),
+        legend=_legend(symbol_size) if legend else None,
+    )
+
+
+def _legend(symbol_size: int | None) -> alt.Legend:
+    return alt.Legend() if symbol_size is None else alt.Legend(symbolSize=symbol_size)
+
+
+def shape(targets: Sequence[str]) -> alt.Shape:
+    """Marker by target; merges with the colour legend."""
+    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(targets))]
+    return alt.Shape("target:N", title=None, scale=alt.Scale(domain=list(targets), range=shapes))
+
+
+def configured(
+    chart: alt.TopLevelMixin, datasets: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """The specification of a chart in the house look.
+
+    ``datasets`` holds what the chart's layers name (``alt.NamedData``): once, and past Altair's
+    copying and checking of every value. The tests validate whole specifications.
+    """
+    ink, muted, grid = role("fig-ink"), role("fig-muted"), role("fig-grid")
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec["datasets"] = {name: [*values] for name, values in datasets.items()}
+    spec["background"] = "transparent"
+    spec["padding"] = {"left": 4, "right": 8, "top": 4, "bottom": 4}
+    spec["config"] = {
+        "font": FONT,
+        "aria": False,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": muted,
+            "titleColor": muted,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "gridColor": grid,
+            "domainColor": role("fig-rule"),
+            "tickColor": role("fig-rule"),
+            "tickSize": 4,
+            "labelPadding": 5,
+            "titlePadding": 8,
+        },
+        "axisX": {"grid": False, "labelAngle": 0},
+        "axisY": {"domain": False, "ticks": False},
+        "legend": {
+            "orient": "top",
+            "labelColor": ink,
+            "titleColor": muted,
+            "labelFontSize": 12,
+            "symbolSize": 80,
+            "symbolStrokeWidth": 2,
+            "columnPadding": 16,
+            "offset": 6,
+            "labelLimit": 240,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+        },
+        "header": {"labelColor": ink, "labelFontSize": 12, "title": None, "labelPadding": 6},
+        "title": {"color": ink, "fontSize": 12, "fontWeight": "bold", "anchor": "start"},
+        "text": {"color": ink, "fontSize": 12},
+    }
+    return spec
+
+
+LATENCY_LABELS = (
+    "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s'"
+    " : datum.value >= 1e6 ? format(datum.value / 1e6, '~g') + ' ms'"
+    " : datum.value >= 1e3 ? format(datum.value / 1e3, '~g') + ' µs'"
+    " : format(datum.value, '~g') + ' ns'"
+)
+
+
+def log_bounds(values: Sequence[float]) -> tuple[float, float]:
+    """Bounds of a logarithmic axis: 1, 2 or 5 times a power of ten, around positive values."""
+    positive = [v for v in values if v > 0]
+    if not positive:
+        return (1.0, 10.0)
+    low = max(step for step in _steps(min(positive)) if step <= min(positive) * 0.999)
+    high = min(step for step in _steps(max(positive)) if step >= max(positive) * 1.001)
+    return (low, high)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 between where there is room."""
+    decades = math.log10(high / low)
+    digits = (1, 2, 5) if decades <= 2.2 else (1, 3) if decades <= 3.2 else (1,)
+    start, stop = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    ticks = [digit * 10.0**power for power in range(start, stop + 1) for digit in digits]
+    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+
+
+def _steps(value: float) -> list[float]:
+    power = math.floor(math.log10(value))
+    return [digit * 10.0**p for p in range(power - 1, power + 2) for digit in (1, 2, 5)]
+
+
+def slug(*parts: str) -> str:
+    """Parts of a name as a file name: ``70/30``, ``256 KiB`` give ``70-30-256-kib``."""
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")

@@ -1,0 +1,155 @@
+"""During the runs: throughput and 99th percentile per interval, one line per repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.dataset import RunData
+from storlab.analysis.points import Section, describe
+from storlab.figures import Figure
+from storlab.figures.common import (
+    digits3,
+    figure_name,
+    last_point,
+    latency_text,
+    place_of,
+    point_ids,
+)
+from storlab.figures.theme import (
+    LATENCY_LABELS,
+    WIDTH,
+    colour,
+    configured,
+    log_bounds,
+    log_ticks,
+)
+
+PANEL_HEIGHT = 104
+MOST_POINTS = 300  # per line; longer runs are thinned to means of neighbouring intervals
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size, at the far end of the axis."""
+    return [
+        figure
+        for section in sections
+        for facet in section.facets()
+        if (figure := _one(comparison, section, facet)) is not None
+    ]
+
+
+def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return None
+    runs = [run for cell in comparison.row(point).cells.values() for run in cell.runs]
+    data = [datum for run in runs for datum in thinned(run)]
+    if not data:
+        return None
+    where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
+    title = f"{where}: {_said(runs)}"
+    return Figure(
+        name=figure_name("time", section, facet),
+        kind="time_series",
+        title=title,
+        alt=f"Two line charts over the measure window: throughput in MB/s and 99th percentile "
+        f"latency, one line per run. {title}",
+        spec=configured(_charts(data, comparison.targets), {"intervals": data}),
+        columns=[
+            "target",
+            "repeat",
+            "intervals",
+            "throughput lowest to highest (MB/s)",
+            "p99 lowest to highest",
+        ],
+        rows=[_row(run) for run in runs],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def thinned(run: RunData) -> list[dict[str, Any]]:
+    """The intervals as data; of a long run, groups of intervals: mean throughput, highest p99."""
+    size = -(-len(run.series) // MOST_POINTS)
+    groups = [run.series[i : i + size] for i in range(0, len(run.series), max(size, 1))]
+    data = []
+    for group in groups:
+        tails = [i.latency_p99_ns for i in group if i.latency_p99_ns is not None]
+        data.append(
+            {
+                "target": run.target,
+                "run": run.record.run_id,
+                "repeat": run.record.repeat,
+                "time": round(group[-1].time_s, 3),
+                "throughput": round(sum(i.throughput_mb_s for i in group) / len(group), 2),
+                "p99": max(tails) if tails else None,
+            }
+        )
+    return data
+
+
+def _charts(data: list[dict[str, Any]], targets: Sequence[str]) -> alt.VConcatChart:
+    last = max(d["time"] for d in data)
+    base = (
+        alt.Chart(alt.NamedData("intervals"))
+        .mark_line(strokeWidth=1.4, opacity=0.85)
+        .encode(color=colour(targets), detail="run:N")
+    )
+    scale = alt.Scale(domain=[0, last], nice=False)
+    low, high = log_bounds([d["p99"] for d in data if d["p99"]])
+    top = max(d["throughput"] for d in data) * 1.05
+    tooltip = [alt.Tooltip("target:N"), alt.Tooltip("repeat:N"), alt.Tooltip("time:Q")]
+    throughput = base.encode(
+        x=alt.X("time:Q", title=None, scale=scale, axis=alt.Axis(labels=False, tickCount=6)),
+        y=alt.Y(
+            "throughput:Q",
+            title="MB/s",
+            scale=alt.Scale(domain=[0, top], nice=True),
+            axis=alt.Axis(format=",d", tickCount=4),
+        ),
+        tooltip=[*tooltip, alt.Tooltip("throughput:Q", title="MB/s")],
+    )
+    tail = base.encode(
+        x=alt.X(
+            "time:Q",
+            title="time in the measure window (s)",
+            scale=scale,
+            axis=alt.Axis(tickCount=6),
+        ),
+        y=alt.Y(
+            "p99:Q",
+            title="p99 (log)",
+            scale=alt.Scale(type="log", domain=[low, high], nice=False),
+            axis=alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labelOverlap=True),
+        ),
+        tooltip=[*tooltip, alt.Tooltip("p99:Q", title="p99 (ns)", format=",d")],
+    )
+    size = {"width": WIDTH, "height": PANEL_HEIGHT}
+    return alt.vconcat(throughput.properties(**size), tail.properties(**size), spacing=10)
+
+
+def _row(run: RunData) -> list[str]:
+    rates = [i.throughput_mb_s for i in run.series]
+    tails = [i.latency_p99_ns for i in run.series if i.latency_p99_ns is not None]
+    return [
+        run.target,
+        str(run.record.repeat),
+        str(len(rates)),
+        f"{digits3(min(rates))} to {digits3(max(rates))}" if rates else "none",
+        f"{latency_text(min(tails))} to {latency_text(max(tails))}" if tails else "none",
+    ]
+
+
+def _said(runs: list[RunData]) -> str:
+    """How far the intervals of each target spread, as (highest - lowest) / mean."""
+    parts = []
+    for target in dict.fromkeys(run.target for run in runs):
+        rates = [i.throughput_mb_s for run in runs if run.target == target for i in run.series]
+        mean = sum(rates) / len(rates) if rates else 0.0
+        if mean > 0:
+            parts.append(f"{100 * (max(rates) - min(rates)) / mean:.0f} % of its mean on {target}")
+    return f"throughput of single intervals spreads over {', '.join(parts)}"
