@@ -37,6 +37,8 @@ build: $(VENV)/.built  ## release build of the native engine, installed in place
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin generate-stubs --profile release --quiet --out target/stubs
+	cp target/stubs/_native/__init__.pyi python/storlab/_native.pyi 2>/dev/null || cp target/stubs/_native.pyi python/storlab/_native.pyi
 	touch $@
 
 demo: build  ## run studies/demo.toml and print where its brief lies
@@ -74,7 +76,7 @@ bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" 
 	$(BIN)/python benches/block.py $(BENCH_ARGS)
 
 lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group dev \
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group tools \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  pyproject.toml --output-file requirements.lock
 

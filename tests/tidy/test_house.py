@@ -89,7 +89,7 @@ def test_lock_files_hold_names_versions_and_hashes_only() -> None:
 
 def test_the_lock_file_pins_every_dependency() -> None:
     project = tomllib.loads(tree.read("pyproject.toml"))
-    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["tools"]]
     locked = tree.read("requirements.lock").lower()
     missing = [w for w in wanted if f"\n{w.split('>')[0].lower()}==" not in f"\n{locked}"]
     assert not missing
