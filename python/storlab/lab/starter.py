@@ -106,7 +106,7 @@ def file_targets(directory: Path) -> list[FileTarget]:
     """Files to measure: on the roomiest file system and in memory. ``directory`` breaks ties."""
     disk = _roomiest(directory)
     on = file_system_of(disk)
-    path = "storlab-data/disk.dat"
+    path = "storlab-data.dat"
     targets = [
         FileTarget(
             name="memory file" if on.in_memory else "disk file",
