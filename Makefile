@@ -37,8 +37,9 @@ build: $(VENV)/.built  ## release build of the native engine, installed in place
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin generate-stubs --profile release --quiet --out target/stubs
-	cp target/stubs/_native/__init__.pyi python/storlab/_native.pyi 2>/dev/null || cp target/stubs/_native.pyi python/storlab/_native.pyi
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin generate-stubs --profile release --quiet \
+	  --out target/stubs
+	cp target/stubs/storlab/_native.pyi python/storlab/_native.pyi
 	touch $@
 
 demo: build  ## run studies/demo.toml and print where its brief lies

@@ -19,8 +19,8 @@ const STAMP_BYTES: usize = 16;
 /// Duplicates are copies of one of so many chunks: a power of two.
 const REFERENCES: u64 = 16;
 
-/// The plastic number's powers as shares of 2^64: over slots and over chunks the sequence `slot * A
-/// + chunk * B` is as even as a sequence can be (Roberts 2018, the R2 sequence), so small pools
+/// The plastic number's powers as shares of 2^64: slot times the one plus chunk times the
+/// other is as even a sequence as there can be (Roberts 2018, the R2 sequence), so that small pools
 /// keep the asked share too.
 const SLOT_STEP: u64 = 0xc13f_a9a9_02a6_328f;
 const CHUNK_STEP: u64 = 0x91e1_0da5_c79e_7b1d;

@@ -33,7 +33,7 @@ impl File {
     /// # Errors
     /// [`Error::Io`] with operation `open`; where `O_DIRECT` is what the file system lacks, it says so.
     pub fn open(path: &Path, name: &str, access: Access) -> Result<Self> {
-        let flags = libc::O_CLOEXEC | libc::O_NOATIME * i32::from(!access.write);
+        let flags = libc::O_CLOEXEC | if access.write { 0 } else { libc::O_NOATIME };
         let direct = if access.direct { libc::O_DIRECT } else { 0 };
         let open = |flags: i32| {
             OpenOptions::new()

@@ -43,8 +43,11 @@ pub struct UringBackend {
     pushed: bool,
 }
 
-/// How kernel work that completes I/O is run; the best one that the kernel knows is taken.
-const TASKRUN: [(&str, fn(&mut io_uring::Builder)); 3] = [
+/// A way to run the kernel work that completes I/O.
+type Taskrun = (&'static str, fn(&mut io_uring::Builder));
+
+/// The first one that the kernel knows is taken.
+const TASKRUN: [Taskrun; 3] = [
     ("defer_taskrun", |b| {
         b.setup_single_issuer().setup_defer_taskrun();
     }),

@@ -275,6 +275,9 @@ impl<'r> Gatherer<'r> {
                 self.unserved
             ));
         }
+        if let Some(report) = &self.verify {
+            self.notes.extend(report.notes.iter().cloned());
+        }
         let registered = self.features.contains(&"registered_buffers");
         if self.backend_name() == "uring" && !self.features.is_empty() && !registered {
             self.notes.push(

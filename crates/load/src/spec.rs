@@ -250,7 +250,27 @@ impl BlockJob {
             let what = "verify mode cannot follow trimmed blocks".to_owned();
             return wrong("mix.trim", what, "use 0, or turn verify off");
         }
+        self.check_verify()?;
         self.check_sizes()
+    }
+
+    /// Every operation must consist of whole granules, or a part of one would go unverified.
+    fn check_verify(&self) -> Result<()> {
+        let Some(granule) = self.verify.as_ref().map(|v| v.block.max(1)) else { return Ok(()) };
+        let whole = |bytes: u64| bytes.is_multiple_of(granule);
+        let members = self.members.iter().all(|m| whole(m.offset) && whole(m.size));
+        for (field, fits) in [
+            ("block_sizes", whole(self.unit())),
+            ("stripe_chunk", self.stripe_chunk.is_none_or(whole)),
+            ("window_bytes", self.window_bytes.is_none_or(whole)),
+            ("members", members),
+        ] {
+            if !fits {
+                let what = format!("is no multiple of the verification block, {granule} bytes");
+                return Err(Error::spec(field, what, "make it one, or turn verify off"));
+            }
+        }
+        Ok(())
     }
 
     fn check_sizes(&self) -> Result<()> {
@@ -259,7 +279,11 @@ impl BlockJob {
             return wrong("there are none".into(), "give at least one");
         }
         for size in &self.block_sizes {
-            if size.bytes == 0 || size.bytes > BLOCK_MAX || !(size.weight > 0.0) {
+            if size.bytes == 0
+                || size.bytes > BLOCK_MAX
+                || size.weight.is_nan()
+                || size.weight <= 0.0
+            {
                 let what = format!("{} bytes with weight {}", size.bytes, size.weight);
                 return wrong(what, "use 1 byte to 1 GiB, and a weight above 0");
             }

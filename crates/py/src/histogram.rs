@@ -38,7 +38,7 @@ impl Histogram {
     }
 
     /// Add all counts of another histogram.
-    fn add(&mut self, other: PyRef<'_, Histogram>) {
+    fn add(&mut self, other: &Histogram) {
         self.inner.add(&other.inner);
     }
 

@@ -15,13 +15,6 @@ mod _native {
     use super::histogram::Histogram;
     #[pymodule_export]
     use super::monotonic_ns;
-    use pyo3::prelude::*;
-
-    #[pymodule_init]
-    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-        storlab_base::Clock::prepare();
-        Ok(())
-    }
 }
 
 /// Now on the run's clock (CLOCK_MONOTONIC), in ns.
