@@ -13,6 +13,7 @@ PYTHON ?= $(shell .ci/find-python)
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 # The Python bindings are an extension module: they link no libpython, so they have no test binary.
 CARGO_TEST := cargo test --locked --workspace --exclude storlab-py
+MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -36,8 +37,8 @@ $(VENV)/.deps: $(VENV)/.made requirements.lock
 build: $(VENV)/.built  ## release build of the native engine, installed in place
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin generate-stubs --profile release --quiet \
+	$(MATURIN) develop --release --locked --quiet
+	$(MATURIN) generate-stubs --profile release --quiet \
 	  --out target/stubs
 	cp target/stubs/storlab/_native.pyi python/storlab/_native.pyi
 	touch $@
