@@ -6,12 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from storlab.brief.build import build_brief
-from storlab.brief.html import render_html
 from storlab.brief.model import Brief
-from storlab.brief.pdf import PdfError, render_pdf
-from storlab.figures.svg import standalone
-from storlab.figures.theme import DARK, LIGHT
 from storlab.lab.store import ResultStore
 
 _LOG = logging.getLogger(__name__)
@@ -30,6 +25,11 @@ def write_brief(
     in one step each. A PDF that cannot be set is left out with a warning in the log: the HTML says
     everything. Raises ResultError for damaged runs and OSError when a file cannot be written.
     """
+    # the terminal's table shares this package, and needs neither Vega nor typst
+    from storlab.brief.build import build_brief
+    from storlab.brief.html import render_html
+    from storlab.brief.pdf import PdfError, render_pdf
+
     path = (out or store.directory / "brief.html").absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     brief = build_brief(store, title=title, beside=path.parent)
@@ -45,6 +45,9 @@ def write_brief(
 
 
 def _write_figures(brief: Brief, directory: Path) -> None:
+    from storlab.figures.svg import standalone
+    from storlab.figures.theme import DARK, LIGHT
+
     directory.mkdir(exist_ok=True)
     written = set()
     for drawing in brief.drawings:

@@ -26,8 +26,8 @@ from storlab.brief.model import (
 )
 from storlab.brief.text import and_list, date_range, plural
 from storlab.figures import FIGURES, draw
+from storlab.figures.common import slug
 from storlab.figures.svg import render
-from storlab.figures.theme import slug
 from storlab.lab.store import ResultStore
 from storlab.workloads import WORKLOADS
 

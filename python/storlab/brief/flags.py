@@ -37,8 +37,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "open-loop-behind": ("O", "The offered rate was not reached."),
     "few-operations": ("F", "A percentile rests on fewer than ten operations beyond it."),
     "engine-note": ("N", "The engine said something a reader should know."),
-    "one-run": ("1", "Only one run finished: there is no interval."),
-    "incomplete": ("I", "Fewer runs finished than were planned."),
+    "one-run": ("°", "Only one run finished: there is no interval."),
+    "incomplete": ("*", "Fewer runs finished than were planned."),
     "modelled": ("M", "Modelled or emulated, not measured."),
     "different-concurrency": (
         "≠",

@@ -10,8 +10,7 @@ from storlab.analysis.points import Section, WorkloadPoint, describe, format_val
 from storlab.brief.flags import Mark, cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, TableRow
 from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
-from storlab.figures.common import MISSING, digits3, times_text
-from storlab.figures.theme import NOT_MEASURED
+from storlab.figures.common import MISSING, NOT_MEASURED, digits3, times_text
 
 TABLE_KEYS = (
     "throughput_mb_s.all",
@@ -70,9 +69,11 @@ def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
     return [column for key in keys if (column := comparison.column(key)) is not None]
 
 
-def section_table(comparison: Comparison, section: Section, scale: Scale) -> DataTable:
+def section_table(
+    comparison: Comparison, section: Section, scale: Scale, keys: Iterable[str] = TABLE_KEYS
+) -> DataTable:
     """Every point of a section with every target."""
-    columns = columns_for(comparison, TABLE_KEYS)
+    columns = columns_for(comparison, keys)
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
     rows: list[TableRow] = []
     for facet in section.facets():
@@ -135,9 +136,9 @@ def _count_marks(cell: Cell) -> list[Mark]:
     return marks
 
 
-def ratio_table(comparison: Comparison) -> DataTable | None:
+def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) -> DataTable | None:
     """Every ratio to the baseline; None where there is nothing to compare."""
-    columns = columns_for(comparison, RATIO_TABLE_KEYS)
+    columns = columns_for(comparison, keys)
     rows = []
     for section in comparison.sections:
         for place, point in enumerate(section.points):
@@ -159,7 +160,7 @@ def ratio_table(comparison: Comparison) -> DataTable | None:
                 links = [(side.target, side.point_id) for side in sides if side.point_id]
                 first = place == 0 and number == 0
                 rows.append(TableRow(heads, target, index, numbers, first, links))
-    if not rows:
+    if not rows or not columns:
         return None
     caption = (
         f"Ratio to {comparison.baseline}, with the 95 % interval below it; "
@@ -184,6 +185,7 @@ def _ratio_number(ratio: Ratio | None, cell: Cell, base: Cell, column: Column) -
             if m.kind == "few-operations" and column.percent is None:
                 continue
             marks.append(mark(m.kind, f"{side.target}: {m.message}"))
+        marks += [mark(m.kind, f"{side.target}: {m.message}") for m in _count_marks(side)]
     if ratio.concurrency is not None:
         one, other = (digits3(v) for v in ratio.concurrency)
         text = f"effective concurrency {one} on {cell.target}, {other} on {base.target}"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
 from storlab.analysis.stats import Interval
-from storlab.figures.theme import slug
 
 MISSING = "not measured"
+NOT_MEASURED = ("modelled", "emulated")  # provenance that is drawn hatched
+
+
+def slug(*parts: str) -> str:
+    """Parts of a name as a file name: ``70/30``, ``256 KiB`` give ``70-30-256-kib``."""
+    return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")
 
 
 def axis_title(section: Section) -> str:

@@ -10,8 +10,8 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, describe
 from storlab.figures import Figure
-from storlab.figures.common import interval_text, point_ids
-from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role, slug
+from storlab.figures.common import interval_text, point_ids, slug
+from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
 
 METRICS = (
     ("throughput_mb_s.all", "throughput", "more is better"),

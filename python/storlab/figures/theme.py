@@ -8,11 +8,12 @@ target also has its own marker, so that colour is never the only sign.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+
+from storlab.figures.common import NOT_MEASURED
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 WIDTH = 400  # of a drawing area, px
@@ -46,7 +47,6 @@ DARK: dict[str, str] = {
 }
 SERIES = 6
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-NOT_MEASURED = ("modelled", "emulated")  # drawn hatched
 
 
 def role(name: str) -> str:
@@ -175,8 +175,3 @@ def log_ticks(low: float, high: float) -> list[float]:
 def _steps(value: float) -> list[float]:
     power = math.floor(math.log10(value))
     return [digit * 10.0**p for p in range(power - 1, power + 2) for digit in (1, 2, 5)]
-
-
-def slug(*parts: str) -> str:
-    """Parts of a name as a file name: ``70/30``, ``256 KiB`` give ``70-30-256-kib``."""
-    return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")

@@ -1,0 +1,149 @@
+"""``storlab compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from storlab.analysis.compare import RATIO_KEYS, Comparison
+from storlab.analysis.compare import compare as compare_dataset
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.table import comparison_dict
+from storlab.base.errors import UsageError
+from storlab.brief.flags import Mark, legend
+from storlab.brief.model import DataTable, Number, TableRow
+from storlab.brief.tables import RATIO_TABLE_KEYS, TABLE_KEYS, Scale, ratio_table, section_table
+from storlab.cli.common import JsonOption, console, emit_json
+from storlab.lab.store import ResultStore
+
+
+def compare(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Result directories.")
+    ],
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric", "-m", help="Only this metric, such as latency_p99_ns; may be repeated."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the table of the brief: every point with every target, and the ratios.
+
+    Means stand with their 95 % t-interval below them; percentiles are those of the repeats'
+    merged histograms. Ratios divide by the study's baseline. With several directories the targets
+    of all are compared where they did the same work. Failed runs are listed, and part of no mean.
+
+    Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
+    """
+    comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
+    keys = _keys(comparison, metrics)
+    if as_json:
+        emit_json(comparison_dict(comparison, keys))
+        return
+    _print(comparison, keys)
+
+
+def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
+    """The keys of the columns that are asked for; None for all."""
+    if not metrics:
+        return None
+    found = set()
+    for metric in metrics:
+        wanted = metric.replace(":", ".")
+        keys = {c.key for c in comparison.columns if wanted in (c.name, c.key)}
+        if not keys:
+            names = ", ".join(dict.fromkeys(c.name for c in comparison.columns)) or "none"
+            raise UsageError("--metric", f'"{metric}" was not measured', f"the table has: {names}")
+        found |= keys
+    return found
+
+
+def _print(comparison: Comparison, keys: set[str] | None) -> None:
+    scale = Scale(comparison)
+    shown: list[Mark] = []
+    wanted = TABLE_KEYS if keys is None else [c.key for c in comparison.columns if c.key in keys]
+    for section in comparison.sections:
+        table = section_table(comparison, section, scale, wanted)
+        _show(table, show_target=True)
+        shown += table.marks
+    wanted = [k for k in RATIO_TABLE_KEYS if keys is None or k in keys]
+    wanted += [k for k in RATIO_KEYS if keys is not None and k in keys and k not in wanted]
+    ratios = ratio_table(comparison, wanted) if comparison.others else None
+    if ratios is not None:
+        _show(ratios, show_target=len(comparison.others) > 1)
+        shown += ratios.marks
+    for m in legend(shown):
+        console.print(f"{m.letter}  {m.meaning}")
+    _print_failed(comparison)
+
+
+def _show(table: DataTable, *, show_target: bool) -> None:
+    """Print a table; where the terminal is too narrow, its columns come in several parts."""
+    parts = [list(range(len(table.columns)))]
+    while parts:
+        columns = parts.pop(0)
+        drawn = _rich(table, columns, show_target=show_target)
+        if _width(drawn) > console.width and len(columns) > 1:
+            half = len(columns) // 2
+            parts = [columns[:half], columns[half:], *parts]
+        else:
+            console.print(drawn)
+
+
+def _width(drawn: Table) -> int:
+    """Columns of the terminal that the whole table wants."""
+    return Measurement.get(console, console.options.update(width=10_000), drawn).maximum
+
+
+def _rich(table: DataTable, columns: list[int], *, show_target: bool) -> Table:
+    drawn = Table(
+        title=table.caption,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+    )
+    for name in (*table.head, *(("target",) if show_target else ())):
+        drawn.add_column(name, no_wrap=True)
+    for name, unit in (table.columns[i] for i in columns):
+        drawn.add_column(f"{name.replace(' ', chr(10), 1)}\n{unit}", justify="right", no_wrap=True)
+    for row in table.rows:
+        drawn.add_row(*_cells(row, columns, show_target))
+    return drawn
+
+
+def _cells(row: TableRow, columns: list[int], show_target: bool) -> list[Text]:
+    heads = [Text(text if span else "") for text, span in row.heads]
+    target = [Text(row.target)] if show_target else []
+    return [*heads, *target, *(_number(row.numbers[i]) for i in columns)]
+
+
+def _number(number: Number) -> Text:
+    marks = "".join(m.letter for m in number.marks)
+    text = Text(f"{marks} " if marks else "", style="yellow")
+    style = "dim italic" if number.missing else "bold" if number.strong else ""
+    text.append(number.text, style=style or "default")
+    if number.spread:
+        text.append(f"\n{number.spread}", style="dim")
+    return text
+
+
+def _print_failed(comparison: Comparison) -> None:
+    failed = [
+        run for row in comparison.rows.values() for c in row.cells.values() for run in c.failed
+    ]
+    if not failed:
+        return
+    console.print(f"\nFailed runs, part of no mean: {len(failed)}")
+    for run in failed:
+        failure = run.record.failure
+        said = failure.message if failure else run.record.status
+        console.print(f"  {run.record.run_id}  {run.target}: {said}", soft_wrap=True)
