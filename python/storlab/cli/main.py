@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -71,8 +70,6 @@ class VerbGroup(TyperGroup):
         if place is None:
             return None
         module, _, function = place.partition(":")
-        if find_spec(module) is None:
-            return None
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(cmd_name)(getattr(import_module(module), function))
         command = typer.main.get_command(single)

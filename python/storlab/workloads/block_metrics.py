@@ -98,8 +98,8 @@ def _latencies(prefix: str, outcome: RunOutcome, intended: bool) -> list[Metric]
         summaries["all"] = everything
     elif len(data) == 1:
         summaries["all"] = summaries[data[0]]
-    for scope, summary in summaries.items():
-        found += _summary_metrics(prefix, scope, summary)
+    for scope, taken in summaries.items():
+        found += _summary_metrics(prefix, scope, taken)
     return found
 
 
