@@ -109,7 +109,7 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
                 "final_sync = true",
                 "compress_percent = 30",
                 "verify = true",
-                'total_bytes = "1GB"',
+                'total_bytes = "1GiB"',
                 'drain_timeout = "5s"',
             ]
         )
@@ -129,7 +129,7 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
     assert made.payload.compress_percent == 30
     assert made.verify is not None
     assert (made.verify.state, made.verify.block) == ("w/verify.state", 4096)
-    assert (made.window_ns, made.window_bytes) == (None, 10**9)
+    assert (made.window_ns, made.window_bytes) == (None, GIB)
     assert made.drain_timeout_ns == 5 * NS_PER_S
 
 
@@ -182,6 +182,24 @@ def test_a_member_too_small_for_a_block_is_refused() -> None:
 def test_the_layout_comes_from_the_target(target: Target, layout: str, chunk: int | None) -> None:
     made = job(target=target)
     assert (made.layout, made.stripe_chunk) == (layout, chunk)
+
+
+def test_verified_regions_and_windows_are_whole_granules() -> None:
+    lines = 'read_percent = 0\nverify = true\ntotal_bytes = "5MB"\n'
+    made = job(lines + 'block_size = { "96KiB" = 1, "64KiB" = 1 }\nregion_start = 1024')
+    assert made.verify is not None
+    assert made.verify.block == 32768
+    assert (made.members[0].offset, made.members[0].size) == (32768, GIB - 32768)
+    assert made.window_bytes == 5_013_504
+
+
+def test_a_verified_block_may_not_cross_chunks_by_a_part() -> None:
+    stripe = Target(name="t", paths=["a", "b"], layout="stripe", stripe_chunk=98304)
+    verified = point('read_percent = 0\nverify = true\nblock_size = "64KiB"').params
+    said = BLOCK.check(verified, stripe)
+    assert said is not None
+    assert said.startswith("verify: the stripe_chunk of 96KiB")
+    assert BLOCK.check({**verified, "block_size": 32768}, stripe) is None
 
 
 def test_the_null_target_cannot_be_verified() -> None:

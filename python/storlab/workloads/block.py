@@ -270,6 +270,11 @@ def mix_of(params: dict[str, Any]) -> Mix:
     return Mix(read=read, write=write_percent(params), trim=trim)
 
 
+def granule(params: dict[str, Any]) -> int:
+    """The largest length of which all block sizes are multiples: what verify mode checks."""
+    return math.gcd(*(size.bytes for size in block_sizes(params)))
+
+
 def region_of(params: dict[str, Any], size: int) -> tuple[int, int]:
     """Start and length, in bytes, of the region that a point uses of ``size`` bytes."""
 
@@ -332,6 +337,8 @@ class BlockWorkload:
         """The engine's order for one run. Raises ValueError when a member is too small for it."""
         params, header, target = point.params, context.header, context.target
         total = params["total_bytes"]
+        if total is not None and params["verify"]:
+            total = -(-total // granule(params)) * granule(params)
         layout = "per_job" if target.directory is not None else target.layout or "jbod"
         return BlockJob(
             backend=params["backend"],
@@ -381,6 +388,10 @@ class BlockWorkload:
 
 def _narrowed(member: Member, params: dict[str, Any]) -> Member:
     start, length = region_of(params, member.size)
+    if params["verify"]:  # whole granules only
+        unit = granule(params)
+        skipped = -(member.offset + start) % unit
+        start, length = start + skipped, (length - skipped) // unit * unit
     largest = max(size.bytes for size in block_sizes(params))
     if start + length > member.size or length < largest:
         raise ValueError(
@@ -406,5 +417,4 @@ def _sync(params: dict[str, Any]) -> Sync:
 def _verify(params: dict[str, Any], context: JobContext) -> Verify | None:
     if not params["verify"]:
         return None
-    granule = math.gcd(*(size.bytes for size in block_sizes(params)))
-    return Verify(state=str(context.work_dir / "verify.state"), block=granule)
+    return Verify(state=str(context.work_dir / "verify.state"), block=granule(params))

@@ -130,6 +130,12 @@ def target_problem(
     largest = max(sizes)
     if target.is_null and params["verify"]:
         return 'verify: "null:" stores nothing that could be verified; set verify = false'
+    granule = math.gcd(*sizes)
+    if params["verify"] and target.stripe_chunk is not None and target.stripe_chunk % granule:
+        return (
+            f"verify: the stripe_chunk of {format_size(target.stripe_chunk)} would divide a block "
+            f"of {format_size(granule)}; make it a multiple of that, or set verify = false"
+        )
     if target.direct and not target.is_null:
         problem = _alignment_problem(params, target, sizes)
         if problem is not None:
