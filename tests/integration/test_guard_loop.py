@@ -6,6 +6,7 @@ import hashlib
 import os
 import struct
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -339,3 +340,29 @@ def test_a_device_smaller_than_the_study_wants_is_named(device: Path, image: Pat
     with pytest.raises(PreflightError, match=str(SIZE)), guard_for(big):
         pytest.fail("the guard let it pass")
     os.close(os.open(device, os.O_RDWR | os.O_EXCL))  # let go after the refusal
+
+
+AS_NOBODY = """
+import importlib.util, os, sys
+spec = importlib.util.spec_from_file_location("test_guard_loop", sys.argv[1])
+module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+guard = module.guard_for(module.study_for(sys.argv[2], read=int(sys.argv[3]), serial=sys.argv[4]))
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    with guard: print("passed")
+except module.PreflightError as error:
+    print(error, error.exit_code)
+"""
+
+
+@pytest.mark.parametrize("read", [0, 100])
+def test_without_root_a_device_is_refused_with_the_remedy(
+    device: Path, image: Path, read: int
+) -> None:
+    before = digest(image)
+    command = [sys.executable, "-c", AS_NOBODY, __file__, device, str(read), image]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "may not be opened by this user" in done.stdout
+    assert "group disk" in done.stdout
+    assert done.stdout.endswith("4\n")
+    assert digest(image) == before

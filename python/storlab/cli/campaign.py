@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import typer
@@ -86,9 +87,9 @@ def _print(store: ResultStore, summary: Summary, brief: str | None) -> None:
     for record in failed:
         message = record.failure.message if record.failure else "failed"
         log.print(f"failed: {record.run_id} on {record.target}: {message}", soft_wrap=True)
-    for record in records:
-        for flag in record.flags:
-            log.print(f"flag: {record.run_id}: {flag.kind}: {flag.message}", soft_wrap=True)
+    kinds = Counter(kind for record in records for kind in {flag.kind for flag in record.flags})
+    for kind, count in sorted(kinds.items()):
+        log.print(f"flag: {kind} on {count:,} of {len(records):,} runs", soft_wrap=True)
     console.print(
         f"{len(records) - len(failed)} of {summary.planned} runs finished, {len(failed)} failed, "
         f"{summary.missing} missing",

@@ -1,0 +1,135 @@
+"""Records of runs: interval throughput, steadiness, and seeds."""
+
+from __future__ import annotations
+
+from storlab.lab.records import completed_record, failed_record, interval_throughput
+from storlab.lab.runner import run_seed
+from storlab.model.point import PlannedRun, Point
+from storlab.model.result import EngineInfo, Failure, Operation, RunOutcome, RunRecord, Sample
+from storlab.model.study import StudyBase
+from storlab.workloads import Study
+
+INTERVAL = 1_000_000_000
+INFO = EngineInfo(name="native", version="0")
+
+
+def study(**target: object) -> StudyBase:
+    return Study.model_validate(
+        {
+            "study": {"name": "records", "interval": "1s"},
+            "target": [{"name": "t", "path": "null:", **target}],
+            "workload": [{"kind": "block"}],
+        }
+    )
+
+
+def point(of: StudyBase, **changes: object) -> Point:
+    fields = {
+        "target": "t",
+        "workload": "block",
+        "workload_index": 0,
+        "kind": "block",
+        "engine": "native",
+        "params": of.workload[0].values()[0],
+    }
+    return Point.model_validate({**fields, **changes})
+
+
+def outcome(megabytes: list[float], last_ns: int = INTERVAL) -> RunOutcome:
+    last = len(megabytes) - 1
+    kinds: tuple[Operation, ...] = ("read", "write")
+    samples = [
+        Sample(
+            interval=number,
+            start_ns=number * INTERVAL,
+            end_ns=number * INTERVAL + (last_ns if number == last else INTERVAL),
+            operation=operation,
+            operations=1,
+            bytes=round(size * 500_000),
+            latency=b"",
+        )
+        for number, size in enumerate(megabytes)
+        for operation in kinds
+    ]
+    return RunOutcome(
+        status="finished",
+        engine=INFO,
+        window_start_ns=0,
+        window_end_ns=len(megabytes) * INTERVAL,
+        samples=samples,
+        totals={},
+        cpu=None,
+    )
+
+
+def record_of(result: RunOutcome, **target: object) -> RunRecord:
+    of = study(**target)
+    place = point(of)
+    run = PlannedRun(order=0, repeat=1, point_id=place.point_id)
+    return completed_record(run, place, of, "now", result)
+
+
+def test_interval_throughput_adds_all_operations_and_scales_a_short_interval() -> None:
+    result = outcome([100, 50, 30], last_ns=INTERVAL * 3 // 5)
+    assert interval_throughput(result, INTERVAL) == [100, 50, 50]
+    result = outcome([100, 50, 1], last_ns=INTERVAL // 10)
+    assert interval_throughput(result, INTERVAL) == [100, 50]
+
+
+def test_a_drifting_run_is_flagged_and_a_steady_one_is_not() -> None:
+    steady = record_of(outcome([100, 102, 99, 101, 100, 100]))
+    assert steady.steady is not None
+    assert steady.steady["verdict"] == "steady"
+    assert [flag.kind for flag in steady.flags if flag.kind == "not-steady"] == []
+    drifting = record_of(outcome([100, 90, 80, 70, 60]))
+    assert drifting.steady is not None
+    assert drifting.steady["verdict"] == "not-steady"
+    (flag,) = [flag for flag in drifting.flags if flag.kind == "not-steady"]
+    assert "drifted by -50 %" in flag.message
+
+
+def test_a_short_run_has_no_verdict_and_no_flag() -> None:
+    short = record_of(outcome([100, 10]))
+    assert short.steady is not None
+    assert short.steady["verdict"] == "too-short"
+    assert all(flag.kind != "not-steady" for flag in short.flags)
+
+
+def test_a_failed_run_has_its_reason_and_no_metrics() -> None:
+    result = outcome([100] * 6)
+    result.status = "failed"
+    record = record_of(result)
+    assert record.status == "failed"
+    assert record.failure is not None
+    assert record.metrics == []
+
+
+def test_meters_are_said_to_be_unread() -> None:
+    record = record_of(outcome([1]), meters=[{"kind": "nvme"}])
+    assert any("power not measured" in note and "nvme" in note for note in record.notes)
+
+
+def test_a_run_that_never_began() -> None:
+    of = study()
+    place = point(of)
+    run = PlannedRun(order=3, repeat=2, point_id=place.point_id)
+    record = failed_record(run, place, INFO, "now", Failure(message="gone", errno=19))
+    assert record.run_id == run.run_id
+    assert record.failure is not None
+    assert record.failure.errno == 19
+
+
+def test_the_seed_depends_on_parameters_and_repeat_only() -> None:
+    of = study()
+    here, there = point(of), point(of, target="other", engine="fio", workload_index=4)
+    assert run_seed(1, here, 1) == run_seed(1, there, 1)
+    changed = point(of, params={**here.params, "queue_depth": 77})
+    seeds = {
+        run_seed(1, here, 1),
+        run_seed(1, here, 2),
+        run_seed(2, here, 1),
+        run_seed(1, changed, 1),
+    }
+    assert len(seeds) == 4
+    assert all(0 <= seed < 1 << 63 for seed in seeds)
+    assert run_seed(1, here, 1) == run_seed(1, here, 1)

@@ -1,0 +1,141 @@
+"""Preflight and environment on this very machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from storlab.base.errors import PreflightError
+from storlab.lab.environment import describe_environment, memory_bytes
+from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
+from storlab.lab.plan import make_plan
+from storlab.lab.preflight import Check, check_machine, check_study, refuse_errors
+from storlab.lab.study_file import LoadedStudy, load_study
+
+
+def loaded(tmp_path: Path, target: str, workload: str = "", study: str = "") -> LoadedStudy:
+    path = tmp_path / "study.toml"
+    path.write_text(f"""
+    [study]
+    name = "preflight"
+    {study}
+    [[target]]
+    name = "t"
+    {target}
+    [[workload]]
+    kind = "block"
+    {workload}
+    """)
+    return load_study(path)
+
+
+def checks_of(study: LoadedStudy) -> dict[str, Check]:
+    checks = check_study(study.study, make_plan(study), Path.cwd())
+    return {check.name.removeprefix("t: "): check for check in checks}
+
+
+def test_the_machine_is_described_without_errors() -> None:
+    names = [check.name for check in check_machine()]
+    assert names == ["io_uring", "clock", "CPU governor", "memlock", "fio", "power"]
+    assert all(check.status != "error" for check in check_machine())
+
+
+def test_a_file_study_that_can_run(tmp_path: Path) -> None:
+    study = loaded(tmp_path, f'path = "{tmp_path}/data"\nsize = "1MiB"\ndirect = false')
+    checks = checks_of(study)
+    refuse_errors(list(checks.values()))
+    assert checks["permissions"].status == "ok"
+    assert checks["free space"].status == "ok"
+    assert list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
+
+
+def test_the_page_cache_is_warned_of_on_a_drive(tmp_path: Path) -> None:
+    if file_system_of(tmp_path).in_memory:
+        pytest.skip("the directory for temporary files is in memory")
+    study = loaded(tmp_path, f'path = "{tmp_path}/data"\nsize = "1MiB"\ndirect = false')
+    checks = checks_of(study)
+    assert checks["page cache"].status == "warning"
+    assert checks["data set"].status == "warning"
+    assert "direct = true" in checks["data set"].fix
+
+
+def test_a_file_in_memory_is_called_so() -> None:
+    if file_system_of(Path("/dev/shm")).kind != "tmpfs":
+        pytest.skip("/dev/shm is no tmpfs here")
+    assert file_system_of(Path("/dev/shm/any/new/file")).in_memory
+
+
+def test_too_little_space_is_an_error(tmp_path: Path) -> None:
+    study = loaded(tmp_path, f'path = "{tmp_path}/data"\nsize = "900PiB"\ndirect = false')
+    checks = checks_of(study)
+    assert checks["free space"].status == "error"
+    with pytest.raises(PreflightError, match="free space"):
+        refuse_errors(list(checks.values()))
+
+
+def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
+    study = loaded(tmp_path, 'path = "/dev/disk/by-id/storlab-no-such"', "read_percent = 100")
+    assert checks_of(study)["device"].status == "error"
+
+
+def test_meters_are_said_to_be_unread(tmp_path: Path) -> None:
+    study = loaded(tmp_path, 'path = "null:"\nmeters = [{ kind = "nvme" }]')
+    power = checks_of(study)["power"]
+    assert power.status == "warning"
+    assert "not measured" in power.what
+
+
+def test_a_missing_engine_is_an_error_when_the_study_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORLAB_FIO", str(tmp_path / "none"))
+    target = f'path = "{tmp_path}/data"\nsize = "1MiB"'
+    study = loaded(tmp_path, target, study='engine = "fio"')
+    assert checks_of(study)["fio"].status == "error"
+    assert [c.status for c in check_machine() if c.name == "fio"] == ["ok"]
+
+
+def test_no_errors_no_refusal() -> None:
+    refuse_errors([Check(name="a", status="warning", what="w")])
+
+
+def test_every_error_is_named() -> None:
+    checks = [Check(name=n, status="error", what=f"what {n}", fix=f"fix {n}") for n in "abc"]
+    with pytest.raises(PreflightError) as caught:
+        refuse_errors(checks)
+    assert all(f"what {n}" in str(caught.value) and f"fix {n}" in str(caught.value) for n in "abc")
+
+
+def test_direct_support_is_tried_not_assumed(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(4096))
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
+        works = True
+    except OSError:
+        works = False
+    assert supports_direct(file) is works
+    assert supports_direct(tmp_path / "new") is works
+    assert supports_direct(Path("/proc/cpuinfo")) is False
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_free_bytes_agrees_with_the_kernel(tmp_path: Path) -> None:
+    status = os.statvfs(tmp_path)
+    assert free_bytes(tmp_path / "new") <= status.f_blocks * status.f_frsize
+
+
+def test_the_environment_is_json_and_knows_the_drive_below_a_file(tmp_path: Path) -> None:
+    study = loaded(tmp_path, f'path = "{tmp_path}/data"\nsize = "1MiB"').study
+    environment = json.loads(json.dumps(describe_environment(study), allow_nan=False))
+    assert environment["cpu"]["cores"] == os.cpu_count()
+    assert environment["memory"]["total_bytes"] == memory_bytes() > 0
+    assert environment["engines"]["native"]["version"]
+    about = environment["targets"]["t"]
+    assert about["kind"] == "file"
+    assert about["file_system"] == file_system_of(tmp_path).kind
+    for drive in about["drives"]:
+        assert drive["size_bytes"] > 0
