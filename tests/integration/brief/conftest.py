@@ -1,0 +1,55 @@
+"""A result directory with its brief, made once for all tests of this directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from integration.brief.brief_fixture import build_store
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.brief import write_brief
+from storlab.lab.store import ResultStore
+
+MIXES = (30, 70)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A complete campaign and its brief."""
+
+    store: ResultStore
+    path: Path
+
+    @property
+    def html(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def full_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return build_store(tmp_path_factory.mktemp("brief") / "full", mixes=MIXES)
+
+
+@pytest.fixture(scope="session")
+def comparison(full_store: ResultStore) -> Comparison:
+    return compare(load_dataset([full_store]))
+
+
+@pytest.fixture(scope="session")
+def partial_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    """Three runs failed, and the campaign was interrupted in its second round of repeats."""
+    directory = tmp_path_factory.mktemp("brief") / "partial"
+    return build_store(directory, mixes=MIXES, fail=3, stop_after=37)
+
+
+@pytest.fixture(scope="session")
+def made(full_store: ResultStore) -> Made:
+    return Made(full_store, write_brief(full_store))
+
+
+@pytest.fixture(scope="session")
+def made_partial(partial_store: ResultStore) -> Made:
+    return Made(partial_store, write_brief(partial_store, pdf=False))

@@ -1,0 +1,154 @@
+"""The table that terminal and brief share, against values worked out here."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from integration.brief.brief_fixture import build_store
+from storlab._native import Histogram
+from storlab.analysis.compare import Cell, Comparison, Row, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.table import comparison_dict
+from storlab.cli.main import main
+from storlab.lab.store import ResultStore
+
+
+def row_at(comparison: Comparison, read: int, block: int, jobs: int) -> Row:
+    for row in comparison.rows.values():
+        params = row.point.params
+        if (params["read_percent"], params["block_size"], params["jobs"]) == (read, block, jobs):
+            return row
+    raise AssertionError("no such point")
+
+
+def cell_at(comparison: Comparison, target: str = "Disk") -> Cell:
+    return row_at(comparison, 70, 262144, 4).cells[target]
+
+
+def test_every_point_has_every_target(comparison: Comparison) -> None:
+    assert len(comparison.rows) == 2 * 2 * 4
+    assert comparison.targets == ["Disk", "Memory"]
+    assert comparison.baseline == "Memory"
+    assert all(len(c.runs) == 3 for row in comparison.rows.values() for c in row.cells.values())
+
+
+def test_a_mean_is_the_mean_of_the_repeats(comparison: Comparison) -> None:
+    cell = cell_at(comparison)
+    values = [run.record.metric("throughput_mb_s") for run in cell.runs]
+    found = cell.values["throughput_mb_s.all"]
+    assert found.estimate == pytest.approx(statistics.fmean(v for v in values if v))
+    assert found.low is not None
+    assert found.low < found.estimate
+
+
+def test_a_percentile_is_read_from_merged_histograms(
+    comparison: Comparison, full_store: ResultStore
+) -> None:
+    cell = cell_at(comparison)
+    merged = Histogram()
+    for run_id in cell.run_ids:
+        for sample in full_store.samples(run_id).to_pylist():
+            if sample["operation"] == "read":
+                merged.add(Histogram.from_v2(sample["latency_hist"]))
+    found = cell.values["latency_p99_ns.read"]
+    own = [run.record.metric("latency_p99_ns", "read") for run in cell.runs]
+    assert found.estimate == merged.percentile(99.0)
+    assert found.estimate != statistics.fmean(v for v in own if v)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.estimate <= found.high
+
+
+def test_latencies_at_different_concurrency_are_marked(comparison: Comparison) -> None:
+    apart = row_at(comparison, 70, 262144, 8).ratios["Disk"]
+    alike = row_at(comparison, 70, 262144, 4).ratios["Disk"]
+    assert apart["latency_mean_ns.read"].concurrency == pytest.approx((126.72, 102.4))
+    assert apart["throughput_mb_s.all"].concurrency is None
+    assert alike["latency_mean_ns.read"].concurrency is None
+
+
+def test_flags_stand_with_the_cell_they_touch(comparison: Comparison) -> None:
+    bound = row_at(comparison, 30, 4194304, 8).cells["Memory"]
+    assert {"client-bound", "concurrency-mismatch"} <= {flag.kind for flag in bound.flags}
+    assert all(flag.runs == 3 for flag in bound.flags)
+    few = row_at(comparison, 70, 4194304, 1).cells["Disk"]
+    assert [flag.kind for flag in few.flags] == ["few-operations"]
+
+
+def test_failed_runs_are_part_of_no_mean(partial_store: ResultStore) -> None:
+    comparison = compare(load_dataset([partial_store]))
+    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
+    assert sum(len(cell.failed) for cell in cells) == 3
+    once = next(cell for cell in cells if cell.failed and len(cell.runs) == 1)
+    assert once.values["throughput_mb_s.all"].n == 1
+    assert once.values["throughput_mb_s.all"].low is None
+    data = comparison_dict(comparison)
+    assert len(data["failed"]) == 3
+    assert "EIO" in data["failed"][0]["message"]
+
+
+def test_no_target_is_compared_with_itself(comparison: Comparison) -> None:
+    assert all("Memory" not in row.ratios for row in comparison.rows.values())
+
+
+def test_two_directories_tell_their_targets_apart(tmp_path: Path, full_store: ResultStore) -> None:
+    other = build_store(tmp_path / "again", mixes=(30,), repeats=2, seed=9)
+    comparison = compare(load_dataset([full_store, other]))
+    assert comparison.targets == [
+        "Disk (full)",
+        "Memory (full)",
+        "Disk (again)",
+        "Memory (again)",
+    ]
+    row = row_at(comparison, 30, 262144, 2)
+    assert [len(cell.runs) for cell in row.cells.values()] == [3, 3, 2, 2]
+    assert row.ratios["Disk (again)"]["throughput_mb_s.all"].decided
+    elsewhere = row_at(comparison, 70, 262144, 2)
+    assert not elsewhere.cells["Disk (again)"].measured
+
+
+def test_the_verb_prints_the_table(
+    full_store: ResultStore, capsys: pytest.CaptureFixture[str], comparison: Comparison
+) -> None:
+    assert main(["compare", str(full_store.directory)]) == 0
+    text = capsys.readouterr().out
+    cell = cell_at(comparison)
+    assert f"{cell.values['throughput_mb_s.all'].estimate:,.0f}" in text
+    assert "Ratio to Memory" in text
+    assert "read\n" not in text.splitlines()[0]
+    assert "B  The load generator was near the limit of its CPU" in text
+
+
+def test_the_verb_prints_json_of_chosen_metrics(
+    full_store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["compare", str(full_store.directory), "-m", "latency_p99_ns:read", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert [c["key"] for c in data["columns"]] == ["latency_p99_ns.read"]
+    assert set(data["points"][0]["targets"]["Disk"]["values"]) == {"latency_p99_ns.read"}
+
+
+def test_an_unknown_metric_is_named(
+    full_store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(full_store.directory), "-m", "latency_p42_ns"]) == 2
+    assert '"latency_p42_ns" was not measured' in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_loses_no_digit(
+    full_store: ResultStore,
+    comparison: Comparison,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("storlab.cli.compare.console._width", 64)
+    assert main(["compare", str(full_store.directory)]) == 0
+    text = capsys.readouterr().out
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 64
+    assert f"{cell_at(comparison, 'Memory').values['iops.all'].estimate:,.0f}" in text
