@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -32,8 +31,8 @@ def test_a_workload_is_whole(kind: str) -> None:
     assert f"python/storlab/workloads/{kind}.py" in files
     assert f"docs/{kind}.md" in files
     assert _studies_of(kind), f"no study in studies/ uses {kind}"
-    tests = [n for n in files if re.fullmatch(rf"tests/integration/test_{kind}_\w*\.py", n)]
-    assert tests, f"no end-to-end test: tests/integration/test_{kind}_*.py"
+    tests = [n for n in tree.source(".py", "tests/integration") if n.name.startswith("test_")]
+    assert any(f'kind = "{kind}"' in tree.read(n) for n in tests), "no end-to-end test"
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
