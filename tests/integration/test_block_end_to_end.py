@@ -1,0 +1,168 @@
+"""The block workload from the study file to its metrics, through the command, on real files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from storlab.base.errors import ExitCode
+from storlab.cli.main import main
+from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
+
+STUDY = """\
+[study]
+name = "every kind of block target"
+repeats = 1
+ramp = "50ms"
+runtime = "200ms"
+interval = "50ms"
+
+[[target]]
+name = "file"
+path = "one.dat"
+size = "16MiB"
+direct = false
+
+[[target]]
+name = "stripe"
+paths = ["s1.dat", "s2.dat"]
+size = "16MiB"
+layout = "stripe"
+stripe_chunk = "64KiB"
+direct = false
+
+[[target]]
+name = "folder"
+directory = "."
+size = "8MiB"
+direct = false
+
+[[target]]
+name = "nothing"
+path = "null:"
+
+[[workload]]
+kind = "block"
+name = "mixed"
+block_size = { "4KiB" = 3, "128KiB" = 1 }
+read_percent = 50
+queue_depth = 4
+jobs = 2
+offsets = ["uniform", "zipf", "hot_cold", "permutation"]
+targets = ["file", "stripe", "folder", "nothing"]
+
+[[workload]]
+kind = "block"
+name = "sequential"
+access = "sequential"
+block_size = "64KiB"
+read_percent = [0, 100]
+region_start = "25%"
+targets = ["file"]
+
+[[workload]]
+kind = "block"
+name = "open loop"
+rate_iops = 2000
+arrival = "poisson"
+targets = ["file"]
+
+[[workload]]
+kind = "block"
+name = "verified"
+read_percent = 20
+verify = true
+total_bytes = "8MiB"
+sync = "fdatasync"
+sync_every = 64
+final_sync = true
+targets = ["file", "stripe", "folder"]
+"""
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
+    """The runs of the study, carried out once."""
+    place = tmp_path_factory.mktemp("block")
+    (place / "study.toml").write_text(STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        code = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
+    assert code == ExitCode.OK
+    left = sorted(p.name for p in place.iterdir())
+    assert left == ["results", "study.toml"]  # the data files are gone
+    return ResultStore.open(place / "results").records()
+
+
+def test_every_run_finished_and_moved_bytes(records: list[RunRecord]) -> None:
+    assert len(records) == 4 * 4 + 2 + 1 + 3
+    for record in records:
+        assert record.status == "finished", record.failure
+        assert (record.metric("throughput_mb_s") or 0) > 0, record
+
+
+def test_metrics_agree_with_the_totals_they_come_from(records: list[RunRecord]) -> None:
+    for record in records:
+        window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+        data = [t for op, t in record.totals.items() if op != "sync"]
+        moved = sum(t.bytes for op, t in record.totals.items() if op in ("read", "write"))
+        assert record.metric("iops") == pytest.approx(sum(t.operations for t in data) / window_s)
+        assert record.metric("throughput_mb_s") == pytest.approx(moved / window_s / 1e6)
+        for operation, totals in record.totals.items():
+            if totals.latency is not None and totals.latency.count:
+                # Histograms keep three digits, once in the engine and once in its samples.
+                for name in ("mean", "p99", "max"):
+                    assert record.metric(f"latency_{name}_ns", operation) == pytest.approx(
+                        getattr(totals.latency, f"{name}_ns"), rel=2e-3
+                    )
+
+
+def test_mixes_and_sizes_are_what_was_asked_for(records: list[RunRecord]) -> None:
+    for record in (r for r in records if r.workload == "mixed"):
+        reads, writes = record.totals["read"], record.totals["write"]
+        operations = reads.operations + writes.operations
+        if operations < 2000:
+            continue  # too few to say
+        assert reads.operations / operations == pytest.approx(0.5, abs=0.06)
+        mean = (reads.bytes + writes.bytes) / operations
+        assert mean == pytest.approx((3 * 4096 + 131072) / 4, rel=0.15)
+
+
+def test_an_open_loop_keeps_its_rate_and_tells_intended_latency(records: list[RunRecord]) -> None:
+    (record,) = (r for r in records if r.workload == "open loop")
+    assert record.concurrency is not None
+    assert "concurrency-mismatch" not in {flag.kind for flag in record.flags}
+    intended = record.metric("intended_latency_mean_ns", "read")
+    taken = record.metric("latency_mean_ns", "read")
+    assert intended is not None
+    assert taken is not None
+    assert intended >= taken
+
+
+def test_verified_runs_check_out_and_their_flushes_stand_apart(records: list[RunRecord]) -> None:
+    verified = [r for r in records if r.workload == "verified"]
+    assert {r.target for r in verified} == {"file", "stripe", "folder"}
+    for record in verified:
+        assert record.totals["sync"].operations > 0
+        assert record.final_sync_ns is not None
+        assert record.metric("latency_mean_ns", "sync") is not None
+        assert "verify-failed" not in {flag.kind for flag in record.flags}
+
+
+def test_flags_follow_from_the_target(records: list[RunRecord]) -> None:
+    for record in records:
+        kinds = {flag.kind for flag in record.flags}
+        assert ("page-cache" in kinds) == (record.target != "nothing")
+
+
+def test_the_stored_points_are_the_planned_ones(
+    records: list[RunRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY)
+    assert main(["plan", str(study), "--json"]) == ExitCode.OK
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert {r.point_id for r in records} == set(plan["points"])
