@@ -1,0 +1,85 @@
+"""Claims assert only what the intervals carry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from storlab.analysis.compare import Comparison, Ratio, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.stats import Interval
+from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.lab.store import ResultStore
+
+KEY = "throughput_mb_s.all"
+
+
+@pytest.fixture
+def fresh(full_store: ResultStore) -> Comparison:
+    """A comparison of its own, to be changed."""
+    return compare(load_dataset([full_store]))
+
+
+def test_the_rule_picks_the_far_end_of_every_mix_and_size(comparison: Comparison) -> None:
+    claims = [c for c in make_claims(comparison) if c.kind == "throughput"]
+    assert [c.where.replace("\u00a0", " ") for c in claims] == [
+        "30/70 read/write, 256 KiB, 8 jobs",
+        "30/70 read/write, 4 MiB, 8 jobs",
+        "70/30 read/write, 256 KiB, 8 jobs",
+        "70/30 read/write, 4 MiB, 8 jobs",
+    ]
+
+
+def test_a_claim_has_numbers_interval_and_runs(comparison: Comparison) -> None:
+    claim = make_claims(comparison)[0]
+    assert claim.ratio.excludes(1.0)
+    assert len(claim.run_ids) == 6
+    assert len(claim.point_ids) == 2
+    assert claim.big in claim.sentence
+    assert "MB/s" in claim.sentence
+    assert "[" in claim.sentence
+    assert "up to" not in " ".join(c.sentence for c in make_claims(comparison))
+    assert claim.as_dict()["runs"] == list(claim.run_ids)
+
+
+def test_a_latency_at_another_concurrency_says_so(comparison: Comparison) -> None:
+    claims = [c for c in make_claims(comparison) if c.kind == "latency"]
+    assert claims
+    for claim in claims:
+        assert claim.caveat == (
+            "Taken at different effective concurrency: 127 on Disk, 102 on Memory."
+        )
+        assert "different-concurrency" in {m.kind for m in claim.marks}
+
+
+def test_an_interval_that_includes_one_makes_no_claim(fresh: Comparison) -> None:
+    for row in fresh.rows.values():
+        row.ratios["Disk"] = {KEY: Ratio(Interval(1.02, 0.97, 1.08, 3))}
+    assert make_claims(fresh) == []
+    assert len(undecided(fresh)) == 4
+    assert "1.02× [0.97–1.08]" in undecided(fresh)[0]
+    assert "at 16 the interval does not decide" in summarise(fresh)[0]
+
+
+def test_one_run_makes_no_claim(fresh: Comparison) -> None:
+    for row in fresh.rows.values():
+        known = row.ratios["Disk"][KEY].interval
+        row.ratios["Disk"] = {KEY: Ratio(replace(known, low=None, high=None, n=1))}
+    assert make_claims(fresh) == []
+
+
+def test_the_summary_counts_and_warns_of_extremes(comparison: Comparison) -> None:
+    (said,) = summarise(comparison)
+    assert said.startswith("Disk moved less data per second than Memory at all 16 workload points")
+    assert "biased outward" in said
+
+
+def test_nothing_measured_makes_no_claim(fresh: Comparison) -> None:
+    for row in fresh.rows.values():
+        row.ratios["Disk"] = {}
+        for cell in row.cells.values():
+            cell.runs = []
+    assert make_claims(fresh) == []
+    assert summarise(fresh) == []
+    assert undecided(fresh) == []

@@ -1,0 +1,145 @@
+"""Numbers as words: what a brief says must be what was measured."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storlab.analysis.stats import Interval
+from storlab.brief.facts import capacity_text, flatten
+from storlab.brief.text import (
+    and_list,
+    bracket,
+    date_range,
+    latency_unit,
+    more_or_less,
+    ratio_bracket,
+)
+from storlab.figures.common import digits3, interval_text, latency_text, times_text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (0.29, "71\u00a0% less"),
+        (0.985, "1.5\u00a0% less"),
+        (1.034, "3.4\u00a0% more"),
+        (1.4, "40\u00a0% more"),
+        (2.0, "2.00 times as much"),
+        (3.5, "3.50 times as much"),
+        (120.4, "120 times as much"),
+    ],
+)
+def test_more_and_less_mean_what_they_say(ratio: float, words: str) -> None:
+    assert more_or_less(ratio) == words
+
+
+@given(st.floats(min_value=1e-3, max_value=0.9999))
+def test_nothing_is_more_than_a_hundred_percent_less(ratio: float) -> None:
+    said = more_or_less(ratio)
+    assert said.endswith(" less")
+    assert 0 <= float(said.split("\u00a0")[0]) <= 100
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0123, "0.0123"),
+        (0.3, "0.300"),
+        (1.005, "1.00"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (1234.5, "1,234"),
+        (1e6, "1,000,000"),
+    ],
+)
+def test_three_digits_and_never_an_exponent(value: float, text: str) -> None:
+    assert digits3(value) == text
+
+
+@given(st.floats(min_value=1e-3, max_value=1e12))
+def test_three_digits_are_within_half_a_percent(value: float) -> None:
+    text = digits3(value)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.3, "0.30×"), (0.0312, "0.0312×"), (4.251, "4.25×"), (31.4, "31.4×")]
+)
+def test_ratios_have_two_decimals_where_it_matters(ratio: float, text: str) -> None:
+    assert times_text(ratio) == text
+
+
+def test_an_interval_stands_with_its_number() -> None:
+    assert bracket(Interval(1234.4, 1200.0, 1260.0, 3)) == "1,234 [1,200–1,260]"
+    assert bracket(Interval(5.0e6, 4.0e6, 6.0e6, 3), 1e6) == "5.00 [4.00–6.00]"
+    assert bracket(Interval(7.5, None, None, 1)) == "7.50"
+    assert ratio_bracket(Interval(0.42, 0.4, 0.44, 3)) == "0.42× [0.40–0.44]"
+    assert interval_text(None) == "not measured"
+    assert interval_text(Interval(7.5, None, None, 1)) == "7.50 (one run)"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (950, "950\u00a0ns"),
+        (85_100, "85.1\u00a0µs"),
+        (999_960, "1.00\u00a0ms"),
+        (2.5e9, "2.50\u00a0s"),
+    ],
+)
+def test_latencies_are_si(value: float, text: str) -> None:
+    assert latency_text(value) == text
+
+
+def test_one_unit_serves_a_whole_column() -> None:
+    assert latency_unit([2e6, 900e6]) == ("ms", 1e6)
+    assert latency_unit([40e3, 900e6]) == ("µs", 1e3)
+    assert latency_unit([103e6, 397e6], least=1) == ("ms", 1e6)
+    assert latency_unit([103e6, 397e6]) == ("s", 1e9)
+    assert latency_unit([30.0]) == ("ns", 1.0)
+    assert latency_unit([]) == ("ms", 1e6)
+
+
+def test_days_are_named_once() -> None:
+    assert date_range(["2026-11-20T10:00:00+00:00", "2026-11-20T12:00:00+00:00"]) == (
+        "20 November 2026"
+    )
+    assert date_range(["2026-11-20T23:00:00+00:00", "2026-11-22T01:00:00+00:00"]) == (
+        "20–22 November 2026"
+    )
+    assert date_range(["2026-11-30T23:30:00-01:00", "2026-11-30T10:00:00+00:00"]) == (
+        "30 November 2026 – 1 December 2026"
+    )
+    assert date_range([]) == ""
+
+
+def test_lists_read_as_sentences() -> None:
+    assert [and_list(["a", "b", "c"][:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_a_capacity_is_as_exact_as_it_is_sold() -> None:
+    assert capacity_text(245_760_000_000_000) == "245.76\u00a0TB"
+    assert capacity_text(512) == "512\u00a0B"
+
+
+def test_an_environment_is_flattened_without_its_blanks() -> None:
+    found = flatten(
+        {
+            "cpu": {"model": "X", "memory_bytes": 8_000_000_000, "none": None, "flags": ["a", "b"]},
+            "drives": [{"name": "one"}, {"name": "two"}],
+            "uring": True,
+            "empty": [],
+        }
+    )
+    assert found == [
+        ("cpu.model", "X"),
+        ("cpu.memory", "8 GB"),
+        ("cpu.flags", "a, b"),
+        ("drives 1.name", "one"),
+        ("drives 2.name", "two"),
+        ("uring", "yes"),
+    ]

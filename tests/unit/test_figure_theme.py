@@ -1,0 +1,89 @@
+"""Colours that can be told apart and seen, and axes that hold their data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storlab.brief.flags import MEANINGS
+from storlab.brief.html import PAGE_DARK, PAGE_LIGHT, style_sheet
+from storlab.figures.common import slug
+from storlab.figures.theme import DARK, LIGHT, SERIES, fill_of, log_bounds, log_ticks
+
+THEMES = {"light": {**PAGE_LIGHT, **LIGHT}, "dark": {**PAGE_DARK, **DARK}}
+
+
+def linear(colour: str) -> list[float]:
+    values = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2: from 1 to 21."""
+    weights = (0.2126, 0.7152, 0.0722)
+    lights = sorted(
+        sum(w * v for w, v in zip(weights, linear(c), strict=True)) for c in (one, other)
+    )
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def as_deuteranope(colour: str) -> list[float]:
+    """What remains for the commonest deficiency (Machado et al. 2009, severity 1), linear RGB."""
+    matrix = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
+              (-0.011820, 0.042940, 0.968881))  # fmt: skip
+    return [sum(m * v for m, v in zip(row, linear(colour), strict=True)) for row in matrix]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_text_and_marks_stand_out(theme: str) -> None:
+    colours = THEMES[theme]
+    for ground in ("paper", "bg", "soft", "fig-paper"):
+        for text in ("ink", "muted", "link", "fig-ink", "fig-muted"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    assert contrast(colours["mark"], colours["mark-bg"]) >= 4.5
+    for number in range(1, SERIES + 1):
+        assert contrast(colours[f"s{number}"], colours["fig-paper"]) >= 3, number
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_the_first_targets_differ_for_colour_blind_people(palette: dict[str, str]) -> None:
+    seen = [as_deuteranope(palette[f"s{n}"]) for n in (1, 2, 3)]
+    for one, other in itertools.combinations(seen, 2):
+        assert math.dist(one, other) > 0.1
+
+
+def test_both_themes_know_every_role() -> None:
+    assert THEMES["light"].keys() == THEMES["dark"].keys()
+    used = set(re.findall(r"var\(--([a-z0-9-]+)\)", style_sheet()))
+    assert used - {"accent"} <= THEMES["light"].keys()
+
+
+@given(st.lists(st.floats(min_value=1, max_value=1e12), min_size=1, max_size=20))
+def test_a_logarithmic_axis_holds_its_data_and_has_ticks(values: list[float]) -> None:
+    low, high = log_bounds(values)
+    assert low <= min(values) <= max(values) <= high
+    assert low > 0
+    assert len(log_ticks(low, high)) >= 1
+    assert all(low * 0.99 <= tick <= high * 1.01 for tick in log_ticks(low, high))
+
+
+def test_what_was_not_measured_is_hatched() -> None:
+    assert fill_of(0, "measured") == "var(--s1)"
+    assert fill_of(7, "modelled") == "url(#hatch-s2)"
+    assert fill_of(0, "emulated") == "url(#hatch-s1)"
+
+
+def test_file_names_are_plain() -> None:
+    assert slug("throughput", "70/30 read/write", "256\u00a0KiB") == (
+        "throughput-70-30-read-write-256-kib"
+    )
+
+
+def test_marks_have_letters_of_their_own() -> None:
+    letters = [letter for letter, _ in MEANINGS.values()]
+    assert len(set(letters)) == len(letters)

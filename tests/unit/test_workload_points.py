@@ -1,0 +1,106 @@
+"""Which runs did the same work, and what that work is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from storlab.analysis.points import (
+    WorkloadPoint,
+    choose_axes,
+    describe,
+    format_value,
+    sections_of,
+    use_cases_of,
+)
+from storlab.model.study import UseCase
+
+
+def points(**swept: list[Any]) -> list[WorkloadPoint]:
+    found: list[dict[str, Any]] = [{"access": "random", "queue_depth": 16}]
+    for name, values in swept.items():
+        found = [{**params, name: value} for params in found for value in values]
+    return [WorkloadPoint("block", "block", "native", params) for params in found]
+
+
+def test_jobs_are_the_axis_and_block_sizes_the_small_multiples() -> None:
+    axes = choose_axes(points(read_percent=[30.0, 70.0], block_size=[4096, 262144], jobs=[1, 8]))
+    assert (axes.x, axes.facet, axes.section) == ("jobs", "block_size", ("read_percent",))
+
+
+def test_queue_depth_is_the_axis_where_jobs_stand_still() -> None:
+    axes = choose_axes(points(block_size=[4096], jobs=[2], queue_depth=[1, 4, 16]))
+    assert (axes.x, axes.section) == ("queue_depth", ())
+
+
+def test_what_else_is_swept_makes_sections() -> None:
+    sweep = points(access=["random", "sequential"], block_size=[4096], jobs=[1, 2], batch=[1, 32])
+    sections = sections_of(sweep)
+    assert [section.title for section in sections] == [
+        "random, batch 1",
+        "random, batch 32",
+        "sequential, batch 1",
+        "sequential, batch 32",
+    ]
+    assert all(len(section.points) == 2 for section in sections)
+
+
+def test_sections_and_points_are_in_order_of_size() -> None:
+    sweep = points(read_percent=[90.0, 30.0], block_size=[4194304, 262144], jobs=[8, 1])
+    sections = sections_of(sweep)
+    assert [s.title for s in sections] == ["30/70 read/write", "90/10 read/write"]
+    assert [(p.params["block_size"], p.params["jobs"]) for p in sections[0].points] == [
+        (262144, 1),
+        (262144, 8),
+        (4194304, 1),
+        (4194304, 8),
+    ]
+
+
+def test_a_single_point_has_a_section_named_after_its_workload() -> None:
+    (section,) = sections_of(points(block_size=[4096], jobs=[1]))
+    assert section.title == "block"
+    assert section.facets() == [4096]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("block_size", 262144, "256\u00a0KiB"),
+        ("block_size", 1000, "1\u00a0KB"),
+        ("block_size", {"4KiB": 70.0, "64KiB": 30.0}, "4\u00a0KiB x 70, 64\u00a0KiB x 30"),
+        ("read_percent", 70.0, "70/30"),
+        ("read_percent", 100, "100/0"),
+        ("drain_timeout", 30_000_000_000, "30 s"),
+        ("verify", False, "no"),
+        ("cpus", [0, 1], "0, 1"),
+        ("rate_iops", None, "default"),
+    ],
+)
+def test_values_read_as_people_write_them(name: str, value: object, text: str) -> None:
+    assert format_value(name, value) == text
+
+
+def test_a_phrase_names_what_is_not_obvious() -> None:
+    params = {"read_percent": 100.0, "block_size": 4096, "jobs": 1, "queue_depth": 8}
+    assert describe(params, ["read_percent", "block_size", "jobs", "queue_depth", "absent"]) == (
+        "reads only, 4\u00a0KiB, 1\u00a0job, queue depth 8"
+    )
+
+
+def test_use_cases_match_sizes_in_either_spelling() -> None:
+    cases = [
+        UseCase(name="Ingest", match={"read_percent": 30, "block_size": "256KiB"}),
+        UseCase(name="Bulk", match={"read_percent": 30, "block_size": 4194304}),
+        UseCase(name="Any", match={"read_percent": 30.0}),
+        UseCase(name="Other", match={"compress_percent": 50}),
+    ]
+    assert use_cases_of({"read_percent": 30.0, "block_size": 262144}, cases) == ["Ingest", "Any"]
+
+
+def test_the_key_forgets_the_target_and_nothing_else() -> None:
+    one, other = points(jobs=[1, 2])
+    assert one.key == points(jobs=[1])[0].key
+    assert one.key != other.key
+    assert one.key != WorkloadPoint("block", "block", "fio", one.params).key
