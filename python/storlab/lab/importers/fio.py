@@ -177,7 +177,8 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
     if not window_ns or not figures.job_runtime_ms:
         return None
     share = 1.0
-    if "ramp_time" in entry.options:  # else more threads than known are the likelier reason
+    # without a ramp, more threads than the options tell of are the likelier reason
+    if "ramp_time" in entry.options and OWN_KEY not in entry.jobs[0]:
         share = fio_result.window_share(figures.job_runtime_ms, window_ns * jobs // NS_PER_MS)
     user_ns, system_ns = round(figures.user_ns * share), round(figures.system_ns * share)
     return CpuUse(user_ns=user_ns, system_ns=system_ns, cores=jobs, worker_ns=user_ns + system_ns)

@@ -163,7 +163,13 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
     if kind != "random":
         notes.append(f"fio drew offsets by random_distribution={said}, told as uniform here")
         return {"offsets": "uniform"}
-    return {"offsets": "uniform" if is_on(options, "norandommap") else "permutation"}
+    if is_on(options, "norandommap"):
+        return {"offsets": "uniform"}
+    notes.append(
+        "norandommap is not among the options in the file, so offsets are told as a permutation "
+        "(fio before 3.34 leaves out flags that a command line gives without a value)"
+    )
+    return {"offsets": "permutation"}
 
 
 def _rate(options: Options, jobs: int) -> dict[str, Any]:

@@ -1,0 +1,166 @@
+"""`storlab export --format fio-json`, then `storlab import`: the same numbers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storlab._native import Histogram
+from storlab.lab.exporters.fio_json import FioJsonExport
+from storlab.lab.importer import import_files
+from storlab.lab.store import ResultStore
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.result import (
+    CpuUse,
+    EngineInfo,
+    LatencySummary,
+    OperationTotals,
+    RunOutcome,
+    RunRecord,
+    Sample,
+)
+from storlab.model.samples import summarise_latency
+from storlab.workloads import WORKLOADS, Study
+
+bins = st.dictionaries(st.integers(500, 10**10), st.integers(1, 10**5), min_size=1, max_size=20)
+fields = st.fixed_dictionaries(
+    {"access": st.sampled_from(["random", "sequential"])},
+    optional={
+        "block_size": st.sampled_from([4096, 262_144, {"4KiB": 70.0, "64KiB": 30.0}]),
+        "read_percent": st.sampled_from([0.0, 30.0, 70.0, 100.0]),
+        "queue_depth": st.integers(1, 64),
+        "jobs": st.integers(1, 16),
+        "batch": st.integers(1, 8),
+    },
+)
+
+
+def make_store(directory: Path, said: dict[str, Any]) -> tuple[ResultStore, Point]:
+    text = '[study]\nname = "s"\n[[target]]\nname = "a: disk"\npaths = ["/x/a:1", "/x/b"]\n'
+    text += "[[workload]]\n" + "".join(
+        f"{k} = {_toml(v)}\n" for k, v in {"kind": "block", **said}.items()
+    )
+    study = Study.model_validate(tomllib.loads(text))
+    point = Point(
+        target="a: disk",
+        workload="block",
+        workload_index=0,
+        kind="block",
+        engine="native",
+        params=study.workload[0].values()[0],
+    )
+    plan = Plan(
+        study_name="s",
+        study_sha256="0" * 64,
+        points={point.point_id: point},
+        runs=[PlannedRun(order=0, repeat=1, point_id=point.point_id)],
+        estimated_ns=0,
+        bytes_written=0,
+    )
+    return ResultStore.create(directory, text, study, plan, {}), point
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f'"{k}" = {v}' for k, v in value.items()) + " }"
+    return json.dumps(value)
+
+
+def write(
+    store: ResultStore, point: Point, kinds: dict[Any, dict[int, int]], window_ns: int, cpu_ns: int
+) -> RunRecord:
+    samples: list[Sample] = []
+    totals: dict[Any, OperationTotals] = {}
+    for kind, found in kinds.items():
+        whole = Histogram()
+        for part, (value, count) in enumerate(found.items()):
+            one = Histogram()
+            one.record(value, count)
+            whole.add(one)
+            samples.append(Sample(part, 5 + part, 6 + part, kind, count, 4096, one.to_v2()))
+        summary: LatencySummary = summarise_latency(whole.to_v2())
+        totals[kind] = OperationTotals(
+            operations=whole.count, bytes=4096 * whole.count, latency=summary
+        )
+    outcome = RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="native", version="9", backend="uring"),
+        window_start_ns=123_456_789,
+        window_end_ns=123_456_789 + window_ns,
+        samples=samples,
+        totals=totals,
+        cpu=CpuUse(user_ns=cpu_ns // 3, system_ns=cpu_ns, cores=2, worker_ns=cpu_ns),
+    )
+    record = RunRecord(
+        run_id=f"{point.point_id}-r1",
+        point_id=point.point_id,
+        repeat=1,
+        target=point.target,
+        workload=point.workload,
+        kind=point.kind,
+        params=point.params,
+        status="finished",
+        engine=outcome.engine,
+        started_at="2026-11-20T11:00:00.000+00:00",
+        window_start_ns=outcome.window_start_ns,
+        window_end_ns=outcome.window_end_ns,
+        totals=totals,
+        cpu=outcome.cpu,
+        concurrency=WORKLOADS["block"].concurrency(point, outcome),
+        metrics=WORKLOADS["block"].metrics(point, outcome),
+    )
+    return store.write_run(record, samples, {})
+
+
+def numbers(record: RunRecord) -> dict[tuple[str, str], float]:
+    return {(m.name, m.operation): m.value for m in record.metrics}
+
+
+@settings(max_examples=10)
+@given(
+    fields,
+    st.dictionaries(st.sampled_from(["read", "write"]), bins, min_size=1),
+    st.integers(10**6, 10**13),
+    st.integers(0, 10**13),
+)
+def test_numbers_and_identity_survive(
+    said: dict[str, Any], kinds: dict[str, dict[int, int]], window_ns: int, cpu_ns: int
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        store, point = make_store(Path(scratch) / "a", said)
+        before = write(store, point, kinds, window_ns, cpu_ns)
+        path = Path(scratch) / "export.json"
+        path.write_bytes(FioJsonExport().content(store, samples=False))
+        again = import_files([path], Path(scratch) / "b")
+        after = again.records()[0]
+        assert numbers(after) == pytest.approx(numbers(before), rel=1e-9)
+        assert after.totals == before.totals
+        assert (after.point_id, after.params) == (before.point_id, before.params)
+        assert again.study.target[0].locations == store.study.target[0].locations
+        assert (after.engine, after.started_at) == (before.engine, before.started_at)
+        assert after.window_end_ns - after.window_start_ns == window_ns
+
+
+@settings(max_examples=6)
+@given(st.dictionaries(st.sampled_from(["read", "write"]), bins, min_size=1), st.integers(1, 10**4))
+def test_fio_sections_alone_carry_the_numbers(
+    kinds: dict[str, dict[int, int]], window_ms: int
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        store, point = make_store(Path(scratch) / "a", {"read_percent": 50.0})
+        before = write(store, point, kinds, window_ms * 10**6, 10**9)
+        document = json.loads(FioJsonExport().content(store, samples=False))
+        del document["jobs"][0]["storlab"]
+        document["fio version"] = "fio-3.33"
+        path = Path(scratch) / "export.json"
+        path.write_text(json.dumps(document))
+        after = import_files([path], Path(scratch) / "b").records()[0]
+        assert numbers(after) == pytest.approx(numbers(before), rel=1e-9)
+        assert after.totals == before.totals

@@ -1,0 +1,206 @@
+"""Verdicts on two engines, and the plan that runs them in turns."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from storlab._native import Histogram
+from storlab.analysis.agreement import agreement, judge
+from storlab.analysis.stats import Interval, ratio_interval
+from storlab.base.errors import ResultError, UsageError
+from storlab.lab.crosscheck import crosscheck_plan
+from storlab.lab.plan import make_plan
+from storlab.lab.store import ResultStore
+from storlab.lab.study_file import load_study
+from storlab.model.point import Plan
+from storlab.model.result import EngineInfo, Failure, Metric, RunRecord, Sample
+from storlab.workloads import Study
+
+STUDY = """
+[study]
+name = "two engines"
+repeats = 1
+[[target]]
+name = "nothing"
+path = "null:"
+[[workload]]
+kind = "block"
+block_size = ["4KiB", "256KiB"]
+read_percent = 70
+jobs = [1, 2]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return make_plan(load_study(path))
+
+
+def interval(low: float, high: float) -> Interval:
+    return Interval((low * high) ** 0.5, low, high, 5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.99, 1.01, "agree"),
+        (1.01, 1.04, "agree"),  # excludes 1, and lies within the margin: too small to matter
+        (0.97, 1.20, "agree"),  # contains 1
+        (0.80, 1.30, "inconclusive"),  # says nothing: beyond the margin on both sides
+        (1.20, 1.40, "differ"),
+        (0.50, 0.60, "differ"),
+    ],
+)
+def test_verdicts(low: float, high: float, verdict: str) -> None:
+    found = interval(low, high)
+    assert judge(found.estimate, found, found, 0.05) == verdict
+
+
+def test_chance_findings_in_a_family_are_no_difference() -> None:
+    found, family = interval(1.06, 1.30), interval(0.95, 1.45)
+    assert judge(found.estimate, found, family, 0.05) == "inconclusive"
+
+
+def test_one_repeat_decides_nothing() -> None:
+    found = ratio_interval([100.0], [200.0])
+    assert judge(found.estimate, found, found, 0.05) == "inconclusive"
+
+
+def test_margin_is_symmetric_in_the_ratio() -> None:
+    for low, high in ((1.06, 1.30), (0.96, 1.2), (1.0, 1.04), (0.8, 1.3)):
+        found, turned = interval(low, high), interval(1 / high, 1 / low)
+        there = judge(found.estimate, found, found, 0.05)
+        assert there == judge(turned.estimate, turned, turned, 0.05)
+
+
+def test_order_is_abba_and_points_differ_in_nothing_but_the_engine(plan: Plan) -> None:
+    cross = crosscheck_plan(plan, "fio", 4)
+    engines = [cross.points[run.point_id].engine for run in cross.runs]
+    assert len(engines) == 4 * 4 * 2
+    for first, second in zip(engines[::2], engines[1::2], strict=True):
+        assert {first, second} == {"native", "fio"}
+    assert engines[:8] == ["native", "fio", "fio", "native"] * 2
+    assert engines[8:16] == ["fio", "native", "native", "fio"] * 2
+    for run, other in zip(cross.runs[::2], cross.runs[1::2], strict=True):
+        one, two = cross.points[run.point_id], cross.points[other.point_id]
+        assert one.model_copy(update={"engine": two.engine}) == two
+    assert [run.order for run in cross.runs] == list(range(32))
+    assert len({run.run_id for run in cross.runs}) == 32
+
+
+@pytest.mark.parametrize(
+    ("wanted", "points"),
+    [
+        ([], 4),
+        (["jobs=2"], 2),
+        (["jobs=2,block_size=256KiB"], 1),
+        (["block_size=4096"], 2),
+        (["jobs=1", "jobs=2"], 4),
+        (["target=nothing,read_percent=70"], 4),
+    ],
+)
+def test_points_are_chosen_by_terms(plan: Plan, wanted: list[str], points: int) -> None:
+    assert len(crosscheck_plan(plan, "fio", 2, wanted).points) == 2 * points
+
+
+def test_a_point_is_chosen_by_its_id(plan: Plan) -> None:
+    point_id = plan.runs[0].point_id
+    cross = crosscheck_plan(plan, "fio", 2, [point_id[:8]])
+    assert point_id in cross.points
+
+
+@pytest.mark.parametrize("wish", ["jobs=3", "colour=red", "zzz"])
+def test_a_wish_that_matches_nothing_is_named(plan: Plan, wish: str) -> None:
+    with pytest.raises(UsageError, match=wish):
+        crosscheck_plan(plan, "fio", 2, [wish])
+
+
+def test_native_cannot_check_itself(plan: Plan) -> None:
+    with pytest.raises(UsageError):
+        crosscheck_plan(plan, "native", 2)
+
+
+def filled(tmp_path: Path, plan: Plan, scale: dict[str, float], fail: str = "") -> ResultStore:
+    """A store whose runs have made-up values: ``scale`` by engine, and 1 % of spread."""
+    study = Study.model_validate(tomllib.loads(STUDY))
+    store = ResultStore.create(tmp_path / "result", STUDY, study, plan, {})
+    histogram = Histogram()
+    histogram.record(1000)
+    for run in plan.runs:
+        point = plan.points[run.point_id]
+        value = 1000 * scale[point.engine] * (1 + 0.01 * (run.repeat % 3 - 1))
+        failed = point.engine == fail
+        record = RunRecord(
+            run_id=run.run_id,
+            point_id=run.point_id,
+            repeat=run.repeat,
+            target=point.target,
+            workload=point.workload,
+            kind=point.kind,
+            params=point.params,
+            status="failed" if failed else "finished",
+            failure=Failure(message="made up") if failed else None,
+            engine=EngineInfo(name=point.engine, version="1"),
+            started_at="2026-11-20T11:00:00+00:00",
+            window_start_ns=0,
+            window_end_ns=10**9,
+            totals={},
+            metrics=[]
+            if failed
+            else [
+                Metric(name="throughput_mb_s", value=value, unit="MB/s"),
+                Metric(name="latency_p99_ns", value=5e6 / value, unit="ns", operation="read"),
+                Metric(name="latency_p99_ns", value=5e6 / value, unit="ns"),
+                Metric(name="cpu_us_per_io", value=value, unit="us"),
+            ],
+        )
+        sample = Sample(0, 0, 10**9, "read", 1, 4096, histogram.to_v2())
+        store.write_run(record, [] if failed else [sample], {})
+    return store
+
+
+def test_equal_engines_agree(tmp_path: Path, plan: Plan) -> None:
+    store = filled(tmp_path, crosscheck_plan(plan, "fio", 6), {"native": 1.0, "fio": 1.01})
+    found = agreement(store)
+    assert found.agree
+    assert found.verdict == "agree"
+    said = found.as_dict()
+    assert said["agree"] is True
+    assert len(said["points"]) == 4
+    metric = said["points"][0]["metrics"][0]
+    assert metric["name"] == "throughput_mb_s"
+    assert metric["native"] == pytest.approx(1000, rel=0.01)
+    assert metric["reference"] == pytest.approx(1010, rel=0.01)
+    assert metric["ratio"] == pytest.approx(1 / 1.01, rel=0.01)
+    assert metric["interval"][0] < metric["ratio"] < metric["interval"][1]
+    assert metric["verdict"] == "agree"
+    names = {(m["name"], m["operation"]) for p in said["points"] for m in p["metrics"]}
+    assert ("latency_p99_ns", "all") not in names  # of a mix, kinds are compared one by one
+
+
+def test_different_engines_differ_and_cpu_is_not_judged(tmp_path: Path, plan: Plan) -> None:
+    store = filled(tmp_path, crosscheck_plan(plan, "fio", 6), {"native": 1.5, "fio": 1.0})
+    found = agreement(store)
+    assert not found.agree
+    verdicts = {m.name: m.verdict for p in found.points for m in p.metrics}
+    assert verdicts["throughput_mb_s"] == "differ"
+    assert verdicts["cpu_us_per_io"] == "reported"
+
+
+def test_points_that_failed_do_not_agree(tmp_path: Path, plan: Plan) -> None:
+    cross = crosscheck_plan(plan, "fio", 2)
+    store = filled(tmp_path, cross, {"native": 1.0, "fio": 1.0}, fail="fio")
+    found = agreement(store)
+    assert not found.agree
+    assert len(found.points[0].failed) == 2
+
+
+def test_a_campaign_of_one_engine_is_no_crosscheck(tmp_path: Path, plan: Plan) -> None:
+    store = filled(tmp_path, plan, {"native": 1.0})
+    with pytest.raises(ResultError, match="crosscheck"):
+        agreement(store)
