@@ -68,20 +68,21 @@ def _is_option(parameter: Any) -> bool:
 
 
 def _call(argument: Any) -> str:
-    name = argument.metavar or argument.name.upper()
+    name = (argument.metavar or argument.name.upper()).strip("[]")
     return name if argument.required else f"[{name}]"
 
 
 def _row(parameter: Any) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
     if not _is_option(parameter):
-        names = [parameter.metavar or parameter.name.upper()]
+        names = [(parameter.metavar or parameter.name.upper()).strip("[]")]
     default = parameter.default
     shown = "" if default is None or isinstance(default, bool) else f"`{default}`"
     if callable(default):
         shown = ""
     spelled = ", ".join(f"`{name}`" for name in names)
-    return f"| {spelled} | {(parameter.help or '').replace('|', '/')} | {shown} |"
+    words = (parameter.help or "").replace("|", "/").replace("<", "&lt;")
+    return f"| {spelled} | {words} | {shown} |"
 
 
 if __name__ == "__main__":
