@@ -43,10 +43,8 @@ $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	cp target/stubs/storlab/_native.pyi python/storlab/_native.pyi
 	touch $@
 
-demo: build  ## run studies/demo.toml and print where its brief lies
-	@mkdir -p .demo
-	@out=$(DEMO_OUT); status=0; $(BIN)/storlab run studies/demo.toml --out $$out || status=$$?; \
-	  if [[ -f $$out/brief.html ]]; then echo "brief: $$PWD/$$out/brief.html"; fi; exit $$status
+demo: build  ## run studies/demo.toml; prints where its brief lies, removes its data files
+	$(BIN)/storlab run studies/demo.toml --clean --out $(DEMO_OUT)
 
 test: build  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-rust
