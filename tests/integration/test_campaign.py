@@ -302,6 +302,19 @@ def test_a_data_set_that_does_not_fit_stops_before_anything_is_written(tmp_path:
     assert [p.name for p in tmp_path.iterdir()] == ["study.toml"]
 
 
+def test_targets_that_share_a_file_agree_on_its_size(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    text = study.read_text().replace("two.dat", "one.dat")
+    study.write_text(text)
+    done = storlab("run", study, "--out", tmp_path / "out", code=4)
+    assert "same size" in done.stderr
+    study.write_text(text.replace("9000KiB", "8MiB").replace("[0, 100]", "0"))
+    done = storlab("run", study, "--out", tmp_path / "out", "--no-report")
+    assert done.stderr.count("laying out") == 1
+    assert "warning: one: page cache" in done.stderr or "memory" in done.stderr
+    assert not (tmp_path / "one.dat").exists()
+
+
 def test_directory_targets_get_a_file_per_job(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

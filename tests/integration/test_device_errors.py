@@ -242,6 +242,19 @@ def test_a_device_is_overwritten_with_consent_and_only_in_its_region(
     assert content[4 << 20 : 12 << 20] != bytes(8 << 20)
 
 
+@pytest.mark.fio
+def test_fio_gets_the_device_that_the_guard_holds(tmp_path: Path, blank: tuple[Path, Path]) -> None:
+    loop, image = blank
+    study = write_study(tmp_path, f'path = "{loop}"\nserial = "{image}"', read=0)
+    study.write_text(study.read_text().replace("repeats = 2", 'repeats = 2\nengine = "fio"'))
+    storlab("run", study, "--out", tmp_path / "out", "--no-report", code=0)
+    bad, _ = bad_and_good(tmp_path / "out")
+    assert all(record.engine.name == "fio" for record in bad)
+    assert all(record.totals["write"].bytes > 0 for record in bad)
+    os.sync()
+    assert any(image.read_bytes())
+
+
 def test_without_consent_nothing_is_written_anywhere(
     tmp_path: Path, blank: tuple[Path, Path]
 ) -> None:

@@ -55,6 +55,7 @@ class Guard:
                 if any(point.target == target.name for point in self.plan.points.values()):
                     self.members[target.name] = self._members(target, stack)
             self._check_overlaps()
+            self._check_shared_files()
             if self.recorded is not None:
                 self._check_same_devices(self.recorded)
             self._stack = stack.pop_all()
@@ -144,6 +145,16 @@ class Guard:
                     f"target {target.name}",
                     "names the same device or file twice",
                     "name each one once, by its /dev/disk/by-id path",
+                )
+
+    def _check_shared_files(self) -> None:
+        sizes: dict[str, int] = {}
+        for member in (m for each in self.members.values() for m in each if m.kind == "file"):
+            if sizes.setdefault(member.path, member.size) != member.size:
+                raise PreflightError(
+                    member.name,
+                    f"has {sizes[member.path]} bytes for one target and {member.size} for another",
+                    "give both targets the same size, or each its own file",
                 )
 
     def _check_same_devices(self, recorded: Mapping[str, Any]) -> None:

@@ -97,7 +97,7 @@ class Campaign:
         try:
             self._execute(todo, targets, summary)
         except Interrupted:
-            summary.interrupted = True
+            summary.interrupted = len(summary.records) < len(todo)
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
         summary.missing = len(self.store.missing())
@@ -207,12 +207,11 @@ class Campaign:
         return WORKLOADS[point.kind].estimate(point, self.study.study, target).duration_ns
 
     def _clean_up(self) -> list[str]:
-        return [
-            name
-            for target in self.study.target
-            if not target.keep_data
-            for name in dataset.clean_up(self.guard.members.get(target.name, []))
-        ]
+        members = self.guard.members
+        kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
+        return dataset.clean_up(
+            [m for each in members.values() for m in each if m.path not in kept]
+        )
 
 
 def _failure(error: StorlabError | OSError | ValueError) -> Failure:

@@ -16,7 +16,7 @@ from storlab.lab import dataset
 from storlab.lab.environment import describe_environment
 from storlab.lab.execution import StopRequest
 from storlab.lab.guard import Guard
-from storlab.lab.preflight import check_study, refuse_errors
+from storlab.lab.preflight import Check, check_study, refuse_errors
 from storlab.lab.progress import Reporter
 from storlab.lab.runner import Campaign, Summary, make_job
 from storlab.lab.store import ResultStore
@@ -49,11 +49,13 @@ def run_study(
         )
     with Guard(loaded.study, plan, plan_hash=plan_hash) as guard:
         check_feasible(loaded.study, plan, plan.runs, guard.members)
-        refuse_errors(check_study(loaded.study, plan, Path.cwd()))
+        checks = check_study(loaded.study, plan, Path.cwd())
+        refuse_errors(checks)
         environment = describe_environment(loaded.study, Path.cwd())
         environment["guard"] = guard.record()
         store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
         with store.campaign_lock(), reporter() as told:
+            _warn(told, checks)
             return store, Campaign(store, guard, told, stop).execute(clean=clean)
 
 
@@ -88,10 +90,18 @@ def resume_study(
         )
         with guard:
             check_feasible(store.study, store.plan, todo, guard.members)
-            refuse_errors(check_study(store.study, store.plan, base))
+            checks = check_study(store.study, store.plan, base)
+            refuse_errors(checks)
             with reporter() as told:
+                _warn(told, checks)
                 campaign = Campaign(store, guard, told, stop)
                 return campaign.execute(retry_failed=retry_failed, clean=clean)
+
+
+def _warn(reporter: Reporter, checks: Sequence[Check]) -> None:
+    for check in checks:
+        if check.status == "warning":
+            reporter.note(f"warning: {check.name}: {check.what}")
 
 
 def check_feasible(

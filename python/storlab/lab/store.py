@@ -74,6 +74,7 @@ class ResultStore:
         self.study = study
         self.plan = plan
         self.environment = environment
+        self._run_ids = frozenset(run.run_id for run in plan.runs)
 
     @classmethod
     def create(
@@ -177,7 +178,7 @@ class ResultStore:
 
     def run_dir(self, run_id: str) -> Path:
         """``runs/<run_id>``, even before it exists. Raises ResultError for one not in the plan."""
-        if all(run_id != run.run_id for run in self.plan.runs):
+        if run_id not in self._run_ids:
             raise ResultError(
                 run_id,
                 "is not a run of this campaign",
