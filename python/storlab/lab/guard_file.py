@@ -21,9 +21,10 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
     """
     real = Path(os.path.realpath(path))
     if is_kernel_place(real):
+        missing = "is not a device" if real.exists() else "does not exist"
         raise GuardError(
             name,
-            "is not a device, and storlab never makes or writes a file there",
+            f"{missing}, and storlab never makes or writes a file there",
             "check that the device is connected; list them with `lsblk -o NAME,SERIAL,SIZE`",
         )
     if not real.exists():
