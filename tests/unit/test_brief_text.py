@@ -139,7 +139,7 @@ def test_an_environment_is_flattened_without_its_blanks() -> None:
         ("cpu.model", "X"),
         ("cpu.memory", "8 GB"),
         ("cpu.flags", "a, b"),
-        ("drives 1.name", "one"),
-        ("drives 2.name", "two"),
+        ("drive 1.name", "one"),
+        ("drive 2.name", "two"),
         ("uring", "yes"),
     ]

@@ -36,25 +36,29 @@ class Column:
         return f"{self.name}.{self.operation}"
 
     @property
+    def is_intended(self) -> bool:
+        """True for latencies from the intended start (open loop)."""
+        return self.name.startswith("intended_")
+
+    @property
     def is_latency(self) -> bool:
         """True for what depends on the concurrency it was taken at."""
         return "latency" in self.name
 
 
-def _latency(statistic: str, words: str, percent: float | None, operation: str) -> Column:
-    return Column(
-        f"latency_{statistic}_ns", operation, f"{operation} latency, {words}", "ns", "less", percent
+def _latencies(prefix: str, words: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(f"{prefix}_{name}_ns", operation, f"{operation} {words}, {name}", "ns", "less", at)
+        for operation in ("read", "write", "trim")
+        for name, at in (("mean", None), ("p99", 99.0))
     )
 
 
 COLUMNS: tuple[Column, ...] = (
     Column("throughput_mb_s", "all", "throughput", "MB/s", "more"),
     Column("iops", "all", "operations", "1/s", "more"),
-    *(
-        _latency(statistic, words, percent, operation)
-        for operation in ("read", "write", "trim")
-        for statistic, words, percent in (("mean", "mean", None), ("p99", "p99", 99.0))
-    ),
+    *_latencies("latency", "latency"),
+    *_latencies("intended_latency", "latency from the intended start"),
     Column("cpu_us_per_io", "all", "client CPU", "us/IO", "less"),
     Column("concurrency_effective", "all", "effective concurrency", "1", ""),
 )
@@ -112,9 +116,10 @@ class Cell:
         found = (run.record.metric(column.name, column.operation) for run in self.runs)
         return [value for value in found if value is not None]
 
-    def merged(self, operation: str) -> Histogram | None:
+    def merged(self, operation: str, *, intended: bool = False) -> Histogram | None:
         """The latency histogram of all finished repeats together."""
-        return merge([r.latency[operation] for r in self.runs if operation in r.latency])
+        each = [run.intended if intended else run.latency for run in self.runs]
+        return merge([found[operation] for found in each if operation in found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,7 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
     interval = mean_interval(values, confidence)
     if column.percent is None:
         return _not_negative(interval)
-    merged = cell.merged(column.operation)
+    merged = cell.merged(column.operation, intended=column.is_intended)
     if merged is None:
         # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
         return interval if len(values) == 1 else None
@@ -249,9 +254,9 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
 def _few_flags(cell: Cell) -> list[CellFlag]:
     few = []
     for column in COLUMNS:
-        if column.percent is None or column.key not in cell.values:
+        if column.percent is None or column.is_intended or column.key not in cell.values:
             continue
-        merged = cell.merged(column.operation)
+        merged = cell.merged(column.operation, intended=column.is_intended)
         if merged is not None and merged.count * (1 - column.percent / 100) < FEW_BEYOND:
             few.append(f"{column.operation}s: {merged.count:,} operations")
     if not few:

@@ -29,12 +29,16 @@ class IntervalPoint:
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """One stored run with its samples reduced. ``latency`` maps operation to HdrHistogram V2."""
+    """One stored run with its samples reduced.
+
+    ``latency`` and, of an open loop, ``intended`` map operation to HdrHistogram V2.
+    """
 
     record: RunRecord
     target: str  # label in the data set
     store: ResultStore
     latency: dict[str, bytes]
+    intended: dict[str, bytes]
     series: list[IntervalPoint]
 
     @property
@@ -137,19 +141,27 @@ def read_run(store: ResultStore, record: RunRecord, label: str) -> RunData:
     """One run with its samples merged. Raises ResultError when they are damaged."""
     table = store.samples(record.run_id)
     merged: dict[str, Histogram] = {}
+    intended: dict[str, Histogram] = {}
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}
     for row in _rows(table):
         histogram = Histogram.from_v2(row["latency_hist"])
         merged.setdefault(row["operation"], Histogram()).add(histogram)
+        if row["intended_hist"]:
+            own = intended.setdefault(row["operation"], Histogram())
+            own.add(Histogram.from_v2(row["intended_hist"]))
         if row["operation"] in KINDS:
             intervals.setdefault(row["interval"], []).append((row, histogram))
     series = [_interval(intervals[i], record.window_start_ns) for i in sorted(intervals)]
-    latency = {op: h.to_v2() for op, h in merged.items() if h.count}
-    return RunData(record, label, store, latency, series)
+    return RunData(record, label, store, _encoded(merged), _encoded(intended), series)
+
+
+def _encoded(histograms: dict[str, Histogram]) -> dict[str, bytes]:
+    return {op: h.to_v2() for op, h in histograms.items() if h.count}
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     wanted = ["interval", "start_ns", "end_ns", "operation", "bytes", "latency_hist"]
+    wanted.append("intended_hist")
     for batch in table.select(wanted).to_batches(max_chunksize=256):
         yield from batch.to_pylist()
 

@@ -19,6 +19,7 @@ from storlab.model.study import UseCase
 NBSP = "\u00a0"
 AXES = ("jobs", "queue_depth", "rate_iops")  # the first that is swept is the horizontal axis
 FACET = "block_size"
+MIX = "read_percent"  # names a section even where it is not swept
 SIZES = ("block_size", "region_start", "region_size", "total_bytes")
 DURATIONS = ("drain_timeout",)
 TITLES = {
@@ -75,7 +76,7 @@ def format_value(name: str, value: Any) -> str:
     """A parameter's value for people: ``256 KiB``, ``70/30``."""
     if value is None:
         return "default"
-    if name == "read_percent" and isinstance(value, int | float):
+    if name == MIX and isinstance(value, int | float):
         return f"{value:g}/{100 - value:g}"
     if name in SIZES and isinstance(value, int):
         return spaced_size(value)
@@ -110,7 +111,7 @@ def _phrase(name: str, value: Any) -> str:
     text = format_value(name, value)
     if name == "jobs":
         return f"{text}{NBSP}job" if value == 1 else f"{text}{NBSP}jobs"
-    if name == "read_percent" and isinstance(value, int | float):
+    if name == MIX and isinstance(value, int | float):
         return {100.0: "reads only", 0.0: "writes only"}.get(value, f"{text} read/write")
     if name in (FACET, "access"):
         return text
@@ -124,7 +125,8 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     x = next((name for name in AXES if name in swept), None)
     x = x or next((name for name in AXES if name in names), names[0] if names else "jobs")
     facet = FACET if FACET in names and x != FACET else None
-    return Axes(x, facet, tuple(name for name in swept if name not in (x, facet)))
+    said = [name for name in names if name in swept or name == MIX]
+    return Axes(x, facet, tuple(name for name in said if name not in (x, facet)))
 
 
 def constants(points: Sequence[WorkloadPoint], axes: Axes) -> dict[str, Any]:

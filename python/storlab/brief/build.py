@@ -69,7 +69,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         ratios=ratios,
         configuration=facts.configuration_tables(comparison, store),
         environment=facts.environment_tables(store),
-        method=facts.method(store),
+        method=facts.method(comparison, store),
         caveats=facts.caveats(comparison, store),
         legend=_legend(sections, ratios, runs_flags=[r for p in runs for r in p.runs]),
         run_columns=[(tables.SHORT[c.key], scale.of(c)[0]) for c in run_columns],

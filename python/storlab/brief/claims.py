@@ -121,7 +121,8 @@ def _summary(comparison: Comparison, target: str) -> str:
         said = f"{target} moved {'less' if less else 'more'} data per second than {base} at {count}"
     else:
         said = (
-            f"{target} moved more data per second than {base} at {more} and less at {less} of "
+            f"{target} moved more data per second than {base} at {more or 'none'} and less at "
+            f"{less or 'none'} of "
             f"{plural(points, 'workload point')}"
         )
         if points - more - less:

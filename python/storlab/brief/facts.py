@@ -14,7 +14,11 @@ from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
 from storlab.lab.store import ResultStore
 
-HIDDEN_ENVIRONMENT = ("schema_version",)
+INTENDED = (
+    "In open loop operations are due at given times. Latency from the intended start counts the "
+    "wait behind a stalled device; latency from submission does not see it."
+)
+HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
 ONLY_WITH = {
     "zipf_theta": ("offsets", "zipf"),
     "hot_space_percent": ("offsets", "hot_cold"),
@@ -47,7 +51,8 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
         facts.append(("Price", f"{target.currency} {target.price:,.0f}"))
     if target.size is not None:
         facts.append(("Data set", spaced_size(target.size)))
-    facts.append(("Access", "O_DIRECT" if target.direct else "through the page cache"))
+    cached = "in memory" if found.get("in_memory") == "yes" else "through the page cache"
+    facts.append(("Access", "O_DIRECT" if target.direct else cached))
     cells = [row.cells[column.label] for row in comparison.rows.values()]
     return TargetCard(
         column.label, index, column.label == comparison.baseline, facts, _notes(cells)
@@ -61,7 +66,6 @@ _FOUND = {
     "filesystem": "File system",
     "fs_type": "File system",
     "scheduler": "I/O scheduler",
-    "rotational": "Rotational",
 }
 
 
@@ -113,7 +117,7 @@ def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
             return [
                 pair
                 for number, item in enumerate(value, 1)
-                for pair in flatten(item, f"{prefix} {number}")
+                for pair in flatten(item, f"{_singular(prefix)} {number}")
             ]
         return [(prefix, ", ".join(str(item) for item in value))] if value else []
     if value is None or value == "":
@@ -121,7 +125,7 @@ def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     if isinstance(value, bool):
         return [(prefix, "yes" if value else "no")]
     if isinstance(value, int) and prefix.endswith("_bytes"):
-        return [(prefix.removesuffix("_bytes"), format_bytes_si(value))]
+        return [(prefix.removesuffix("_bytes"), _bytes_text(value))]
     if isinstance(value, int) and prefix.endswith("_ns"):
         return [(prefix.removesuffix("_ns"), format_duration(value))]
     return [(prefix, str(value))]
@@ -133,16 +137,42 @@ def environment_tables(store: ResultStore) -> list[FactTable]:
     for name, value in store.environment.items():
         if name in HIDDEN_ENVIRONMENT:
             continue
+        if name == "targets" and isinstance(value, Mapping):
+            tables += [
+                FactTable(f"Target {target}", [(_words(k), text) for k, text in flatten(about)])
+                for target, about in value.items()
+            ]
+            continue
         rows = [(_words(key), text) for key, text in flatten(value)]
         if not isinstance(value, Mapping | list):
             loose += [(_words(name), text) for _, text in rows]
         elif rows:
-            tables.append(FactTable(_words(name).capitalize(), rows))
+            tables.append(FactTable(_heading(name), rows))
     return [FactTable("This machine", loose), *tables] if loose else tables
 
 
+ACRONYMS = {"cpu": "CPU", "numa": "NUMA", "io": "I/O", "uring": "io_uring"}
+
+
 def _words(name: str) -> str:
-    return name.replace("_", " ").replace(".", " · ")
+    """A dotted name for people: ``drive 1: NUMA node``."""
+    words = name.replace("_", " ").replace(".", ": ").split(" ")
+    return " ".join(ACRONYMS.get(word, word) for word in words)
+
+
+def _heading(name: str) -> str:
+    words = _words(name)
+    return words[0].upper() + words[1:]
+
+
+def _singular(name: str) -> str:
+    return name.removesuffix("s")
+
+
+def _bytes_text(size_bytes: int) -> str:
+    """Powers of two up to 1 MiB are block sizes; the rest is capacity."""
+    small = 0 < size_bytes <= 1 << 20 and size_bytes & (size_bytes - 1) == 0
+    return spaced_size(size_bytes) if small else format_bytes_si(size_bytes)
 
 
 def configuration_tables(comparison: Comparison, store: ResultStore) -> list[FactTable]:
@@ -191,8 +221,9 @@ def _is_said(name: str, params: Mapping[str, Any]) -> bool:
     return not (name in UNSAID_AT_ZERO and params[name] == 0)
 
 
-def method(store: ResultStore) -> list[tuple[str, str]]:
+def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
     """Definitions and conventions, each with a name."""
+    open_loop = any(column.is_intended for column in comparison.columns)
     repeats = store.study.study.repeats
     return [
         (
@@ -205,6 +236,7 @@ def method(store: ResultStore) -> list[tuple[str, str]]:
             "From submission to completion of one operation, measured by the load "
             "generator, in HDR histograms with three significant digits.",
         ),
+        *([("Intended latency", INTENDED)] if open_loop else []),
         (
             "Percentiles",
             "Read from the histograms of all repeats merged; percentiles are never "

@@ -21,6 +21,10 @@ TABLE_KEYS = (
     "latency_p99_ns.write",
     "latency_mean_ns.trim",
     "latency_p99_ns.trim",
+    "intended_latency_mean_ns.read",
+    "intended_latency_p99_ns.read",
+    "intended_latency_mean_ns.write",
+    "intended_latency_p99_ns.write",
     "concurrency_effective.all",
 )
 RUN_KEYS = (*TABLE_KEYS, "cpu_us_per_io.all")
@@ -40,6 +44,10 @@ SHORT = {
     "latency_p99_ns.write": "write p99",
     "latency_mean_ns.trim": "trim mean",
     "latency_p99_ns.trim": "trim p99",
+    "intended_latency_mean_ns.read": "read mean, intended",
+    "intended_latency_p99_ns.read": "read p99, intended",
+    "intended_latency_mean_ns.write": "write mean, intended",
+    "intended_latency_p99_ns.write": "write p99, intended",
     "concurrency_effective.all": "effective concurrency",
     "cpu_us_per_io.all": "client CPU",
 }

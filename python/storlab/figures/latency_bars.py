@@ -69,7 +69,7 @@ def _one(
     by_operation = {
         operation: data
         for operation in OPERATIONS
-        if (data := _data(comparison, section, points, operation, bounds[0]))
+        if (data := _data(comparison, section, points, operation, bounds))
     }
     panels = list(by_operation)
     order = [x_text(section, point) for point in points]
@@ -101,19 +101,21 @@ def _data(
     section: Section,
     points: Sequence[WorkloadPoint],
     operation: str,
-    floor: float,
+    bounds: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """One datum per point and target; ``floor`` is where bars on a logarithmic scale begin."""
+    """One datum per point and target; bars on a logarithmic scale begin at the lower bound."""
     found = []
     for point in points:
         for index, target in enumerate(comparison.targets):
-            datum = _datum(comparison.row(point).cells[target], operation, index)
+            datum = _datum(comparison.row(point).cells[target], operation, index, bounds)
             if datum is not None:
-                found.append({"x": x_text(section, point), "floor": floor, **datum})
+                found.append({"x": x_text(section, point), "floor": bounds[0], **datum})
     return found
 
 
-def _datum(cell: Cell, operation: str, index: int) -> dict[str, Any] | None:
+def _datum(
+    cell: Cell, operation: str, index: int, bounds: tuple[float, float]
+) -> dict[str, Any] | None:
     mean = cell.values.get(f"latency_mean_ns.{operation}")
     if mean is None:
         return None
@@ -124,8 +126,8 @@ def _datum(cell: Cell, operation: str, index: int) -> dict[str, Any] | None:
         "operation": operation,
         "mean": round(mean.estimate),
         "p99": round(top),
-        "low": round(mean.low if mean.low else mean.estimate),
-        "high": round(mean.high if mean.high else mean.estimate),
+        "low": round(mean.estimate if mean.low is None else max(mean.low, bounds[0])),
+        "high": round(mean.estimate if mean.high is None else min(mean.high, bounds[1])),
         "mean_text": interval_text(mean, latency_text),
         "p99_text": latency_text(top),
         "provenance": cell.provenance,
@@ -224,7 +226,8 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
             ratio = row.ratios[target].get(f"latency_mean_ns.{operation}")
             if ratio is None:
                 continue
-            parts.append(f"{times_text(ratio.interval.estimate)} ({operation}s)")
+            unsure = "" if ratio.decided else ", undecided"
+            parts.append(f"{times_text(ratio.interval.estimate)} ({operation}s{unsure})")
             note = ", at different effective concurrency" if ratio.concurrency else ""
         if parts:
             said.append(

@@ -91,6 +91,13 @@ def test_the_page_never_scrolls_sideways(browser: Browser, made: Made, width: in
         assert clipped == []
 
 
+def test_nothing_moves_when_the_drawings_come_alive(browser: Browser, made: Made) -> None:
+    with Visit(browser, made) as visit:
+        before = visit.page.evaluate("document.documentElement.scrollHeight")
+        scroll_through(visit.page)
+        assert visit.page.evaluate("document.documentElement.scrollHeight") == before
+
+
 def background(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 

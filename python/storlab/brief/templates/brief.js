@@ -32,6 +32,12 @@
     const svg = live.querySelector("svg");
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", plot.dataset.alt);
+    /* The same box as the drawing it replaces: fonts differ a little, and the page must not move. */
+    const was = plot.querySelector("svg");
+    const width = was.getAttribute("width"), height = was.getAttribute("height");
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", height);
+    svg.style.aspectRatio = width + " / " + height;
     plot.replaceChildren(live);
     plot.dataset.live = "yes";
   }
