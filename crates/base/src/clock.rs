@@ -1,7 +1,8 @@
 //! The run's clock, and the only place where the Rust side reads time.
 //!
-//! Times are nanoseconds of `CLOCK_MONOTONIC`, so that meters and Python share them. Where the kernel itself
-//! trusts the time-stamp counter, it is read directly: about 9 ns less for each reading than through the vDSO.
+//! Times are nanoseconds of `CLOCK_MONOTONIC`, so that meters and Python share them. Where the
+//! kernel itself trusts the time-stamp counter, it is read directly: about 9 ns less for each
+//! reading than through the vDSO.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -40,8 +41,8 @@ static FIRST_PAIR: OnceLock<Option<Pair>> = OnceLock::new();
 const CALIBRATION_NS: u64 = 25_000_000;
 
 impl Clock {
-    /// Note the first reading for the calibration. Call it early: the longer ago it is when the first
-    /// [`Clock::new`] comes, the better the frequency, and the less that call has to wait.
+    /// Note the first reading for the calibration. Call it early: the longer ago it is when the
+    /// first [`Clock::new`] comes, the better the frequency, and the less that call has to wait.
     pub fn prepare() {
         FIRST_PAIR.get_or_init(|| tsc_is_trusted().then(read_pair));
     }

@@ -1,4 +1,5 @@
-//! Latency histograms: `HdrHistogram` with 3 significant digits from 1 ns to 1 h, so that all of them merge.
+//! Latency histograms: `HdrHistogram` with 3 significant digits from 1 ns to 1 h, so that all of
+//! them merge.
 
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
@@ -159,7 +160,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percentiles_hold_to_three_digits(mut values in prop::collection::vec(1u64..MAX_NS, 1..200), p in 0.0f64..100.0) {
+        fn percentiles_hold_to_three_digits(
+            mut values in prop::collection::vec(1u64..MAX_NS, 1..200),
+            p in 0.0f64..100.0,
+        ) {
             let mut h = Histogram::new();
             for &v in &values { h.record(v); }
             values.sort_unstable();
@@ -169,8 +173,12 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_recording_together(a in prop::collection::vec(1u64..MAX_NS, 0..100), b in prop::collection::vec(1u64..MAX_NS, 0..100)) {
-            let (mut left, mut right, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        fn merging_is_recording_together(
+            a in prop::collection::vec(1u64..MAX_NS, 0..100),
+            b in prop::collection::vec(1u64..MAX_NS, 0..100),
+        ) {
+            let mut both = Histogram::new();
+            let (mut left, mut right) = (Histogram::new(), Histogram::new());
             for &v in &a { left.record(v); both.record(v); }
             for &v in &b { right.record(v); both.record(v); }
             left.add(&right);

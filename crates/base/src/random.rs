@@ -1,4 +1,5 @@
-//! Seeded randomness: one independent stream for each use, so that changing one leaves the others alone.
+//! Seeded randomness: one independent stream for each use, so that changing one leaves the others
+//! alone.
 
 pub use rand_xoshiro::Xoshiro256PlusPlus as Rng;
 
@@ -6,7 +7,8 @@ use rand_core::SeedableRng;
 
 /// The generator for stream `index` of `purpose` under `seed`.
 pub fn stream(seed: u64, purpose: &str, index: u64) -> Rng {
-    // FNV-1a over the purpose, then SplitMix64 (inside seed_from_u64) decorrelates neighbouring values.
+    // FNV-1a over the purpose, then SplitMix64 (inside seed_from_u64) decorrelates neighbouring
+    // values.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in purpose.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

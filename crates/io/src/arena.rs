@@ -1,7 +1,8 @@
-//! Buffers: one aligned mapping cut into equal slots, on huge pages where the kernel has them to give.
+//! Buffers: one aligned mapping cut into equal slots, on huge pages where the kernel has them to
+//! give.
 //!
-//! First-touch page faults cost more CPU than the I/O itself, so mappings are kept and reused by later
-//! runs of the process.
+//! First-touch page faults cost more CPU than the I/O itself, so mappings are kept and reused by
+//! later runs of the process.
 
 #![allow(unsafe_code)]
 
@@ -26,7 +27,8 @@ static CACHE: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 impl Mapping {
     fn new(bytes: usize) -> io::Result<Self> {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing
+        // memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

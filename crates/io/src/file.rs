@@ -31,7 +31,8 @@ impl File {
     /// Open what exists.
     ///
     /// # Errors
-    /// [`Error::Io`] with operation `open`; where `O_DIRECT` is what the file system lacks, it says so.
+    /// [`Error::Io`] with operation `open`; where `O_DIRECT` is what the file system lacks, it says
+    /// so.
     pub fn open(path: &Path, name: &str, access: Access) -> Result<Self> {
         let flags = libc::O_CLOEXEC | if access.write { 0 } else { libc::O_NOATIME };
         let direct = if access.direct { libc::O_DIRECT } else { 0 };

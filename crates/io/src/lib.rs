@@ -1,7 +1,7 @@
 //! Floor 1: [`Backend`], what moves bytes, and one file for each backend.
 //!
-//! A backend belongs to one worker thread. It owns the files' registration and the buffers; operations name
-//! both by index, so that callers handle no descriptors and no addresses.
+//! A backend belongs to one worker thread. It owns the files' registration and the buffers;
+//! operations name both by index, so that callers handle no descriptors and no addresses.
 
 mod arena;
 mod file;
@@ -72,15 +72,15 @@ pub trait Backend {
     /// Queue an operation for the next [`Backend::submit`].
     fn push(&mut self, op: &Op);
 
-    /// Hand over what was pushed. Wait until at least one completion is there when `wait`, no longer than
-    /// `timeout`.
+    /// Hand over what was pushed. Wait until at least one completion is there when `wait`, no
+    /// longer than `timeout`.
     ///
     /// # Errors
     /// What the kernel says of the call itself; errors of operations come as completions.
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> std::io::Result<()>;
 
-    /// Append all completions that are there.
-    fn reap(&mut self, into: &mut Vec<Completion>);
+    /// Append completions that are there, `limit` of them at most.
+    fn reap(&mut self, into: &mut Vec<Completion>, limit: usize);
 
     /// Ask the kernel to give up what is in flight. Completions still come.
     fn cancel_all(&mut self);

@@ -51,8 +51,9 @@ impl Backend for NullBackend {
     }
 
     #[inline]
-    fn reap(&mut self, into: &mut Vec<Completion>) {
-        into.append(&mut self.done);
+    fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) {
+        let count = self.done.len().min(limit);
+        into.extend(self.done.drain(..count));
     }
 
     fn cancel_all(&mut self) {}

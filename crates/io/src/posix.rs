@@ -1,4 +1,5 @@
-//! `pread`/`pwrite` by threads, one for each outstanding operation: for machines where `io_uring` is forbidden.
+//! `pread`/`pwrite` by threads, one for each outstanding operation: for machines where `io_uring`
+//! is forbidden.
 //!
 //! With a single outstanding operation the worker does it itself, without a thread between.
 
@@ -31,7 +32,8 @@ struct Task {
     buffer: *mut u8,
 }
 
-// SAFETY: the address points into the arena, which outlives the threads; a slot belongs to one operation.
+// SAFETY: the address points into the arena, which outlives the threads; a slot belongs to one
+// operation.
 unsafe impl Send for Task {}
 
 #[derive(Default)]
@@ -169,10 +171,8 @@ impl Backend for PosixBackend {
             for task in self.pushed.drain(..) {
                 self.done.push(perform(task, &self.files));
             }
-            if !self.done.is_empty() {
-                return Ok(());
-            }
         }
+        let wait = wait && self.done.is_empty();
         let mut state = self.shared.lock();
         if !self.pushed.is_empty() {
             let count = self.pushed.len();
@@ -198,9 +198,12 @@ impl Backend for PosixBackend {
         Ok(())
     }
 
-    fn reap(&mut self, into: &mut Vec<Completion>) {
-        into.append(&mut self.done);
-        into.append(&mut self.shared.lock().done);
+    fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) {
+        if !self.threads.is_empty() {
+            self.done.append(&mut self.shared.lock().done);
+        }
+        let count = self.done.len().min(limit);
+        into.extend(self.done.drain(..count));
     }
 
     fn cancel_all(&mut self) {

@@ -1,4 +1,5 @@
-//! `io_uring`: one ring for each worker, files, buffers and the ring itself registered where the kernel lets us.
+//! `io_uring`: one ring for each worker, files, buffers and the ring itself registered where the
+//! kernel lets us.
 //!
 //! Source: io_uring(7), `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 
@@ -25,7 +26,8 @@ const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
 /// See the module.
 pub struct UringBackend {
-    // The three parts borrow from `ring`, which is boxed so that it does not move, and dropped last.
+    // The three parts borrow from `ring`, which is boxed so that it does not move, and dropped
+    // last.
     submitter: ManuallyDrop<Submitter<'static>>,
     sq: ManuallyDrop<SubmissionQueue<'static>>,
     cq: ManuallyDrop<CompletionQueue<'static>>,
@@ -58,11 +60,12 @@ const TASKRUN: [Taskrun; 3] = [
 ];
 
 impl UringBackend {
-    /// A ring for `in_flight` operations, at most `batch` of them handed over at a time. Must be called on
-    /// the thread that will use it.
+    /// A ring for `in_flight` operations, at most `batch` of them handed over at a time. Must be
+    /// called on the thread that will use it.
     ///
     /// # Errors
-    /// [`Error::Backend`] where the kernel or a sandbox forbids `io_uring`, or it is older than 5.11.
+    /// [`Error::Backend`] where the kernel or a sandbox forbids `io_uring`, or it is older than
+    /// 5.11.
     pub fn new(
         files: Arc<Vec<File>>,
         arena: Arena,
@@ -120,8 +123,8 @@ impl UringBackend {
         // SAFETY: the entry's buffer is in the arena or in this struct, and outlives the operation.
         while unsafe { self.sq.push(entry) }.is_err() {
             self.sq.sync();
-            // A full queue means that the kernel has yet to take what is in it. An error here shows up again
-            // in the caller's own submit.
+            // A full queue means that the kernel has yet to take what is in it. An error here shows
+            // up again in the caller's own submit.
             let _ = self.submitter.submit();
             self.sq.sync();
         }
@@ -197,7 +200,6 @@ impl Backend for UringBackend {
             return Ok(());
         }
         self.sq.sync();
-        self.pushed = false;
         let want = usize::from(wait);
         let entered = match timeout {
             Some(timeout) if wait => {
@@ -207,24 +209,23 @@ impl Backend for UringBackend {
             _ => self.submitter.submit_and_wait(want),
         };
         self.sq.sync();
+        // The kernel may have taken only some of what was queued.
+        self.pushed = !self.sq.is_empty();
         match entered {
             Ok(_) => Ok(()),
             Err(e) => match e.raw_os_error() {
                 // Out of time, interrupted, or short of completion space: reap, then come again.
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
-                    self.pushed = !self.sq.is_empty();
-                    Ok(())
-                }
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(e),
             },
         }
     }
 
     #[inline]
-    fn reap(&mut self, into: &mut Vec<Completion>) {
+    fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) {
         self.cq.sync();
         let mut woken = false;
-        for entry in &mut *self.cq {
+        for entry in (&mut *self.cq).take(limit) {
             match entry.user_data() {
                 WAKE_TAG => woken = true,
                 CANCEL_TAG => {}
@@ -258,12 +259,12 @@ impl Backend for UringBackend {
 
 impl Drop for UringBackend {
     fn drop(&mut self) {
-        // The kernel tears a ring down at its leisure; a file system is busy for as long as one of its
-        // files is registered. Errors mean that nothing was registered.
+        // The kernel tears a ring down at its leisure; a file system is busy for as long as one of
+        // its files is registered. Errors mean that nothing was registered.
         let _ = self.submitter.unregister_files();
         let _ = self.submitter.unregister_buffers();
-        // SAFETY: each part is dropped once, the borrowing ones before the ring. Closing the ring ends what
-        // still uses the buffers, which is at most the read of the eventfd.
+        // SAFETY: each part is dropped once, the borrowing ones before the ring. Closing the ring
+        // ends what still uses the buffers, which is at most the read of the eventfd.
         unsafe {
             ManuallyDrop::drop(&mut self.cq);
             ManuallyDrop::drop(&mut self.sq);
@@ -304,7 +305,9 @@ fn build(sq_entries: usize, cq_entries: usize) -> Result<(IoUring, &'static str)
         let mut builder = IoUring::builder();
         builder.setup_cqsize(cq.max(sq)).dontfork();
         set(&mut builder);
-        match builder.build(sq) {
+        let plain = builder.clone();
+        // Since Linux 6.6: entries are found without an index array between.
+        match builder.setup_no_sqarray().build(sq).or_else(|_| plain.build(sq)) {
             Ok(ring) => return Ok((ring, name)),
             Err(e) => last = Some(e),
         }

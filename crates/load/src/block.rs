@@ -1,10 +1,11 @@
 //! Block I/O: one worker for each job, which owns its ring, buffers, histograms and random state.
 //!
-//! A turn of the loop hands over up to `batch` operations with one system call, reads the clock, and takes
-//! what has completed. The clock is read once before the call and once after it: all operations of a batch
-//! are submitted by that call, and none of its completions can be seen before it returns.
+//! A turn of the loop hands over up to `batch` operations with one system call, reads the clock,
+//! and takes what has completed. The clock is read once before the call and once after it: all
+//! operations of a batch are submitted by that call, and none of its completions can be seen before
+//! it returns. No more than `batch` are taken in one turn either: what waits in the completion
+//! queue is still outstanding, as it is for any program that handles its I/O one by one.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
@@ -190,7 +191,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.interval = self.interval_at(window.load_start_ns);
         self.boundary_ns = self.next_boundary(window.load_start_ns);
         let mut now = self.wait_for_start();
-        while self.issuing && !self.shared.stop.load(Ordering::Relaxed) {
+        while self.issuing && !self.shared.control.stopping() {
             self.issue(now);
             now = self.turn(now)?;
         }
@@ -224,7 +225,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             self.cross(now);
         }
         let mut completions = std::mem::take(&mut self.completions);
-        self.backend.reap(&mut completions);
+        self.backend.reap(&mut completions, self.shared.job.batch);
         for completion in completions.drain(..) {
             self.complete(completion, now);
         }
@@ -416,13 +417,12 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             part_op(&flight, number, part_number, at, part)
         };
         let errno = -completion.result;
-        if matches!(errno, libc::EAGAIN | libc::EINTR) && !self.shared.stop.load(Ordering::Relaxed)
-        {
+        if matches!(errno, libc::EAGAIN | libc::EINTR) && !self.shared.control.stopping() {
             self.backend.push(&op);
             return true;
         }
         self.flights[number as usize].failed = true;
-        let cancelled = errno == libc::ECANCELED && self.shared.stop.load(Ordering::Relaxed);
+        let cancelled = errno == libc::ECANCELED && self.shared.control.stopping();
         if !cancelled {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();

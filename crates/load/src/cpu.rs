@@ -17,7 +17,8 @@ impl ProcessCpu {
     /// Until now.
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: `usage` is valid to write to, and all zeros is a valid rusage should the call fail.
+        // SAFETY: `usage` is valid to write to, and all zeros is a valid rusage should the call
+        // fail.
         let usage = unsafe {
             libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
             usage.assume_init()
@@ -62,7 +63,8 @@ pub fn pin_to(cpu: usize) -> std::io::Result<()> {
     }
 }
 
-/// Timers of the calling thread may be this late at most; the kernel's default of 50 us would blur due times.
+/// Timers of the calling thread may be this late at most; the kernel's default of 50 us would blur
+/// due times.
 pub fn sharpen_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };

@@ -34,13 +34,14 @@ impl Draw {
     /// [`storlab_base::Error::Spec`] for a pattern that cannot be.
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
-        // A sequential pass reaches the end of the space, also where that is no multiple of the block.
+        // A sequential pass reaches the end of the space, also where that is no multiple of the
+        // block.
         let unit = match job.offsets {
             Pattern::Sequential => gcd(job.unit(), layout.space),
             _ => job.unit(),
         };
-        // Independent offsets for every job, whatever it shares; the pattern's own permutations are keyed
-        // by the seed alone, so that jobs agree on what is hot.
+        // Independent offsets for every job, whatever it shares; the pattern's own permutations are
+        // keyed by the seed alone, so that jobs agree on what is hot.
         let offsets = Offsets::new(
             &job.offsets,
             layout.space,

@@ -1,7 +1,6 @@
 //! The coordinator's side of a run: opens the window, follows it, and sums up.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -143,17 +142,18 @@ impl<'r> Gatherer<'r> {
         }
         let ending = now >= self.window.end_ns || self.stopping();
         if ending && now >= self.next_nudge_ns {
-            self.shared.wake_all();
+            self.shared.control.wake_all();
             self.next_nudge_ns = now + NUDGE_NS;
             self.give_up_on_the_silent(now);
         }
     }
 
     fn stopping(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
+        self.shared.control.stopping()
     }
 
-    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run says so.
+    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
+    /// says so.
     fn give_up_on_the_silent(&mut self, now: u64) {
         let job = &self.shared.job;
         // A window by bytes has no end of its own: the time-out then counts from the stop.
@@ -187,7 +187,7 @@ impl<'r> Gatherer<'r> {
         let final_sync_ns = self.final_sync();
         self.collector.finish(self.window.start_ns, end_ns);
         let failure = self.shared.take_failure();
-        let status = match (&failure, self.shared.cancelled.load(Ordering::Relaxed)) {
+        let status = match (&failure, self.shared.control.cancelled()) {
             (Some(_), _) => Status::Failed,
             (None, true) => Status::Cancelled,
             (None, false) => Status::Finished,
@@ -270,8 +270,8 @@ impl<'r> Gatherer<'r> {
     fn add_notes(&mut self) {
         if self.unserved > 0 {
             self.notes.push(format!(
-                "{} operations were due in the window and never sent: their waiting time until the end \
-                 counts as their latency, which is a lower bound",
+                "{} operations were due in the window and never sent: their waiting time until \
+                 the end counts as their latency, which is a lower bound",
                 self.unserved
             ));
         }
@@ -281,8 +281,8 @@ impl<'r> Gatherer<'r> {
         let registered = self.features.contains(&"registered_buffers");
         if self.backend_name() == "uring" && !self.features.is_empty() && !registered {
             self.notes.push(
-                "buffers could not be registered with the kernel (memlock limit?): more CPU for each \
-                 operation"
+                "buffers could not be registered with the kernel (memlock limit?): more CPU for \
+                 each operation"
                     .to_owned(),
             );
         }

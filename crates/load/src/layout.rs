@@ -29,8 +29,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of job `index`. With `jbod`, job `j` uses member `j % members`; where there are fewer jobs than
-    /// members, the members `m` with `m % jobs == j`, block by block in turn.
+    /// Of job `index`. With `jbod`, job `j` uses member `j % members`; where there are fewer jobs
+    /// than members, the members `m` with `m % jobs == j`, block by block in turn.
     ///
     /// # Errors
     /// [`Error::Spec`] for a layout that has no member for the job, or no room.
@@ -159,7 +159,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_stripe_maps_every_byte_once(members in 1usize..5, chunk_blocks in 1u64..4, offset in 0u64..256, len in 1u64..17) {
+        fn a_stripe_maps_every_byte_once(
+            members in 1usize..5,
+            chunk_blocks in 1u64..4,
+            offset in 0u64..256,
+            len in 1u64..17,
+        ) {
             let chunk = chunk_blocks * 4096;
             let layout = &layouts("stripe", members, 1, Some(chunk))[0];
             let (offset, len) = (offset * 4096, (len * 4096) as u32);
@@ -169,7 +174,8 @@ mod tests {
                 prop_assert!(begin == at && part.len > 0 && part.len <= len - at);
                 for byte in [0, part.len - 1] {
                     let single = layout.part(offset + u64::from(at + byte), 1);
-                    prop_assert_eq!((single.member, single.offset), (part.member, part.offset + u64::from(byte)));
+                    let expected = (part.member, part.offset + u64::from(byte));
+                    prop_assert_eq!((single.member, single.offset), expected);
                 }
                 at += part.len;
                 parts += 1;

@@ -1,4 +1,5 @@
-//! What a run leaves behind, as JSON for `storlab/model/result.py` (`RunOutcome`): change both together.
+//! What a run leaves behind, as JSON for `storlab/model/result.py` (`RunOutcome`): change both
+//! together.
 
 use std::collections::BTreeMap;
 

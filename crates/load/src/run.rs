@@ -41,7 +41,48 @@ pub enum Message {
     Done(Box<Result<WorkerEnd>>),
 }
 
-/// What all threads of a run share. Nothing in it changes while operations run, but for the stop flag.
+/// How a run is ended. Outlives the run's files, so that a handle to a run that is over holds none
+/// of them.
+#[derive(Default)]
+pub struct Control {
+    stop: AtomicBool,
+    /// By the user, not by an error.
+    cancelled: AtomicBool,
+    wakers: Mutex<Vec<Arc<dyn Wake>>>,
+}
+
+impl Control {
+    /// The run ends soon, or has to.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// True when the user ended the run.
+    pub fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// End every worker's wait, so that it looks at clock and flag.
+    pub fn wake_all(&self) {
+        for waker in lock(&self.wakers).iter() {
+            waker.wake();
+        }
+    }
+
+    fn end_soon(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake_all();
+    }
+
+    fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.end_soon();
+    }
+}
+
+/// What the threads of a run share. Gone when the run has ended, and files and verify state with
+/// it.
 pub struct Shared {
     /// The order.
     pub job: BlockJob,
@@ -51,12 +92,9 @@ pub struct Shared {
     pub files: Arc<Vec<File>>,
     /// In verify mode.
     pub verifier: Option<Verifier>,
-    /// End soon.
-    pub stop: AtomicBool,
-    /// By the user, not by an error.
-    pub cancelled: AtomicBool,
+    /// How it is ended.
+    pub control: Arc<Control>,
     failure: Mutex<Option<Error>>,
-    wakers: Mutex<Vec<Arc<dyn Wake>>>,
     gate: (Mutex<Option<Window>>, Condvar),
     sender: Sender<Message>,
 }
@@ -69,7 +107,7 @@ impl Shared {
     /// The run ends as failed; the first failure is the one that is told.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
-        self.end_soon();
+        self.control.end_soon();
     }
 
     /// The first failure.
@@ -81,18 +119,6 @@ impl Shared {
     pub fn send(&self, message: Message) {
         // A receiver that is gone has given up on this worker.
         let _ = self.sender.send(message);
-    }
-
-    fn end_soon(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.wake_all();
-    }
-
-    /// End every worker's wait, so that it looks at clock and flag.
-    pub fn wake_all(&self) {
-        for waker in lock(&self.wakers).iter() {
-            waker.wake();
-        }
     }
 
     /// Let the workers begin.
@@ -159,7 +185,7 @@ impl Board {
 
 /// A run in progress. Dropping it cancels the run.
 pub struct BlockRun {
-    shared: Arc<Shared>,
+    control: Arc<Control>,
     board: Arc<Board>,
     last_cpu: Mutex<(u64, ProcessCpu)>,
 }
@@ -182,15 +208,14 @@ impl BlockRun {
             None => None,
         };
         let (sender, receiver) = channel();
+        let control = Arc::new(Control::default());
         let shared = Arc::new(Shared {
             job,
             backend,
             files: Arc::new(files),
             verifier,
-            stop: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
+            control: control.clone(),
             failure: Mutex::new(None),
-            wakers: Mutex::new(Vec::new()),
             gate: (Mutex::new(None), Condvar::new()),
             sender,
         });
@@ -200,9 +225,9 @@ impl BlockRun {
             outcome: Mutex::new(None),
             ended: Condvar::new(),
         });
-        spawn_coordinator(&shared, &board, receiver, note)?;
+        spawn_coordinator(shared, &board, receiver, note)?;
         let last_cpu = Mutex::new((monotonic_ns(), ProcessCpu::now()));
-        Ok(BlockRun { shared, board, last_cpu })
+        Ok(BlockRun { control, board, last_cpu })
     }
 
     /// What happens now.
@@ -219,8 +244,7 @@ impl BlockRun {
 
     /// End soon, with status cancelled.
     pub fn cancel(&self) {
-        self.shared.cancelled.store(true, Ordering::Relaxed);
-        self.shared.end_soon();
+        self.control.cancel();
     }
 
     /// True when the run has ended; false when the time-out passed first.
@@ -278,12 +302,12 @@ fn open_all(job: &BlockJob) -> Result<Vec<File>> {
 }
 
 fn spawn_coordinator(
-    shared: &Arc<Shared>,
+    shared: Arc<Shared>,
     board: &Arc<Board>,
     receiver: Receiver<Message>,
     note: Option<String>,
 ) -> Result<()> {
-    let (shared, board) = (shared.clone(), board.clone());
+    let board = board.clone();
     let work = move || {
         for index in 0..shared.job.jobs {
             if let Err(error) = spawn_worker(&shared, index) {
@@ -300,6 +324,7 @@ fn spawn_coordinator(
             gatherer.look_at_clock();
         }
         let outcome = gatherer.finish();
+        drop(shared);
         board.publish(outcome);
     };
     std::thread::Builder::new()
@@ -313,7 +338,10 @@ fn spawn_worker(shared: &Arc<Shared>, index: usize) -> Result<()> {
     let mine = shared.clone();
     let work = move || {
         let ended = work_on_backend(&mine, index);
-        mine.send(Message::Done(Box::new(ended)));
+        let sender = mine.sender.clone();
+        drop(mine);
+        // A receiver that is gone has given up on this worker.
+        let _ = sender.send(Message::Done(Box::new(ended)));
     };
     std::thread::Builder::new()
         .name(format!("storlab-job{index}"))
@@ -355,7 +383,7 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
 }
 
 fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<WorkerEnd> {
-    lock(&shared.wakers).push(backend.waker());
+    lock(&shared.control.wakers).push(backend.waker());
     let features = backend.features();
     let worker = Worker::new(shared, index, backend, Clock::new())?;
     shared.send(Message::Ready { features });

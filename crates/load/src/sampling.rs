@@ -1,8 +1,8 @@
 //! What workers measure, interval by interval, and how it becomes rows.
 //!
-//! A worker owns its counters and hands them over whole at the end of an interval: nothing is shared while
-//! operations run. An interval is encoded as soon as every job has passed it, so that memory stays bounded
-//! however long the run.
+//! A worker owns its counters and hands them over whole at the end of an interval: nothing is
+//! shared while operations run. An interval is encoded as soon as every job has passed it, so that
+//! memory stays bounded however long the run.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Which buffers are free. Reads and writes have their own: a read would leave old data in a write's payload.
+//! Which buffers are free. Reads and writes have their own: a read would leave old data in a
+//! write's payload.
 
 use std::collections::VecDeque;
 

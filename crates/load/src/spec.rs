@@ -1,4 +1,5 @@
-//! The order for one run of block I/O, as JSON from Python (`storlab/model/job.py`): change both together.
+//! The order for one run of block I/O, as JSON from Python (`storlab/model/job.py`): change both
+//! together.
 //!
 //! Sizes are bytes, times nanoseconds.
 
@@ -299,7 +300,7 @@ impl BlockJob {
             return Err(Error::spec(
                 "queue_depth",
                 format!(
-                    "buffers for jobs x queue_depth x block_size need {} MB of this machine's {} MB",
+                    "jobs x queue_depth x block_size need {} MB of this machine's {} MB",
                     needed / 1_000_000,
                     memory / 1_000_000
                 ),
@@ -328,8 +329,8 @@ impl BlockJob {
         }
     }
 
-    /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that their
-    /// share comes out right.
+    /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that
+    /// their share comes out right.
     pub fn write_slots(&self) -> usize {
         if self.mix.write <= 0.0 {
             return 0;

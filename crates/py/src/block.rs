@@ -97,8 +97,8 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
 
 /// Read everything that a verify-mode job has written, and report what is not as it was left.
 ///
-/// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, OSError for what cannot
-/// be opened.
+/// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, OSError for
+/// what cannot be opened.
 #[pyfunction]
 pub fn verify_pass(py: Python<'_>, job_json: &str) -> PyResult<String> {
     let report = py
@@ -113,7 +113,8 @@ pub fn verify_pass(py: Python<'_>, job_json: &str) -> PyResult<String> {
     serde_json::to_string(&report).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
-/// JSON of what this machine offers: `uring` {available, reason, features} and `clock` {source, ghz}.
+/// JSON of what this machine offers: `uring` {available, reason, features} and `clock` {source,
+/// ghz}.
 #[pyfunction]
 pub fn probe() -> String {
     let found = storlab_io::probe();

@@ -1,6 +1,5 @@
 //! The worker's phases: interval by interval through ramp and window, then the drain.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use storlab_base::{thread_cpu_ns, Error, Result, TimeSource};
@@ -21,7 +20,8 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         (from + (passed + 1) * length).min(until)
     }
 
-    /// Number of the interval that `now` lies in: negative in the ramp, and never past the last one.
+    /// Number of the interval that `now` lies in: negative in the ramp, and never past the last
+    /// one.
     pub(super) fn interval_at(&self, now: u64) -> i64 {
         if now < self.window.start_ns {
             return -1;
@@ -79,15 +79,15 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         self.flights.len() - self.free.len()
     }
 
-    /// Nothing new is started; wait for what is in flight. After an early stop the kernel is asked to give
-    /// up; where it cannot, within the time-out, the buffers are left to it.
+    /// Nothing new is started; wait for what is in flight. After an early stop the kernel is asked
+    /// to give up; where it cannot, within the time-out, the buffers are left to it.
     pub(super) fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
         self.count_unserved(now);
         let give_up = now + self.shared.job.drain_timeout_ns;
-        let mut ask_at = if self.stopped() { now + GRACE_NS } else { give_up };
+        let mut ask_at = if self.shared.control.stopping() { now + GRACE_NS } else { give_up };
         self.issuing = false;
         while self.in_flight() > 0 && now < give_up + GRACE_NS {
-            if self.stopped() {
+            if self.shared.control.stopping() {
                 ask_at = ask_at.min(now + GRACE_NS);
             }
             if now >= ask_at {
@@ -124,7 +124,7 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
             .map_err(|e| Error::io("submit", self.shared.job.members[0].name.clone(), 0, e))?;
         let now = self.clock.now_ns();
         let mut completions = std::mem::take(&mut self.completions);
-        self.backend.reap(&mut completions);
+        self.backend.reap(&mut completions, usize::MAX);
         for completion in completions.drain(..) {
             self.complete(completion, now);
         }
@@ -132,14 +132,10 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         Ok(now)
     }
 
-    fn stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
-    }
-
     /// Open loop: what was due and never sent counts with the time that it has waited already, or a
     /// collapse would look better than a slow device.
     fn count_unserved(&mut self, now: u64) {
-        if !self.open_loop || self.stopped() {
+        if !self.open_loop || self.shared.control.stopping() {
             return;
         }
         while let Some(due) = self.pacing.due_ns().filter(|&due| due < self.window.end_ns) {
