@@ -377,13 +377,19 @@ def test_an_open_loop_configures_no_concurrency() -> None:
     assert kinds("queue_depth = 64\nrate_iops = 4000") == []
 
 
-def cpu(worker_ns: int | None, cores: int, busiest: float | None = None) -> CpuUse:
+def cpu(
+    worker_ns: int | None,
+    cores: int,
+    busiest: float | None = None,
+    machine: float | None = None,
+) -> CpuUse:
     return CpuUse(
         user_ns=1_900_000_000,
         system_ns=0,
         cores=cores,
         worker_ns=worker_ns,
         busiest_worker_percent=busiest,
+        machine_busy_percent=machine,
     )
 
 
@@ -396,6 +402,8 @@ def cpu(worker_ns: int | None, cores: int, busiest: float | None = None) -> CpuU
         (cpu(None, 1), True),
         (cpu(1_810_000_000, 2, 95.0), True),
         (cpu(1_810_000_000, 2, 85.0), False),
+        (cpu(200_000_000, 2, 5.0, 97.0), True),
+        (cpu(200_000_000, 2, 5.0, 80.0), False),
         (None, False),
     ],
 )

@@ -36,6 +36,37 @@ impl ProcessCpu {
     }
 }
 
+/// Time that all cores together spent at work and in all, in clock ticks, by proc_stat(5). Time
+/// stolen by the hypervisor counts as work: it was not there to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineCpu {
+    busy: u64,
+    all: u64,
+}
+
+impl MachineCpu {
+    /// Until now; `None` where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        let fields = stat.lines().next()?.strip_prefix("cpu ")?;
+        // user nice system idle iowait irq softirq steal; guest time is in user already
+        let ticks: Vec<u64> =
+            fields.split_whitespace().take(8).map_while(|f| f.parse().ok()).collect();
+        let all = ticks.iter().sum();
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        Some(MachineCpu { busy: all - idle, all })
+    }
+
+    /// Share of all cores at work since `earlier`, in percent.
+    pub fn busy_percent_since(self, earlier: MachineCpu) -> Option<f64> {
+        let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)?;
+        Some(self.busy.saturating_sub(earlier.busy) as f64 * 100.0 / all as f64)
+    }
+}
+
 /// Cores that this process may run on.
 pub fn available_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -76,4 +107,18 @@ pub fn memory_bytes() -> u64 {
     let (pages, size) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     pages.max(0) as u64 * size.max(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_all_but_idle_and_waiting_for_io() {
+        let first = MachineCpu::parse("cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 1").unwrap();
+        let later = MachineCpu::parse("cpu  130 0 60 840 60 0 5 5 9 9\n").unwrap();
+        assert_eq!(later.busy_percent_since(first), Some(50.0));
+        assert_eq!(first.busy_percent_since(first), None);
+        assert_eq!(MachineCpu::parse("intr 1 2 3"), None);
+    }
 }

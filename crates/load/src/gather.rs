@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use storlab_base::{monotonic_ns, Clock, Error};
 
-use crate::cpu::{available_cores, ProcessCpu};
+use crate::cpu::{available_cores, MachineCpu, ProcessCpu};
 use crate::outcome::{CpuUse, EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::run::{Board, Message, Shared, Window};
 use crate::sampling::Collector;
@@ -21,6 +21,19 @@ const NUDGE_NS: u64 = 100_000_000;
 const SILENCE_NS: u64 = 5_000_000_000;
 const LONG: Duration = Duration::from_secs(3600);
 
+/// CPU of this process and of the whole machine, at one end of the window.
+#[derive(Clone, Copy)]
+struct Cpu {
+    process: ProcessCpu,
+    machine: Option<MachineCpu>,
+}
+
+impl Cpu {
+    fn now() -> Self {
+        Cpu { process: ProcessCpu::now(), machine: MachineCpu::now() }
+    }
+}
+
 /// See the module.
 pub struct Gatherer<'r> {
     shared: &'r Arc<Shared>,
@@ -30,8 +43,8 @@ pub struct Gatherer<'r> {
     ready: usize,
     done: usize,
     features: Vec<&'static str>,
-    cpu_start: Option<ProcessCpu>,
-    cpu_end: Option<ProcessCpu>,
+    cpu_start: Option<Cpu>,
+    cpu_end: Option<Cpu>,
     next_nudge_ns: u64,
     last_completion_ns: u64,
     unserved: u64,
@@ -133,11 +146,11 @@ impl<'r> Gatherer<'r> {
         }
         let now = monotonic_ns();
         if self.cpu_start.is_none() && now >= self.window.start_ns {
-            self.cpu_start = Some(ProcessCpu::now());
+            self.cpu_start = Some(Cpu::now());
             self.board.enter("measure", self.shared.job.window_ns);
         }
         if self.cpu_end.is_none() && now >= self.window.end_ns {
-            self.cpu_end = Some(ProcessCpu::now());
+            self.cpu_end = Some(Cpu::now());
             self.board.enter("drain", None);
         }
         let ending = now >= self.window.end_ns || self.stopping();
@@ -243,7 +256,9 @@ impl<'r> Gatherer<'r> {
     }
 
     fn cpu_use(&self, end_ns: u64) -> Option<CpuUse> {
-        let used = self.cpu_end.unwrap_or_else(ProcessCpu::now).since(self.cpu_start?);
+        let (begin, end) = (self.cpu_start?, self.cpu_end.unwrap_or_else(Cpu::now));
+        let used = end.process.since(begin.process);
+        let machine = end.machine.zip(begin.machine);
         let workers = self.collector.worker_cpu_ns();
         let job = &self.shared.job;
         let threads = match self.shared.backend {
@@ -264,6 +279,7 @@ impl<'r> Gatherer<'r> {
             cores: threads.min(allowed),
             worker_ns: workers.iter().sum(),
             busiest_worker_percent: busiest * 100.0 / length,
+            machine_busy_percent: machine.and_then(|(end, begin)| end.busy_percent_since(begin)),
         })
     }
 

@@ -86,6 +86,7 @@ pub struct CpuUse {
     pub cores: usize,
     pub worker_ns: u64,
     pub busiest_worker_percent: f64,
+    pub machine_busy_percent: Option<f64>,
 }
 
 /// Why a run failed.

@@ -24,7 +24,7 @@ from storlab.brief.model import (
     RunRow,
     SectionBlock,
 )
-from storlab.brief.text import and_list, date_range, plural
+from storlab.brief.text import and_list, date_range, plural, sentence_case
 from storlab.figures import FIGURES, draw
 from storlab.figures.common import slug
 from storlab.figures.svg import render
@@ -152,6 +152,7 @@ def _mapping(comparison: Comparison) -> tuple[list[str], list[MappingRow]]:
 def _subtitle(comparison: Comparison, store: ResultStore) -> str:
     names = [t for t in comparison.targets if t != comparison.baseline] + [comparison.baseline]
     versus = " against ".join([and_list(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    versus = sentence_case(versus)
     points = len(comparison.rows)
     what = facts.where_measured(comparison)
     said = f"{versus}: {plural(points, 'workload point')}"

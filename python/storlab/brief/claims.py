@@ -22,6 +22,7 @@ from storlab.brief.text import (
     plural,
     ratio_bracket,
     ratio_spread,
+    sentence_case,
 )
 from storlab.figures.common import digits3, last_point, times_text
 
@@ -100,7 +101,8 @@ def undecided(comparison: Comparison) -> list[str]:
 
 def summarise(comparison: Comparison) -> list[str]:
     """One or two sentences per compared target: how often more, how often less, and how far."""
-    return [said for target in comparison.others if (said := _summary(comparison, target))]
+    found = (_summary(comparison, target) for target in comparison.others)
+    return [sentence_case(said) for said in found if said]
 
 
 def _summary(comparison: Comparison, target: str) -> str:
@@ -169,8 +171,8 @@ def _claim(
         big=times_text(ratio.interval.estimate),
         unit=unit,
         bounds=f"95\u00a0% interval {ratio_spread(ratio.interval)}",
-        sentence=sentence,
-        short=short,
+        sentence=sentence_case(sentence),
+        short=sentence_case(short),
         caveat=caveat,
         point_ids=tuple(i for i in (cell.point_id, base.point_id) if i),
         run_ids=(*cell.run_ids, *base.run_ids),

@@ -70,6 +70,11 @@ def and_list(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def sentence_case(text: str) -> str:
+    """The text with a capital first letter; a name such as "disk file" may begin it."""
+    return text[:1].upper() + text[1:]
+
+
 def plural(count: int, word: str) -> str:
     """``1 run``, ``3 runs``."""
     return f"{count:,}\u00a0{word}" if count == 1 else f"{count:,}\u00a0{word}s"

@@ -48,6 +48,7 @@ class CpuUse(Table):
     cores: int  # cores that the workers could use: min(jobs, cores of the machine or cpuset)
     worker_ns: int | None = None  # worker threads only; None where the engine does not tell
     busiest_worker_percent: float | None = None
+    machine_busy_percent: float | None = None  # of all cores of the client, by whomever
 
 
 class Failure(Table):

@@ -180,6 +180,9 @@ def _client_flag(outcome: RunOutcome) -> Flag | None:
         message = f"the load generator used {percent:.0f} % of its {cores}"
     elif (cpu.busiest_worker_percent or 0) > CLIENT_BOUND_PERCENT:
         message = f"the busiest worker used {cpu.busiest_worker_percent:.0f} % of a core"
+    elif (cpu.machine_busy_percent or 0) > CLIENT_BOUND_PERCENT:
+        # The kernel's own threads do I/O too, and other programs take cores.
+        message = f"all cores of this machine were {cpu.machine_busy_percent:.0f} % busy"
     else:
         return None
     return Flag(
