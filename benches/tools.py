@@ -55,10 +55,11 @@ class Tool:
     run: Callable[[Load, float, int], Reading]
 
 
-def pinned(command: list[str], cpu: int) -> tuple[str, float]:
+def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, float]:
     """Output of a command kept on one CPU, and its user + system time in seconds."""
     kept = ["taskset", "--cpu-list", str(cpu), *command]
-    with subprocess.Popen(kept, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | ({"GLIBC_TUNABLES": tunables} if tunables else {})
+    with subprocess.Popen(kept, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -120,11 +121,12 @@ def fio_path() -> str | None:
     return os.environ.get("FIO") or shutil.which("fio")
 
 
-def fio(name: str, program: str, *flags: str) -> Tool:
-    """fio with latency statistics on (its default) and these further flags."""
+def fio(name: str, program: str, *flags: str, tunables: str = "") -> Tool:
+    """fio with latency statistics on (its default), these further flags, and settings of glibc."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
-        output, process_s = pinned([program, *fio_arguments(load, seconds), *flags], cpu)
+        command = [program, *fio_arguments(load, seconds), *flags]
+        output, process_s = pinned(command, cpu, tunables)
         job = fio_job(output)
         return read_fio(job, _whole_cpu(fio_cpu_s(job), process_s - startup_s(program, cpu)))
 
