@@ -132,6 +132,12 @@ class ResultError(StorlabError):
     exit_code = ExitCode.RESULT
 
 
+class MeterError(StorlabError):
+    """A meter cannot be opened or read."""
+
+    exit_code = ExitCode.PREFLIGHT
+
+
 class EngineError(StorlabError):
     """An engine is missing, too old, or cannot do what the study asks."""
 

@@ -1,0 +1,65 @@
+"""Power readings and what sensors say about themselves.
+
+Boundary, sensor, rate and accuracy belong to every reading; a value without them is no measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from storlab.model.types import Provenance, Table
+
+Boundary = Literal["device", "enclosure", "host", "wall"]
+Supply = Literal["ac", "dc", "unknown"]
+Sampling = Literal["instantaneous", "interval_mean", "counter"]
+"""How a value relates to time: a moment's power, the mean over the sensor's own interval, or energy
+counted so far."""
+
+
+class SensorInfo(Table):
+    """One sensor of a meter. Units: W for power, J for counters, ns for times."""
+
+    sensor: str  # unique within a run, such as "rapl:package-0"
+    kind: str  # of the meter: rapl, hwmon, nvme, ...
+    description: str
+    boundary: Boundary
+    supply: Supply = "unknown"
+    sampling: Sampling
+    unit: Literal["W", "J"]
+    sensor_interval_ns: int | None = None  # an interval mean's own interval
+    counter_max: float | None = None  # J; the counter wraps to 0 behind it
+    gain_accuracy: float | None = None  # relative, 0.02 = 2 %; None: not stated
+    offset_accuracy_w: float | None = None
+    quantum: float | None = None  # smallest step, in the unit
+    clock_uncertainty_ns: int = 0  # of its time stamps against the run's clock
+    share: float = Field(default=1.0, gt=0, le=1)  # of the reading that the target is charged
+    share_rule: str = ""  # why that share, in words; printed beside the numbers
+    provenance: Provenance = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value of one sensor at a time on the run's clock (CLOCK_MONOTONIC, ns)."""
+
+    sensor: str
+    time_ns: int
+    value: float  # in the sensor's unit
+
+
+class PowerSummary(Table):
+    """One sensor over one measure window. None where it was not measured, never 0."""
+
+    info: SensorInfo
+    readings: int
+    energy_j: float | None
+    energy_uncertainty_j: float | None = None  # standard uncertainty
+    mean_w: float | None
+    p95_w: float | None = None
+    peak_w: float | None = None
+    idle_before_w: float | None = None
+    idle_after_w: float | None = None
+    coverage: float = 0.0  # share of the window that readings span
+    notes: list[str] = Field(default_factory=list)
