@@ -53,7 +53,7 @@ class MeterModule(Protocol):
         ...
 
     def open_meter(self, spec: MeterSpec, target: Target) -> Meter:
-        """Open for a study. Raises MeterError with field, reason and fix; StudyError for bad fields."""
+        """Open for a study. Raises MeterError, or StudyError for bad fields."""
         ...
 
 
@@ -76,4 +76,4 @@ def meter_module(kind: str) -> MeterModule:
     """The module of that kind. Raises StudyError for a kind that is not registered."""
     if kind not in METERS:
         raise StudyError("meters", f'"{kind}" is not a meter', f"use one of {', '.join(METERS)}")
-    return import_module(METERS[kind])  # type: ignore[return-value]
+    return import_module(METERS[kind])
