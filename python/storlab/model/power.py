@@ -63,3 +63,14 @@ class PowerSummary(Table):
     idle_after_w: float | None = None
     coverage: float = 0.0  # share of the window that readings span
     notes: list[str] = Field(default_factory=list)
+
+
+class AppliedPowerState(Table):
+    """The NVMe power state that one drive was in while a run was measured, read back."""
+
+    device: str
+    index: int
+    max_power_w: float | None = None  # from the identify table, as all that follow
+    entry_latency_us: int | None = None
+    exit_latency_us: int | None = None
+    former_index: int  # before the campaign, and restored after it

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from storlab.model.power import AppliedPowerState, Boundary, PowerSummary
 from storlab.model.types import Provenance, Table
 
 SCHEMA_VERSION = 1
@@ -151,6 +152,8 @@ class Metric(Table):
     unit: str
     operation: Operation | Literal["all"] = "all"
     provenance: Provenance = "measured"
+    boundary: Boundary | None = None  # what the power behind it includes; None: no power in it
+    uncertainty: float | None = None  # standard uncertainty, in the unit; None: not known
 
 
 class Flag(Table):
@@ -197,10 +200,16 @@ class RunRecord(Table):
     verify: VerifyReport | None = None
     samples_sha256: str | None = None
     raw: list[str] = Field(default_factory=list)
+    power: list[PowerSummary] = Field(default_factory=list)  # one per sensor
+    power_boundary: Boundary | None = None  # the headline's; None where nothing was measured
+    power_states: list[AppliedPowerState] = Field(default_factory=list)
+    power_sha256: str | None = None  # of power.parquet; None where the run has no readings
 
     def metric(self, name: str, operation: str = "all") -> float | None:
-        """The value of a metric, or None when this run has none of that name."""
-        for metric in self.metrics:
-            if metric.name == name and metric.operation == operation:
-                return metric.value
-        return None
+        """The value of a metric, or None when this run has none of that name.
+
+        Of a metric at several power boundaries, the headline's.
+        """
+        found = [m for m in self.metrics if m.name == name and m.operation == operation]
+        found.sort(key=lambda metric: metric.boundary not in (None, self.power_boundary))
+        return found[0].value if found else None

@@ -23,10 +23,10 @@ from pydantic import (
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
 from storlab.base.units import LARGEST
+from storlab.model.power import Boundary
 from storlab.model.types import Duration, Size, StudyTable
 
 Layout = Literal["jbod", "stripe", "per_job"]
-Boundary = Literal["device", "enclosure", "host", "wall"]
 MOST_POINTS = 100_000
 
 
