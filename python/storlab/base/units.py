@@ -120,6 +120,11 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes // SIZE_UNITS[best]}{best}"
 
 
+def format_number(value: float) -> str:
+    """For people: at least three digits, thousands apart, never an exponent: ``"36,850"``."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+
+
 def format_bytes_si(size_bytes: float) -> str:
     """For people: about three digits in SI units, ``"1.23 TB"``."""
     return _three_digits(

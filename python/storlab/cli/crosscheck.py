@@ -13,7 +13,7 @@ from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreemen
 from storlab.analysis.points import describe
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
-from storlab.base.units import format_latency
+from storlab.base.units import format_latency, format_number
 from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
 from storlab.lab.crosscheck import crosscheck_plan
@@ -155,7 +155,7 @@ def _table(point: PointAgreement, reference: str) -> Table:
 
 
 def _value(metric: MetricAgreement, value: float) -> str:
-    return format_latency(value) if metric.unit == "ns" else f"{value:,.4g} {metric.unit}"
+    return format_latency(value) if metric.unit == "ns" else f"{format_number(value)} {metric.unit}"
 
 
 def _interval(metric: MetricAgreement) -> str:

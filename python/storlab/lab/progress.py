@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.units import MB, NS_PER_S, format_duration, format_latency
+from storlab.base.units import MB, NS_PER_S, format_duration, format_latency, format_number
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 
@@ -240,7 +240,7 @@ def run_line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{what}: FAILED, {record.failure.message}"
     figures = [
-        f"{value:,.4g} {unit}"
+        f"{format_number(value)} {unit}"
         for value, unit in (
             (record.metric("throughput_mb_s"), "MB/s"),
             (record.metric("iops"), "IOPS"),
