@@ -65,11 +65,16 @@ def _wanted(name: str, options: argparse.Namespace) -> bool:
 
 
 def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
-    """All tools in turns; the order is turned too, so that drift does not land on one of them."""
+    """All tools in turns. The order turns and reverses, so that no tool always follows another.
+
+    A throttled disk makes the one after a fast tool slow.
+    """
     tools = tools_for(case)
     readings: dict[str, list[Reading]] = {tool.name: [] for tool in tools}
     for turn in range(options.rounds):
-        for tool in tools[turn % len(tools) :] + tools[: turn % len(tools)]:
+        start = turn // 2 % len(tools)
+        order = tools[start:] + tools[:start]
+        for tool in order if turn % 2 == 0 else order[::-1]:
             if case.filesystem and not case.load.direct and case.load.read_percent == 100:
                 warm(Path(case.load.path))
             print(f"{case.name} {turn + 1}/{options.rounds} {tool.name}", file=sys.stderr)
