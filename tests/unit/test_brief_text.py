@@ -67,7 +67,8 @@ def test_three_digits_are_within_half_a_percent(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(0.3, "0.30×"), (0.0312, "0.0312×"), (4.251, "4.25×"), (31.4, "31.4×")]
+    ("ratio", "text"),
+    [(0.3, "0.30×"), (0.0312, "0.031×"), (0.00761, "0.0076×"), (4.251, "4.25×"), (31.4, "31.4×")],
 )
 def test_ratios_have_two_decimals_where_it_matters(ratio: float, text: str) -> None:
     assert times_text(ratio) == text

@@ -158,7 +158,9 @@ def _subtitle(comparison: Comparison, store: ResultStore) -> str:
     said = f"{versus}: {plural(points, 'workload point')}"
     said += f" of {what}" if what else ""
     description = store.study.study.description.strip()
-    return f"{said}. {description}" if description else f"{said}."
+    if description and description[-1] not in ".!?":
+        description += "."
+    return f"{said}. {description}".rstrip()
 
 
 def _provenance(comparison: Comparison) -> str:

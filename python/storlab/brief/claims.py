@@ -130,9 +130,9 @@ def _summary(comparison: Comparison, target: str) -> str:
         if points - more - less:
             said += f"; at {points - more - less} the interval does not decide"
     if points == 1:
-        return f"{said}: {ratio_bracket(ratios[0].interval)} of its throughput."
+        return f"{said}: {ratio_bracket(ratios[0].interval)} its throughput."
     return (
-        f"{said}: {times_text(middle)} of its throughput in the geometric mean, from "
+        f"{said}: {times_text(middle)} its throughput in the geometric mean, from "
         f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
     )
 
@@ -202,18 +202,18 @@ def _words(
     times = ratio_bracket(ratio)
     if column.key == THROUGHPUT:
         sentence = (
-            f"{target} moved {bracket(mine)} MB/s at {where}: {times} of {baseline}’s "
+            f"{target} moved {bracket(mine)} MB/s at {where}: {times} {baseline}’s "
             f"{bracket(theirs)} MB/s, {more_or_less(ratio.estimate)}."
         )
         short = (
             f"{target} moved {bracket(mine)} MB/s and {baseline} {bracket(theirs)} MB/s: "
             f"{more_or_less(ratio.estimate)}."
         )
-        return sentence, short, f"of {baseline}’s throughput"
+        return sentence, short, f"{baseline}’s throughput"
     unit, factor = latency_unit([mine.estimate, theirs.estimate], least=1)
     what = f"mean {column.operation} latency"
     sentence = (
         f"{target}’s {what} was {bracket(mine, factor)} {unit} at {where}: "
-        f"{times} of {baseline}’s {bracket(theirs, factor)} {unit}."
+        f"{times} {baseline}’s {bracket(theirs, factor)} {unit}."
     )
-    return sentence, sentence, f"of {baseline}’s {what}"
+    return sentence, sentence, f"{baseline}’s {what}"

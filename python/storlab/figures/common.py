@@ -96,10 +96,12 @@ def interval_text(interval: Interval | None, show: Any = digits3) -> str:
 
 
 def times_text(ratio: float) -> str:
-    """``0.42\u00d7``: two decimals between 0.095 and 10, three digits elsewhere."""
+    """``0.42\u00d7``: two decimals between 0.095 and 10, two digits below."""
     return f"{ratio_digits(ratio)}\u00d7"
 
 
 def ratio_digits(ratio: float) -> str:
     """A ratio without the sign."""
+    if 1e-4 <= ratio < 0.095:
+        return f"{ratio:.2g}"
     return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)

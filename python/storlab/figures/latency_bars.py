@@ -154,7 +154,7 @@ def _panel(
         x=alt.X(
             "x:O",
             sort=order,
-            title=axis_title(section) if panels == 1 else section.axes.x,
+            title=f"{operation}s, by {axis_title(section) if panels == 1 else section.axes.x}",
             scale=alt.Scale(paddingInner=0.28, paddingOuter=0.18),
         ),
         xOffset=alt.XOffset(
@@ -194,9 +194,8 @@ def _panel(
             color=alt.value(role("fig-ink")),
         ),
     ]
-    heading = alt.Title(f"{operation}s", fontWeight="bold", offset=8, frame="group")
     width = WIDTH if panels == 1 else (WIDTH - 14) // 2
-    return alt.layer(*layers).properties(width=width, height=HEIGHT, title=heading)
+    return alt.layer(*layers).properties(width=width, height=HEIGHT)
 
 
 def _table(

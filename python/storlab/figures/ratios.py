@@ -161,6 +161,7 @@ def _against(points: int, above: int, below: int, baseline: str) -> str:
     for count, word in ((above, "above"), (below, "below")):
         if count == points:
             return f"is {word} {baseline} at all {points} points"
+    parts = [f"{word} at {count}" for count, word in ((above, "above"), (below, "below")) if count]
     unsure = points - above - below
-    said = f"is above {baseline} at {above} and below it at {below} of {points} points"
-    return f"{said}; at {unsure} the interval includes 1" if unsure else said
+    parts += [f"undecided at {unsure}"] if unsure else []
+    return f"against {baseline} is {' and '.join(parts)} of {points} points"
