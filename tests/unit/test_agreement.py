@@ -50,7 +50,7 @@ def interval(low: float, high: float) -> Interval:
     [
         (0.99, 1.01, "agree"),
         (1.01, 1.04, "agree"),  # excludes 1, and lies within the margin: too small to matter
-        (0.97, 1.20, "agree"),  # contains 1
+        (0.97, 1.20, "inconclusive"),  # contains 1, but the ratio itself lies outside
         (0.80, 1.30, "inconclusive"),  # says nothing: beyond the margin on both sides
         (1.20, 1.40, "differ"),
         (0.50, 0.60, "differ"),

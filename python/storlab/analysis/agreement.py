@@ -6,11 +6,11 @@ mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], 
 - ``differ``: the ratio lies outside the zone, and the interval excludes 1 at the confidence that
   holds for the whole family of comparisons (Bonferroni), so that many points do not make one
   chance finding;
-- ``agree``: the 95 % interval contains 1, or the ratio lies inside the zone, and the interval does
-  not reach beyond the zone on both sides;
+- ``agree``: the ratio lies inside the zone, and its 95 % interval does not reach beyond the zone on
+  both sides;
 - ``inconclusive``: everything else: too few or too noisy repeats to tell.
 
-``agree`` means: within noise or within the margin. The stronger claim, that the engines were shown
+``agree`` means: within the margin, as far as the repeats can tell. The stronger claim, that the engines were shown
 to be equivalent, holds where the whole interval lies inside the zone (``equivalent``).
 
 CPU per I/O and effective concurrency are reported and never judged.
@@ -179,7 +179,7 @@ def judge(ratio: float, interval: Interval, family: Interval, margin: float) -> 
         return "differ"
     if interval.low < low and interval.high > high:
         return "inconclusive"
-    return "agree" if inside or not interval.excludes(1) else "inconclusive"
+    return "agree" if inside else "inconclusive"
 
 
 def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
