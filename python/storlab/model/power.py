@@ -47,6 +47,7 @@ class Reading:
     sensor: str
     time_ns: int
     value: float  # in the sensor's unit
+    sensor_time: str | None = None  # the sensor's own stamp, as it prints it; unchanged means stale
 
 
 class PowerSummary(Table):
