@@ -104,3 +104,20 @@ def test_the_key_forgets_the_target_and_nothing_else() -> None:
     assert one.key == points(jobs=[1])[0].key
     assert one.key != other.key
     assert one.key != WorkloadPoint("block", "block", "fio", one.params).key
+
+
+def test_two_engines_and_two_workloads_are_told_apart() -> None:
+    (one,) = points(read_percent=[70.0], jobs=[1])
+    fio = WorkloadPoint("block", "block", "fio", one.params)
+    scan = WorkloadPoint("scan", "block", "native", one.params)
+    assert [s.title for s in sections_of([one, fio])] == [
+        "native: 70/30 read/write",
+        "fio: 70/30 read/write",
+    ]
+    assert [s.title for s in sections_of([one, scan])] == [
+        "block: 70/30 read/write",
+        "scan: 70/30 read/write",
+    ]
+    assert sections_of([one])[0].title == "70/30 read/write"
+    section = sections_of([one, fio])[1]
+    assert section.where(fio).replace("\u00a0", " ") == "fio: 70/30 read/write, 1 job"

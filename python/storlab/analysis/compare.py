@@ -65,10 +65,12 @@ COLUMNS: tuple[Column, ...] = (
 RATIO_KEYS = (
     "throughput_mb_s.all",
     "iops.all",
-    "latency_mean_ns.read",
-    "latency_p99_ns.read",
-    "latency_mean_ns.write",
-    "latency_p99_ns.write",
+    *(
+        f"{prefix}_{what}_ns.{operation}"
+        for prefix in ("latency", "intended_latency")
+        for operation in ("read", "write")
+        for what in ("mean", "p99")
+    ),
 )
 
 

@@ -115,6 +115,8 @@ def _phrase(name: str, value: Any) -> str:
         return {100.0: "reads only", 0.0: "writes only"}.get(value, f"{text} read/write")
     if name in (FACET, "access"):
         return text
+    if name == "rate_iops" and value is not None:
+        return f"{text} operations/s"
     return f"{title_of(name)} {text}"
 
 
@@ -180,12 +182,21 @@ class Section:
     workload: str
     kind: str
     axes: Axes
+    prefix: str = ""  # workload or engine, where there are several
     points: list[WorkloadPoint] = field(default_factory=list)
 
     @property
     def title(self) -> str:
         """What tells this section from the others."""
-        return describe(self.points[0].params, self.axes.section) or self.workload
+        said = describe(self.points[0].params, self.axes.section)
+        if self.prefix and said:
+            return f"{self.prefix}: {said}"
+        return said or self.prefix or self.workload
+
+    def where(self, point: WorkloadPoint) -> str:
+        """One of its points in words: ``70/30 read/write, 256 KiB, 4 jobs``."""
+        said = describe(point.params, self.axes.varying) or point.workload
+        return f"{self.prefix}: {said}" if self.prefix else said
 
     def facets(self) -> list[Any]:
         """The values of the small multiples, in order; ``[None]`` where there are none."""
@@ -210,17 +221,19 @@ class Section:
 
 def sections_of(points: Sequence[WorkloadPoint]) -> list[Section]:
     """Group points into the sections of a page: by workload, then by what else is swept."""
-    by_workload: dict[str, list[WorkloadPoint]] = {}
+    families: dict[tuple[str, str], list[WorkloadPoint]] = {}
     for point in points:
-        by_workload.setdefault(f"{point.workload}\0{point.engine}", []).append(point)
+        families.setdefault((point.workload, point.engine), []).append(point)
+    workloads, engines = ({family[i] for family in families} for i in (0, 1))
     sections: list[Section] = []
-    for members in by_workload.values():
+    for (workload, engine), members in families.items():
         axes = choose_axes(members)
+        names = [workload] * (len(workloads) > 1) + [engine] * (len(engines) > 1)
         grouped: dict[tuple[str, ...], Section] = {}
         for point in members:
             key = section_key(point, axes)
             if key not in grouped:
-                grouped[key] = Section(point.workload, point.kind, axes)
+                grouped[key] = Section(workload, point.kind, axes, ", ".join(names))
             grouped[key].points.append(point)
         for section in grouped.values():
             section.points.sort(

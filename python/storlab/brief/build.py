@@ -13,6 +13,7 @@ from storlab.analysis.points import Section, format_value, title_of
 from storlab.analysis.table import comparison_dict
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
+from storlab.brief.audited import audited
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import (
@@ -44,6 +45,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
     mapping_head, mapping = _mapping(comparison)
     records = [run.record for run in comparison.dataset.all_runs()]
     claims = make_claims(comparison)
+    findings = audited(comparison, claims)
     return Brief(
         title=title or store.study.study.name,
         subtitle=_subtitle(comparison, store),
@@ -86,7 +88,9 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
                 }
                 for record in records
             ],
+            "audit": [finding.dump() for finding in findings],
         },
+        audit=findings,
     )
 
 

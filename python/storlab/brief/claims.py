@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from storlab.analysis.compare import Cell, Column, Comparison, Row
-from storlab.analysis.points import Section, describe
+from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.text import (
@@ -24,10 +24,9 @@ from storlab.brief.text import (
     ratio_spread,
     sentence_case,
 )
-from storlab.figures.common import digits3, last_point, times_text
+from storlab.figures.common import digits3, last_point, latency_kind, times_text
 
 THROUGHPUT = "throughput_mb_s.all"
-LATENCIES = ("latency_mean_ns.read", "latency_mean_ns.write")
 BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
 
 
@@ -70,16 +69,21 @@ class Claim:
 
 def make_claims(comparison: Comparison) -> list[Claim]:
     """All claims, throughput first, in the order of the sections."""
-    keys = (THROUGHPUT, *LATENCIES)
     found = [
         claim
         for section in comparison.sections
         for facet in section.facets()
         for target in comparison.others
-        for key in keys
+        for key in _keys(comparison, section)
         if (claim := _claim(comparison, section, facet, target, key)) is not None
     ]
     return sorted(found, key=lambda claim: claim.kind != "throughput")
+
+
+def _keys(comparison: Comparison, section: Section) -> list[str]:
+    """Throughput, and mean latencies: from the intended start where the load is an open loop."""
+    kind, _ = latency_kind(comparison, section)
+    return [THROUGHPUT, *(f"{kind}_mean_ns.{operation}" for operation in ("read", "write"))]
 
 
 def undecided(comparison: Comparison) -> list[str]:
@@ -94,7 +98,7 @@ def undecided(comparison: Comparison) -> list[str]:
             for target in comparison.others:
                 ratio = row.ratios[target].get(THROUGHPUT)
                 if ratio is not None and not ratio.decided:
-                    where = describe(point.params, section.axes.varying)
+                    where = section.where(point)
                     found.append(f"{target} at {where}: {ratio_bracket(ratio.interval)}")
     return found
 
@@ -158,7 +162,7 @@ def _claim(
             f"{comparison.baseline}."
         )
         marks = (*marks, mark("different-concurrency", caveat))
-    where = describe(point.params, section.axes.varying)
+    where = section.where(point)
     sentence, short, unit = _words(row, target, comparison.baseline, column, where, ratio.interval)
     return Claim(
         kind="latency" if column.is_latency else "throughput",
@@ -211,7 +215,8 @@ def _words(
         )
         return sentence, short, f"{baseline}’s throughput"
     unit, factor = latency_unit([mine.estimate, theirs.estimate], least=1)
-    what = f"mean {column.operation} latency"
+    start = " from the intended start" if column.is_intended else ""
+    what = f"mean {column.operation} latency{start}"
     sentence = (
         f"{target}’s {what} was {bracket(mine, factor)} {unit} at {where}: "
         f"{times} {baseline}’s {bracket(theirs, factor)} {unit}."

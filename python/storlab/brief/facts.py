@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.points import constants, describe, format_value, spaced_size, title_of
 from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
@@ -53,10 +53,8 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
         facts.append(("Data set", spaced_size(target.size)))
     cached = "in memory" if found.get("in_memory") == "yes" else "through the page cache"
     facts.append(("Access", "O_DIRECT" if target.direct else cached))
-    cells = [row.cells[column.label] for row in comparison.rows.values()]
-    return TargetCard(
-        column.label, index, column.label == comparison.baseline, facts, _notes(cells)
-    )
+    is_baseline = bool(comparison.others) and column.label == comparison.baseline
+    return TargetCard(column.label, index, is_baseline, facts)
 
 
 _FOUND = {
@@ -89,19 +87,6 @@ def _found(column: TargetColumn) -> dict[str, str]:
         if value not in ("", "none known"):
             found.setdefault(leaf, value)
     return found
-
-
-def _notes(cells: list[Cell]) -> list[str]:
-    """Flags that touch this target, with at how many of its points."""
-    measured = [cell for cell in cells if cell.measured]
-    notes = []
-    for kind in MEANINGS:
-        touched = sum(any(flag.kind == kind for flag in cell.flags) for cell in measured)
-        if touched and kind != "few-operations":
-            letter, meaning = MEANINGS[kind]
-            share = "every point" if touched == len(measured) else plural(touched, "point")
-            notes.append(f"{letter} at {share}: {meaning}")
-    return notes
 
 
 def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:

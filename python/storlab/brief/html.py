@@ -69,6 +69,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         inline=lambda drawing: inline(drawing.svg, drawing.figure),
         spec=lambda drawing: _json(drawing.figure.spec),
         figures_href=figures_href,
+        audit_points=brief.audit_points,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from storlab.audit.finding import Finding
 from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark
 from storlab.figures import Figure
@@ -30,7 +31,6 @@ class TargetCard:
     index: int
     baseline: bool
     facts: list[tuple[str, str]]
-    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,13 @@ class Brief:
     appendix: list[PointRuns]
     failed: list[tuple[str, RunRow]]
     data: dict[str, Any]
+    audit: list[Finding] = field(default_factory=list)
+
+    def audit_points(self, finding: Finding) -> list[str]:
+        """The points in the appendix whose runs a finding of the audit is about."""
+        known = {point.point_id for point in self.appendix}
+        named = (row.split(":")[0].rpartition("-r")[0] or row.split(":")[0] for row in finding.rows)
+        return [point for point in dict.fromkeys(named) if point in known]
 
     @property
     def drawings(self) -> list[Drawing]:

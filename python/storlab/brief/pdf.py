@@ -73,6 +73,7 @@ def _model(brief: Brief) -> dict[str, Any]:
         "legend": [asdict(m) for m in brief.legend],
         "run_columns": brief.run_columns,
         "appendix": [_runs(point) for point in brief.appendix],
+        "audit": [f.dump() for f in brief.audit],
     }
 
 

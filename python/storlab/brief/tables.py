@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from storlab.analysis.compare import Cell, Column, Comparison, Ratio
 from storlab.analysis.dataset import RunData
-from storlab.analysis.points import Section, WorkloadPoint, describe, format_value, title_of
+from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
 from storlab.brief.flags import Mark, cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, TableRow
 from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
@@ -34,6 +34,10 @@ RATIO_TABLE_KEYS = (
     "latency_p99_ns.read",
     "latency_mean_ns.write",
     "latency_p99_ns.write",
+    "intended_latency_mean_ns.read",
+    "intended_latency_p99_ns.read",
+    "intended_latency_mean_ns.write",
+    "intended_latency_p99_ns.write",
 )
 SHORT = {
     "throughput_mb_s.all": "throughput",
@@ -81,7 +85,9 @@ def section_table(
     comparison: Comparison, section: Section, scale: Scale, keys: Iterable[str] = TABLE_KEYS
 ) -> DataTable:
     """Every point of a section with every target."""
-    columns = columns_for(comparison, keys)
+    cells = [c for point in section.points for c in comparison.row(point).cells.values()]
+    known = {key for cell in cells for key in cell.values}
+    columns = [c for c in columns_for(comparison, keys) if c.key in known or not known]
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
     rows: list[TableRow] = []
     for facet in section.facets():
@@ -146,13 +152,15 @@ def _count_marks(cell: Cell) -> list[Mark]:
 
 def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) -> DataTable | None:
     """Every ratio to the baseline; None where there is nothing to compare."""
-    columns = columns_for(comparison, keys)
+    every = [ratios for row in comparison.rows.values() for ratios in row.ratios.values()]
+    known = {key for ratios in every for key in ratios}
+    columns = [c for c in columns_for(comparison, keys) if c.key in known or not known]
     rows = []
     for section in comparison.sections:
         for place, point in enumerate(section.points):
             row = comparison.row(point)
             for number, target in enumerate(comparison.others):
-                where = describe(point.params, section.axes.varying) or point.workload
+                where = section.where(point)
                 heads = [(where, len(comparison.others) if number == 0 else 0)]
                 numbers = [
                     _ratio_number(
@@ -225,7 +233,7 @@ def appendix(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> lis
                 cell = comparison.row(point).cells[target]
                 if cell.point_id is None:
                     continue
-                where = describe(point.params, section.axes.varying) or point.workload
+                where = section.where(point)
                 runs = [
                     run_row(run, columns, scale, hrefs[id(run.store)])
                     for run in comparison.dataset.of(point, target)

@@ -48,6 +48,14 @@ def x_text(section: Section, point: WorkloadPoint) -> str:
     return format_value(section.axes.x, point.params.get(section.axes.x))
 
 
+def latency_kind(comparison: Comparison, section: Section) -> tuple[str, str]:
+    """Prefix of the metrics, and words: from the intended start in open loop."""
+    cells = [c for point in section.points for c in comparison.row(point).cells.values()]
+    if any(key.startswith("intended_latency") for cell in cells for key in cell.values):
+        return "intended_latency", "latency from the intended start"
+    return "latency", "latency"
+
+
 def last_point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:
     """The point furthest along the axis at which every target was measured (else any of them)."""
     points = section.of_facet(facet)

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint, describe
+from storlab.analysis.points import Section, WorkloadPoint, describe, title_of
 from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
@@ -16,6 +16,7 @@ from storlab.figures.common import (
     figure_name,
     interval_text,
     last_point,
+    latency_kind,
     latency_text,
     place_of,
     point_ids,
@@ -48,12 +49,13 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | None:
+    prefix, _ = latency_kind(comparison, section)
     values = [
         cell.values[key].estimate
         for point in section.points
         for cell in comparison.row(point).cells.values()
         for operation in OPERATIONS
-        for key in (f"latency_mean_ns.{operation}", f"latency_p99_ns.{operation}")
+        for key in (f"{prefix}_mean_ns.{operation}", f"{prefix}_p99_ns.{operation}")
         if key in cell.values
     ]
     if not values:
@@ -72,9 +74,10 @@ def _one(
         if (data := _data(comparison, section, points, operation, bounds))
     }
     panels = list(by_operation)
+    _, words = latency_kind(comparison, section)
     order = [x_text(section, point) for point in points]
     charts = [
-        _panel(by_operation[op], op, order, bounds, section, comparison.targets, len(panels))
+        _panel(words, by_operation[op], op, order, bounds, section, comparison.targets, len(panels))
         for op in panels
     ]
     title = _title(comparison, section, facet)
@@ -82,7 +85,8 @@ def _one(
         name=figure_name("latency", section, facet),
         kind="latency_bars",
         title=title,
-        alt="Bar chart on a logarithmic scale of mean and 99th percentile latency of "
+        alt="Bar chart on a logarithmic scale of mean and 99th percentile "
+        f"{words} of "
         f"{' and '.join(f'{p}s' for p in panels)} against {axis_title(section)}. {title}",
         spec=configured(alt.hconcat(*charts, spacing=14), by_operation),
         columns=[
@@ -104,22 +108,23 @@ def _data(
     bounds: tuple[float, float],
 ) -> list[dict[str, Any]]:
     """One datum per point and target; bars on a logarithmic scale begin at the lower bound."""
+    prefix, _ = latency_kind(comparison, section)
     found = []
     for point in points:
         for index, target in enumerate(comparison.targets):
-            datum = _datum(comparison.row(point).cells[target], operation, index, bounds)
+            datum = _datum(comparison.row(point).cells[target], prefix, operation, index, bounds)
             if datum is not None:
                 found.append({"x": x_text(section, point), "floor": bounds[0], **datum})
     return found
 
 
 def _datum(
-    cell: Cell, operation: str, index: int, bounds: tuple[float, float]
+    cell: Cell, prefix: str, operation: str, index: int, bounds: tuple[float, float]
 ) -> dict[str, Any] | None:
-    mean = cell.values.get(f"latency_mean_ns.{operation}")
+    mean = cell.values.get(f"{prefix}_mean_ns.{operation}")
     if mean is None:
         return None
-    p99 = cell.values.get(f"latency_p99_ns.{operation}")
+    p99 = cell.values.get(f"{prefix}_p99_ns.{operation}")
     top = p99.estimate if p99 is not None else mean.estimate
     return {
         "target": cell.target,
@@ -137,6 +142,7 @@ def _datum(
 
 
 def _panel(
+    words: str,
     data: list[dict[str, Any]],
     operation: str,
     order: list[str],
@@ -149,12 +155,13 @@ def _panel(
     low, high = bounds
     axis = alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labels=first)
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    title = "latency (log scale)" if first else None
+    title = f"{words} (log scale)" if first else None
+    by = axis_title(section) if panels == 1 else title_of(section.axes.x)
     base = alt.Chart(alt.NamedData(operation)).encode(
         x=alt.X(
             "x:O",
             sort=order,
-            title=f"{operation}s, by {axis_title(section) if panels == 1 else section.axes.x}",
+            title=f"{operation}s, by {by}",
             scale=alt.Scale(paddingInner=0.28, paddingOuter=0.18),
         ),
         xOffset=alt.XOffset(
@@ -201,11 +208,12 @@ def _panel(
 def _table(
     comparison: Comparison, section: Section, facet: Any, panels: list[str]
 ) -> list[list[str]]:
+    prefix, _ = latency_kind(comparison, section)
     rows = []
     for point in section.of_facet(facet):
         for target, cell in comparison.row(point).cells.items():
             texts = [
-                interval_text(cell.values.get(f"latency_{what}_ns.{op}"), latency_text)
+                interval_text(cell.values.get(f"{prefix}_{what}_ns.{op}"), latency_text)
                 for op in panels
                 for what in ("mean", "p99")
             ]
@@ -218,11 +226,12 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return f"{place}: {MISSING}"
+    prefix, words = latency_kind(comparison, section)
     row, said = comparison.row(point), []
     for target in comparison.others:
         parts, note = [], ""
         for operation in OPERATIONS:
-            ratio = row.ratios[target].get(f"latency_mean_ns.{operation}")
+            ratio = row.ratios[target].get(f"{prefix}_mean_ns.{operation}")
             if ratio is None:
                 continue
             unsure = "" if ratio.decided else ", undecided"
@@ -233,4 +242,4 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
                 f"{target}’s mean is {' and '.join(parts)} {comparison.baseline}’s at "
                 f"{describe(point.params, (section.axes.x,))}{note}"
             )
-    return f"{place}: {'; '.join(said) or 'mean and 99th percentile latency'}"
+    return f"{place}: {'; '.join(said) or f'mean and 99th percentile {words}'}"

@@ -15,6 +15,7 @@ from storlab.figures import Figure
 from storlab.figures.common import (
     figure_name,
     last_point,
+    latency_kind,
     latency_text,
     place_of,
     point_ids,
@@ -59,13 +60,14 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     point = last_point(comparison, section, facet)
     if point is None:
         return None
-    curves = _curves(comparison, point)
+    prefix, words = latency_kind(comparison, section)
+    curves = _curves(comparison, point, intended=prefix != "latency")
     if not curves:
         return None
     data = [datum for curve in curves for datum in _line(*curve)]
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
-    chart = alt.layer(*_layers(data, comparison.targets, low, high, top))
+    chart = alt.layer(*_layers(data, comparison.targets, (low, high), top, words))
     where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
     title = f"{where}: {_said(curves)}"
     return Figure(
@@ -85,11 +87,13 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     )
 
 
-def _curves(comparison: Comparison, point: WorkloadPoint) -> list[tuple[str, str, Histogram]]:
+def _curves(
+    comparison: Comparison, point: WorkloadPoint, *, intended: bool
+) -> list[tuple[str, str, Histogram]]:
     found = []
     for target, cell in comparison.row(point).cells.items():
         for operation in OPERATIONS:
-            merged = cell.merged(operation)
+            merged = cell.merged(operation, intended=intended)
             if merged is not None and merged.count:
                 found.append((target, operation, merged))
     return found
@@ -120,8 +124,13 @@ def _percentile(histogram: Histogram, percent: float) -> str:
 
 
 def _layers(
-    data: list[dict[str, Any]], targets: Sequence[str], low: float, high: float, top: float
+    data: list[dict[str, Any]],
+    targets: Sequence[str],
+    bounds: tuple[float, float],
+    top: float,
+    words: str,
 ) -> list[alt.Chart]:
+    low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
     operations = [f"{op}s" for op in OPERATIONS if any(d["operation"] == f"{op}s" for d in data)]
     dash = alt.StrokeDash(
@@ -132,7 +141,7 @@ def _layers(
     )
     x = alt.X(
         "latency:Q",
-        title="latency (log scale)",
+        title=f"{words} (log scale)",
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(
             values=log_ticks(low, high), labelExpr=LATENCY_LABELS, grid=True, labelOverlap=True

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, describe
+from storlab.analysis.points import Section
 from storlab.figures import Figure
 from storlab.figures.common import interval_text, point_ids, slug
 from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
@@ -62,7 +62,7 @@ def _data(
     data, order = [], []
     for section in sections:
         for point in section.points:
-            label = describe(point.params, section.axes.varying).replace(" read/write", "")
+            label = section.where(point).replace(" read/write", "")
             order.append(label)
             for target, ratios in comparison.row(point).ratios.items():
                 ratio = ratios.get(key)
