@@ -4,6 +4,9 @@ use storlab_base::{Error, Result, Share};
 
 use crate::spec::{BlockJob, LayoutKind};
 
+/// An operation in more parts than this measures the splitting, not the devices.
+const PARTS_MAX: u64 = 256;
+
 /// The bytes of an operation that go to one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -74,6 +77,13 @@ impl Layout {
                 "size",
                 format!("{space} bytes have no room for a block of {longest}"),
                 "make the data set larger or the block smaller",
+            ));
+        }
+        if chosen.len() > 1 && longest.div_ceil(chunk) > PARTS_MAX {
+            return Err(Error::spec(
+                "stripe_chunk",
+                format!("cuts a block of {longest} bytes into more than {PARTS_MAX} parts"),
+                "make the chunk larger",
             ));
         }
         let members = chosen.iter().map(|&m| (m as u16, job.members[m].offset)).collect();
@@ -149,6 +159,12 @@ mod tests {
         let few = layouts("jbod", 5, 2, None);
         assert_eq!(few[0].members().collect::<Vec<_>>(), [0, 2, 4]);
         assert_eq!(few[1].members().collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn a_chunk_that_shreds_blocks_is_refused() {
+        let error = Layout::for_job(&job_with("stripe", 2, 1, Some(8)), 0).unwrap_err();
+        assert!(error.to_string().contains("stripe_chunk"), "{error}");
     }
 
     #[test]
