@@ -12,6 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from storlab._native import Histogram
 from storlab.analysis.dataset import Dataset, RunData, merge
+from storlab.analysis.efficiency import (
+    Account,
+    account_of,
+    choose_boundaries,
+    missing_reason,
+    spread_ratio,
+    unequal,
+)
 from storlab.analysis.points import Section, WorkloadPoint, sections_of
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 
@@ -29,6 +37,7 @@ class Column:
     unit: str
     better: str  # "more", "less", or "" where neither is
     percent: float | None = None  # a percentile of merged histograms
+    is_power: bool = False  # rests on a meter's joules, within one boundary
 
     @property
     def key(self) -> str:
@@ -54,6 +63,10 @@ def _latencies(prefix: str, words: str) -> tuple[Column, ...]:
     )
 
 
+def _power(name: str, label: str, unit: str, better: str) -> Column:
+    return Column(name, "all", label, unit, better, is_power=True)
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("throughput_mb_s", "all", "throughput", "MB/s", "more"),
     Column("iops", "all", "operations", "1/s", "more"),
@@ -61,6 +74,14 @@ COLUMNS: tuple[Column, ...] = (
     *_latencies("intended_latency", "latency from the intended start"),
     Column("cpu_us_per_io", "all", "client CPU", "us/IO", "less"),
     Column("concurrency_effective", "all", "effective concurrency", "1", ""),
+    _power("power_w", "mean power", "W", "less"),
+    _power("power_p95_w", "power, 95th percentile of the readings", "W", "less"),
+    _power("idle_power_w", "idle power", "W", "less"),
+    _power("energy_j", "energy of the measure window", "J", ""),
+    _power("efficiency_mb_s_w", "throughput per watt", "MB/s/W", "more"),
+    _power("efficiency_tb_kwh", "data per energy", "TB/kWh", "more"),
+    _power("iops_w", "operations per watt", "IOPS/W", "more"),
+    _power("efficiency_net_mb_s_w", "throughput per watt above idle", "MB/s/W", "more"),
 )
 RATIO_KEYS = (
     "throughput_mb_s.all",
@@ -71,6 +92,10 @@ RATIO_KEYS = (
         for operation in ("read", "write")
         for what in ("mean", "p99")
     ),
+    "power_w.all",
+    "efficiency_mb_s_w.all",
+    "iops_w.all",
+    "efficiency_net_mb_s_w.all",
 )
 
 
@@ -95,6 +120,8 @@ class Cell:
     values: dict[str, Interval] = field(default_factory=dict)
     configured: float | None = None
     flags: list[CellFlag] = field(default_factory=list)
+    power: Account | None = None  # None where no energy was measured or declared
+    power_missing: str = ""  # then: why
 
     @property
     def measured(self) -> bool:
@@ -115,6 +142,8 @@ class Cell:
 
     def repeats(self, column: Column) -> list[float]:
         """The repeats' own values, for intervals and dots."""
+        if column.is_power:
+            return [] if self.power is None else self.power.repeats(column.name)
         found = (run.record.metric(column.name, column.operation) for run in self.runs)
         return [value for value in found if value is not None]
 
@@ -130,6 +159,7 @@ class Ratio:
 
     interval: Interval
     concurrency: tuple[float, float] | None = None  # set when the two sides differ too much
+    boundaries: str = ""  # of power: "device against wall" where the study accepts that
 
     @property
     def decided(self) -> bool:
@@ -145,6 +175,7 @@ class Row:
     use_cases: list[str]
     cells: dict[str, Cell]  # by target label
     ratios: dict[str, dict[str, Ratio]]  # by target label (never the baseline's), then column key
+    refused: dict[str, str] = field(default_factory=dict)  # by target: why no ratio of power
 
 
 @dataclass(slots=True)
@@ -179,15 +210,22 @@ class Comparison:
 def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
     """The table of a data set: every planned point, measured or not."""
     rows = {}
+    boundaries = choose_boundaries(dataset)
+    accepted = all(store.study.study.accept_unequal_boundaries for store in dataset.stores)
     for point in dataset.points:
         cells = {c.label: _cell(dataset, point, c.label, confidence) for c in dataset.targets}
+        for label, cell in cells.items():
+            _meter(cell, account_of(cell.runs, boundaries[label]), confidence)
         base = cells[dataset.baseline]
         ratios = {
             label: _ratios(cell, base, confidence)
             for label, cell in cells.items()
             if label != dataset.baseline
         }
-        rows[point.key] = Row(point, dataset.use_cases.get(point.key, []), cells, ratios)
+        row = Row(point, dataset.use_cases.get(point.key, []), cells, ratios)
+        for label in ratios:
+            _power_ratios(row, cells[label], base, confidence, accepted=accepted)
+        rows[point.key] = row
     present = {key for row in rows.values() for cell in row.cells.values() for key in cell.values}
     columns = [column for column in COLUMNS if column.key in present]
     return Comparison(dataset, dataset.baseline, rows, sections_of(dataset.points), columns)
@@ -204,13 +242,40 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
         failed=[run for run in runs if not run.finished],
     )
     for column in COLUMNS:
-        value = _value(cell, column, confidence)
+        value = None if column.is_power else _value(cell, column, confidence)
         if value is not None:
             cell.values[column.key] = value
     configured = [r.record.concurrency.configured for r in cell.runs if r.record.concurrency]
     cell.configured = configured[0] if configured else None
     cell.flags = [*_run_flags(cell.runs), *_few_flags(cell)]
     return cell
+
+
+def _meter(cell: Cell, account: Account | None, confidence: float) -> None:
+    cell.power = account
+    cell.power_missing = missing_reason(cell.runs) if account is None else ""
+    for column in COLUMNS:
+        if column.is_power and account is not None:
+            value = account.value(column.name, confidence)
+            if value is not None:
+                cell.values[column.key] = value
+
+
+def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accepted: bool) -> None:
+    """Ratios of power and efficiency, where both sides' meters include the same things."""
+    if cell.power is None or base.power is None:
+        return
+    differs = unequal(cell.power, base.power)
+    if differs and not accepted:
+        row.refused[cell.target] = differs
+        return
+    for column in COLUMNS:
+        if not column.is_power or column.key not in RATIO_KEYS:
+            continue
+        one, other = cell.power.spread(column.name), base.power.spread(column.name)
+        if one is not None and other is not None and min(one.estimate, other.estimate) > 0:
+            ratio = Ratio(spread_ratio(one, other, confidence), boundaries=differs)
+            row.ratios[cell.target][column.key] = ratio
 
 
 def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
@@ -270,7 +335,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
 def _ratios(cell: Cell, base: Cell, confidence: float) -> dict[str, Ratio]:
     found = {}
     for column in COLUMNS:
-        if column.key not in RATIO_KEYS:
+        if column.key not in RATIO_KEYS or column.is_power:
             continue
         above, below = cell.values.get(column.key), base.values.get(column.key)
         if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:

@@ -55,6 +55,7 @@ def _row(row: Row, keys: set[str]) -> dict[str, Any]:
             label: {key: _ratio(ratio) for key, ratio in ratios.items() if key in keys}
             for label, ratios in row.ratios.items()
         },
+        "power_ratios_refused": dict(row.refused),
     }
 
 
@@ -67,7 +68,25 @@ def _cell(cell: Cell, keys: set[str]) -> dict[str, Any]:
         "failed": [run.record.run_id for run in cell.failed],
         "values": {k: v.as_dict() for k, v in cell.values.items() if k in keys},
         "concurrency_configured": cell.configured,
+        "power": _power(cell),
         "flags": [{"kind": f.kind, "message": f.message, "runs": f.runs} for f in cell.flags],
+    }
+
+
+def _power(cell: Cell) -> dict[str, Any]:
+    account = cell.power
+    if account is None:
+        return {"measured": False, "reason": cell.power_missing}
+    return {
+        "measured": True,
+        "boundary": account.boundary,
+        "supply": account.supply or None,
+        "provenance": account.provenance,
+        "energy_j": account.energy_j,
+        "meter_uncertainty_relative": account.meter_relative(),
+        "sensors": list(account.sensors),
+        "shares": list(account.share_rules),
+        "runs": [entry.run_id for entry in account.entries],
     }
 
 
@@ -76,6 +95,7 @@ def _ratio(ratio: Ratio) -> dict[str, Any]:
         **ratio.interval.as_dict(),
         "decided": ratio.decided,
         "effective_concurrency": list(ratio.concurrency) if ratio.concurrency else None,
+        "unequal_boundaries": ratio.boundaries or None,
     }
 
 

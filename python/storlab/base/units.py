@@ -39,6 +39,13 @@ DURATION_UNITS: dict[str, int] = {
     "h": 3600 * NS_PER_S,
 }
 
+POWER_UNITS: dict[str, Fraction] = {
+    "mW": Fraction(1, 1000),
+    "W": Fraction(1),
+    "kW": Fraction(1000),
+    "MW": Fraction(1_000_000),
+}
+
 _NUMBER_UNIT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -82,6 +89,26 @@ def parse_duration(text: str | int | float) -> int:
             f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(DURATION_UNITS)}'
         )
     return _whole(number * factor, text, "nanoseconds")
+
+
+def parse_power(text: str | int | float) -> float:
+    """Watts from ``"15kW"``, ``"800W"`` or a number of watts. The case counts: ``mW``, ``MW``.
+
+    Raises ``ValueError`` naming the text, what is wrong with it and an example.
+    """
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        raise ValueError(f'{_shown(text)} is not a power; write one such as "15kW" or "800W"')
+    if not isinstance(text, str):
+        if not math.isfinite(text) or text < 0:
+            raise ValueError(f"{text} is not a power")
+        return float(text)
+    number, unit = _split(text, 'a power such as "15kW" or "800W"')
+    factor = POWER_UNITS.get(unit or "W")
+    if factor is None:
+        raise ValueError(
+            f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(POWER_UNITS)}'
+        )
+    return float(number * factor)
 
 
 def _split(text: str, wanted: str) -> tuple[Fraction, str]:

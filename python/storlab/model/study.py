@@ -23,6 +23,7 @@ from pydantic import (
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
 from storlab.base.units import LARGEST
+from storlab.model.facts import Cost, Rack
 from storlab.model.power import Boundary
 from storlab.model.types import Duration, Size, StudyTable
 
@@ -50,6 +51,16 @@ class Header(StudyTable):
     baseline: str | None = Field(
         default=None,
         description="name of the target that ratios divide by; the last one by default",
+    )
+    accept_unequal_boundaries: bool = Field(
+        default=False,
+        description="give ratios of power and efficiency also where the two sides' meters include "
+        "different things; they are marked",
+    )
+    published: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="published results to show beside the measured ones: names from storlab "
+        "published list, or paths of CSV files",
     )
 
     @model_validator(mode="after")
@@ -140,17 +151,26 @@ class Target(StudyTable):
     drives: int | None = Field(default=None, ge=1, description="number of drives")
     rack_units: float | None = Field(default=None, gt=0, description="rack units it occupies")
     price: float | None = Field(default=None, ge=0, description="purchase price, in currency")
-    currency: str = Field(default="USD", description="of the price, an ISO 4217 code")
+    currency: str = Field(default="USD", description="of the price and the cost, an ISO 4217 code")
+    cost: Cost | None = Field(
+        default=None, description="what servers, network and storage cost, for the cost stack"
+    )
     power_boundary: Boundary | None = Field(
         default=None, description="what a declared or metered power of this target includes"
     )
     meters: list[MeterSpec] = Field(
         default_factory=list, description="power sensors of this target"
     )
+    power_state: int | None = Field(
+        default=None,
+        ge=0,
+        le=31,
+        description="NVMe power state of its drives while it is measured; restored afterwards",
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> Target:
-        problems = [*self._place_problems(), *self._layout_problems()]
+        problems = [*self._place_problems(), *self._layout_problems(), *self._cost_problems()]
         if problems:
             raise FieldProblems(problems)
         return self
@@ -203,6 +223,18 @@ class Target(StudyTable):
                 )
             )
         return problems
+
+    def _cost_problems(self) -> list[Problem]:
+        storage = None if self.cost is None else self.cost.storage
+        if storage is None or self.price is None or storage == self.price:
+            return []
+        return [
+            Problem(
+                ("cost", "storage"),
+                f"storage costs {storage:g} here, and the price of the target is {self.price:g}",
+                "remove one of the two: the price is what the storage costs",
+            )
+        ]
 
     @property
     def locations(self) -> list[str]:
@@ -339,6 +371,9 @@ class StudyBase(StudyTable):
     study: Header = Field(description="what is common to all runs")
     target: list[Target] = Field(min_length=1, description="what is measured")
     workload: list[WorkloadSpec] = Field(min_length=1, description="what is done to the targets")
+    rack: Rack | None = Field(
+        default=None, description="the rack that the density table fills; 42 units by default"
+    )
 
     @model_validator(mode="after")
     def _names(self) -> StudyBase:

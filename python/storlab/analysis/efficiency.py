@@ -1,0 +1,298 @@
+"""Energy accounts: what a target drew at a workload point, and what it moved for it.
+
+Bytes and joules are summed over the repeats before they are divided. The interval joins the spread
+of the repeats with the meter's standard uncertainty, which does not shrink with more repeats: it is
+taken as common to all of them (GUM, JCGM 100:2008, 5.2 and G.4; the estimator of a ratio of sums is
+Cochran's, Sampling Techniques, 2.11).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.special import ndtri, stdtrit
+
+from storlab.analysis.dataset import Dataset, RunData
+from storlab.analysis.stats import Interval, mean_interval
+from storlab.model.power import Boundary, PowerSummary
+from storlab.model.result import Metric, RunRecord
+
+TB_KWH_PER_MB_J = 3.6  # exactly: 10^6 B/J x 3.6 x 10^6 J/kWh = 3.6 x 10^12 B/kWh
+WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
+WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
+READ_OFF = ("power_p95_w", "idle_power_w")  # of the repeats, as they are
+NO_METER = "no meter"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An estimate and its relative standard uncertainties: of the repeats and of the meter."""
+
+    estimate: float
+    repeats: float | None  # None with fewer than two repeats
+    meter: float | None  # None where the accuracy is not stated
+    n: int
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Both uncertainties together; without bounds where there is one repeat only."""
+        if self.repeats is None:
+            return Interval(self.estimate, None, None, self.n)
+        variance = self.repeats**2 + (self.meter or 0.0) ** 2
+        terms = [(self.repeats, self.n - 1)]
+        half = _quantile(confidence, variance, terms) * math.sqrt(variance) * abs(self.estimate)
+        low = max(self.estimate - half, min(self.estimate, 0.0))
+        return Interval(self.estimate, low, self.estimate + half, self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnergy:
+    """One run's entry: J, s, B and operations of the measure window."""
+
+    run_id: str
+    energy_j: float
+    uncertainty_j: float | None
+    net_j: float | None  # idle-subtracted
+    net_uncertainty_j: float | None
+    window_s: float
+    moved_bytes: float
+    operations: float
+    read_off: dict[str, float]  # metrics taken as they are, such as idle_power_w
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One target at one workload point, within one boundary."""
+
+    boundary: Boundary
+    supply: str  # "AC", "DC", or "" where unknown or mixed
+    provenance: str
+    entries: tuple[RunEnergy, ...]
+    runs: int  # that finished; more than entries where some gave no energy
+    lost: str  # why, in the meter's words; empty where none is lost
+    sensors: tuple[str, ...]
+    share_rules: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """``wall, AC``: what a reading includes."""
+        return f"{self.boundary}, {self.supply}" if self.supply else self.boundary
+
+    @property
+    def energy_j(self) -> float:
+        """Joules of all entries."""
+        return math.fsum(e.energy_j for e in self.entries)
+
+    def repeats(self, name: str) -> list[float]:
+        """The repeats' own values of a power or efficiency metric."""
+        return [value for e in self.entries if (value := _of(e, name)) is not None]
+
+    def spread(self, name: str) -> Spread | None:
+        """The metric over all repeats; None where it is not known for every one of them."""
+        if name in READ_OFF or not self.entries:
+            return None
+        above = [_above(e, name) for e in self.entries]
+        below = [_below(e, name) for e in self.entries]
+        if any(v is None for v in (*above, *below)):
+            return None
+        scale = TB_KWH_PER_MB_J if name == "efficiency_tb_kwh" else 1.0
+        found = ratio_of_sums([v or 0.0 for v in above], [v or 0.0 for v in below])
+        if found is None:
+            return None
+        meter = self.meter_relative(net=name.startswith("efficiency_net"))
+        return Spread(found.estimate * scale, found.repeats, meter, found.n)
+
+    def value(self, name: str, confidence: float = 0.95) -> Interval | None:
+        """The metric with its interval; None where it is not measured."""
+        if name in READ_OFF:
+            values = self.repeats(name)
+            return mean_interval(values, confidence) if values else None
+        found = self.spread(name)
+        return None if found is None else found.interval(confidence)
+
+    def meter_relative(self, *, net: bool = False) -> float | None:
+        """Relative standard uncertainty of the joules; None where a meter states no accuracy."""
+        each = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
+        known = [u for u in each if u is not None]
+        total = math.fsum((e.net_j or 0.0) if net else e.energy_j for e in self.entries)
+        if len(known) < len(self.entries) or total <= 0:
+            return None
+        return math.fsum(known) / total
+
+
+_MOVED = {
+    "efficiency_mb_s_w": 1e6,
+    "efficiency_tb_kwh": 1e6,
+    "efficiency_net_mb_s_w": 1e6,
+}
+
+
+def _above(entry: RunEnergy, name: str) -> float | None:
+    if name in _MOVED:
+        return entry.moved_bytes / _MOVED[name]
+    return entry.operations if name == "iops_w" else entry.energy_j
+
+
+def _below(entry: RunEnergy, name: str) -> float | None:
+    if name == "power_w":
+        return entry.window_s
+    if name == "energy_j":
+        return 1.0
+    return entry.net_j if name == "efficiency_net_mb_s_w" else entry.energy_j
+
+
+def _of(entry: RunEnergy, name: str) -> float | None:
+    if name in READ_OFF:
+        return entry.read_off.get(name)
+    above, below = _above(entry, name), _below(entry, name)
+    if above is None or below is None or below <= 0:
+        return None
+    return above / below * (TB_KWH_PER_MB_J if name == "efficiency_tb_kwh" else 1.0)
+
+
+def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | None:
+    """Sum over sum with the relative standard error of its repeats; None over a sum of 0."""
+    total = math.fsum(below)
+    if not above or total <= 0:
+        return None
+    n, estimate = len(above), math.fsum(above) / total
+    if n < 2 or estimate == 0:
+        return Spread(estimate, None if n < 2 else 0.0, None, n)
+    left = math.fsum((a - estimate * b) ** 2 for a, b in zip(above, below, strict=True))
+    error = math.sqrt(left / (n * (n - 1))) / (total / n)
+    return Spread(estimate, error / abs(estimate), None, n)
+
+
+def spread_ratio(one: Spread, other: Spread, confidence: float = 0.95) -> Interval:
+    """One over other on logarithms, all four uncertainties together.
+
+    A gain error that both sides share (one meter) would cancel; it is not taken off, so that the
+    interval is wider there than it need be, never narrower. Raises ValueError unless both are > 0.
+    """
+    if min(one.estimate, other.estimate) <= 0:
+        raise ValueError("a ratio on logarithms needs values above 0")
+    estimate, n = one.estimate / other.estimate, min(one.n, other.n)
+    if one.repeats is None or other.repeats is None:
+        return Interval(estimate, None, None, n)
+    meters = (one.meter or 0.0) ** 2 + (other.meter or 0.0) ** 2
+    variance = one.repeats**2 + other.repeats**2 + meters
+    terms = [(one.repeats, one.n - 1), (other.repeats, other.n - 1)]
+    half = _quantile(confidence, variance, terms) * math.sqrt(variance)
+    spread = math.exp(min(half, 700.0))
+    return Interval(estimate, estimate / spread, estimate * spread, n)
+
+
+def _quantile(confidence: float, variance: float, terms: Sequence[tuple[float, int]]) -> float:
+    """Student's factor at the effective degrees of freedom (Welch and Satterthwaite)."""
+    at = 0.5 + confidence / 2
+    shares = [(sigma**2 / variance) ** 2 / freedom for sigma, freedom in terms if variance > 0]
+    total = math.fsum(shares)
+    return float(stdtrit(1 / total, at)) if total > 1e-12 else float(ndtri(at))
+
+
+def unequal(one: Account, other: Account) -> str:
+    """Why a ratio of the two would compare different things; empty where it would not."""
+    if one.boundary != other.boundary or (
+        one.supply and other.supply and one.supply != other.supply
+    ):
+        return f"{one.label} against {other.label}"
+    return ""
+
+
+def account_of(runs: Sequence[RunData], boundary: Boundary | None) -> Account | None:
+    """The account of these finished runs at a boundary; None where no run has energy there."""
+    if boundary is None:
+        return None
+    entries = [e for run in runs if (e := _entry(run.record, boundary)) is not None]
+    if not entries:
+        return None
+    known = {entry.run_id for entry in entries}
+    used = [s for r in runs if r.record.run_id in known for s in _summaries(r.record, boundary)]
+    words = {
+        metric.provenance
+        for run in runs
+        if (metric := metric_at(run.record, "energy_j", boundary)) is not None
+    }
+    supplies = {s.info.supply for s in used}
+    supply = supplies.pop().upper() if len(supplies) == 1 else ""
+    return Account(
+        boundary=boundary,
+        supply="" if supply == "UNKNOWN" else supply,
+        provenance=next((word for word in WEAKEST_FIRST if word in words), "measured"),
+        entries=tuple(entries),
+        runs=len(runs),
+        lost=missing_reason([r for r in runs if r.record.run_id not in known]),
+        sensors=tuple(dict.fromkeys(s.info.sensor for s in used)),
+        share_rules=tuple(dict.fromkeys(_share(s) for s in used if s.info.share < 1)),
+    )
+
+
+def _share(summary: PowerSummary) -> str:
+    rule = f": {summary.info.share_rule}" if summary.info.share_rule else ""
+    return f"{100 * summary.info.share:.4g}\u00a0% of {summary.info.sensor}{rule}"
+
+
+def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
+    energy = metric_at(record, "energy_j", boundary)
+    window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+    if energy is None or window_s <= 0:
+        return None
+    net = metric_at(record, "energy_net_j", boundary)
+    found = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
+    return RunEnergy(
+        run_id=record.run_id,
+        energy_j=energy.value,
+        uncertainty_j=energy.uncertainty,
+        net_j=None if net is None else net.value,
+        net_uncertainty_j=None if net is None else net.uncertainty or energy.uncertainty,
+        window_s=window_s,
+        moved_bytes=(record.metric("throughput_mb_s") or 0.0) * 1e6 * window_s,
+        operations=(record.metric("iops") or 0.0) * window_s,
+        read_off={name: metric.value for name, metric in found if metric is not None},
+    )
+
+
+def metric_at(record: RunRecord, name: str, boundary: Boundary) -> Metric | None:
+    """A run's metric at a power boundary."""
+    for metric in record.metrics:
+        if metric.name == name and metric.operation == "all" and metric.boundary == boundary:
+            return metric
+    return None
+
+
+def _summaries(record: RunRecord, boundary: Boundary) -> list[PowerSummary]:
+    return [s for s in record.power if s.info.boundary == boundary and s.energy_j is not None]
+
+
+def missing_reason(runs: Sequence[RunData]) -> str:
+    """Why these runs have no energy: the meters' own notes, or that there is no meter."""
+    if not runs:
+        return ""
+    notes = [note for run in runs for s in run.record.power for note in s.notes]
+    if notes:
+        return "; ".join(dict.fromkeys(notes))
+    return "the meter gave no reading" if any(r.record.power for r in runs) else NO_METER
+
+
+def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
+    """The boundary that each target is shown at.
+
+    One that all metered targets have, so that they can be compared: the headline's where all agree,
+    else the widest. Without a common one each target keeps its headline.
+    """
+    known: dict[str, list[Boundary]] = {column.label: [] for column in dataset.targets}
+    for run in dataset.all_runs():
+        headline = run.record.power_boundary
+        each = [m.boundary for m in run.record.metrics if m.name == "energy_j" and m.boundary]
+        for boundary in sorted(each, key=lambda b, h=headline: b != h):  # type: ignore[misc]
+            if boundary not in known[run.target]:
+                known[run.target].append(boundary)
+    metered = [boundaries for boundaries in known.values() if boundaries]
+    common = [b for b in WIDEST_FIRST if metered and all(b in each for each in metered)]
+    headlines = {each[0] for each in metered}
+    agreed = headlines.pop() if len(headlines) == 1 else next(iter(common), None)
+    return {
+        label: (agreed or boundaries[0]) if boundaries else None
+        for label, boundaries in known.items()
+    }

@@ -1,0 +1,59 @@
+"""Facts for density and cost figures: the rack that targets stand in, and what they cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from storlab.base.errors import FieldProblems, Problem
+from storlab.base.units import parse_power
+from storlab.model.types import StudyTable
+
+POWER_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(mW|W|kW|MW)?\s*$"
+
+Power = Annotated[
+    float,
+    BeforeValidator(parse_power),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": POWER_PATTERN, "examples": ["15kW", "800W"]},
+                {"type": "number", "minimum": 0},
+            ],
+            "description": "watts, or a number with mW, W, kW or MW",
+        }
+    ),
+]
+"""Watts, from ``"15kW"`` or a number."""
+
+
+class Rack(StudyTable):
+    """``[rack]``: the rack that the density table fills with each target."""
+
+    units: float = Field(default=42, gt=0, description="rack units that targets can fill")
+    power_budget: Power | None = Field(
+        default=None, gt=0, description="what the rack may draw; without it only height limits"
+    )
+
+
+class Cost(StudyTable):
+    """``cost`` of a target, in its currency: what it takes besides the drives to serve them."""
+
+    servers: float | None = Field(default=None, ge=0, description="servers and enclosures")
+    network: float | None = Field(default=None, ge=0, description="adapters, switches, cables")
+    storage: float | None = Field(
+        default=None, ge=0, description="drives; the target's price where it is not given"
+    )
+
+    @model_validator(mode="after")
+    def _any(self) -> Cost:
+        if self.servers is None and self.network is None and self.storage is None:
+            raise FieldProblems(
+                [
+                    Problem(
+                        (), "the table is empty", "give servers, network or storage, or remove it"
+                    )
+                ]
+            )
+        return self
