@@ -32,6 +32,9 @@ class MeterOptions(StudyTable):
     accuracy_w: float | None = Field(
         default=None, ge=0, description="constant part of the error, in W, by the data sheet"
     )
+    part_of: str = Field(
+        default="", description="name of a whole: meters of one whole and boundary are added up"
+    )
 
     @model_validator(mode="after")
     def _share_is_explained(self) -> MeterOptions:
@@ -57,9 +60,14 @@ class MeterOptions(StudyTable):
         supply: Supply = "unknown",
         gain_accuracy: float | None = None,
         offset_accuracy_w: float | None = None,
+        whole: str = "",
         **more: Any,
     ) -> SensorInfo:
-        """What a sensor says about itself, with what the study knows better put in its place."""
+        """What a sensor says about itself, with what the study knows better put in its place.
+
+        ``whole`` names what the sensor is a part of (outlets of one machine): sensors of one
+        boundary and whole are added up. Empty: it stands for itself, beside other views.
+        """
         if self.accuracy_percent is not None:
             gain_accuracy = self.accuracy_percent / 100
         if self.accuracy_w is not None:
@@ -76,6 +84,7 @@ class MeterOptions(StudyTable):
             offset_accuracy_w=offset_accuracy_w,
             share=self.share,
             share_rule=self.share_rule,
+            whole=self.part_of or whole,
             **more,
         )
 

@@ -37,6 +37,7 @@ class SensorInfo(Table):
     clock_uncertainty_ns: int = 0  # of its time stamps against the run's clock
     share: float = Field(default=1.0, gt=0, le=1)  # of the reading that the target is charged
     share_rule: str = ""  # why that share, in words; printed beside the numbers
+    whole: str = ""  # sensors of one boundary and whole are its parts and are added up
     provenance: Provenance = "measured"
 
 
@@ -51,7 +52,7 @@ class Reading:
 
 
 class PowerSummary(Table):
-    """One sensor over one measure window. None where it was not measured, never 0."""
+    """One sensor over one measure window, its share taken. None where not measured, never 0."""
 
     info: SensorInfo
     readings: int

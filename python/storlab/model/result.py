@@ -188,6 +188,7 @@ class RunRecord(Table):
     started_at: str  # UTC, ISO 8601
     window_start_ns: int
     window_end_ns: int
+    wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, since 1970
     totals: dict[Operation, OperationTotals]
     cpu: CpuUse | None = None
     concurrency: Concurrency | None = None
@@ -201,15 +202,19 @@ class RunRecord(Table):
     samples_sha256: str | None = None
     raw: list[str] = Field(default_factory=list)
     power: list[PowerSummary] = Field(default_factory=list)  # one per sensor
-    power_boundary: Boundary | None = None  # the headline's; None where nothing was measured
+    power_boundary: Boundary | None = None  # the headline's; None where the target has no meter
     power_states: list[AppliedPowerState] = Field(default_factory=list)
     power_sha256: str | None = None  # of power.parquet; None where the run has no readings
 
     def metric(self, name: str, operation: str = "all") -> float | None:
         """The value of a metric, or None when this run has none of that name.
 
-        Of a metric at several power boundaries, the headline's.
+        Of a metric that rests on power, the one at the headline's boundary.
         """
-        found = [m for m in self.metrics if m.name == name and m.operation == operation]
-        found.sort(key=lambda metric: metric.boundary not in (None, self.power_boundary))
-        return found[0].value if found else None
+        for metric in self.metrics:
+            if (metric.name, metric.operation) == (name, operation) and metric.boundary in (
+                None,
+                self.power_boundary,
+            ):
+                return metric.value
+        return None
