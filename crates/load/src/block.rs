@@ -213,6 +213,12 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {
         let (wait, timeout) = self.waiting(now);
+        self.hand_in(wait, timeout, self.shared.job.batch)
+    }
+
+    /// Submit what is fresh, and take at most `limit` completions. Returns the time of the latter.
+    #[inline]
+    fn hand_in(&mut self, wait: bool, timeout: Option<Duration>, limit: usize) -> Result<u64> {
         let submitted = self.clock.now_ns();
         for flight in self.fresh.drain(..) {
             self.flights[flight as usize].submitted_ns = submitted;
@@ -225,7 +231,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             self.cross(now);
         }
         let mut completions = std::mem::take(&mut self.completions);
-        self.backend.reap(&mut completions, self.shared.job.batch);
+        self.backend.reap(&mut completions, limit);
         for completion in completions.drain(..) {
             self.complete(completion, now);
         }

@@ -95,7 +95,8 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
                 ask_at = u64::MAX;
             }
             let until = ask_at.min(give_up + GRACE_NS).min(now + GRACE_NS);
-            now = self.drain_turn(Duration::from_nanos(until.saturating_sub(now).max(1)))?;
+            let limit = Duration::from_nanos(until.saturating_sub(now).max(1));
+            now = self.hand_in(true, Some(limit), usize::MAX)?;
         }
         if self.interval >= 0 && self.boundary_ns != u64::MAX || self.open_loop {
             self.hand_over();
@@ -112,24 +113,6 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
             self.backend.abandon();
         }
         Ok(end)
-    }
-
-    fn drain_turn(&mut self, limit: Duration) -> Result<u64> {
-        let submitted = self.clock.now_ns();
-        for flight in self.fresh.drain(..) {
-            self.flights[flight as usize].submitted_ns = submitted;
-        }
-        self.backend
-            .submit(true, Some(limit))
-            .map_err(|e| Error::io("submit", self.shared.job.members[0].name.clone(), 0, e))?;
-        let now = self.clock.now_ns();
-        let mut completions = std::mem::take(&mut self.completions);
-        self.backend.reap(&mut completions, usize::MAX);
-        for completion in completions.drain(..) {
-            self.complete(completion, now);
-        }
-        self.completions = completions;
-        Ok(now)
     }
 
     /// Open loop: what was due and never sent counts with the time that it has waited already, or a
