@@ -1,0 +1,177 @@
+"""Power of NVMe drives as they measure it themselves: mean of the last second, from SMART.
+
+Drives that follow NVMe 2.3 may report it (bytes 240 to 243 of the SMART / Health log); most drives
+of today do not, and then opening says so. See docs/meters/nvme.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from storlab.base.errors import MeterError, StudyError
+from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch
+from storlab.meters.nvme_admin import NvmeAdmin, PowerState, controller_of
+from storlab.meters.options import MeterOptions, read_options
+from storlab.model.power import Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+
+INTERVAL_NS = 1_000_000_000
+_WITHOUT = "measure the drive from outside (quarch, snmp, redfish), or declare its power (declared)"
+
+
+class NvmeOptions(MeterOptions):
+    """``device``: one drive or several; by default those that the target reads and writes."""
+
+    device: str | list[str] | None = None
+
+
+class NvmeMeter:
+    """Open drives that report their power. One sensor each; together they are the target."""
+
+    def __init__(self, drives: Sequence[NvmeAdmin], options: MeterOptions) -> None:
+        self._drives = list(drives)
+        self._watch = Stopwatch()
+        self.rate_hz = options.rate_hz
+        self._infos = [self._info(drive, options) for drive in self._drives]
+
+    def _info(self, drive: NvmeAdmin, options: MeterOptions) -> SensorInfo:
+        power, _ = self._watch.read(drive.smart_power)
+        states = drive.power_states()
+        if power is None:
+            raise MeterError(
+                drive.device,
+                f"{drive.model} (firmware {drive.firmware}) reports no power: its SMART log has no "
+                f"interval power measurement (NVMe 2.3); all it states is {ceilings(states)}",
+                _WITHOUT,
+            )
+        error = drive.power_error()
+        estimated = error is not None and error.estimated
+        gain = error.percent / 100 if error is not None and error.percent is not None else None
+        return options.info(
+            sensor=f"nvme:{Path(drive.device).name}",
+            description=f"{drive.model}: mean of the last second, "
+            + ("estimated" if estimated else "measured")
+            + f" by the drive itself; it states {ceilings(states)}",
+            sampling="interval_mean",
+            supply="dc",
+            gain_accuracy=gain,
+            quantum=power.quantum_w,
+            sensor_interval_ns=INTERVAL_NS,
+            clock_uncertainty_ns=self._watch.uncertainty_ns,
+            whole="drives" if len(self._drives) > 1 else "",
+            provenance="modelled" if estimated else "measured",
+        )
+
+    def describe(self) -> list[SensorInfo]:
+        """One sensor per drive; the description ends with the ceilings of its power states."""
+        return list(self._infos)
+
+    def sample(self) -> list[Reading]:
+        """Mean power of the last second of every drive. Raises MeterError when one is gone."""
+        readings = []
+        for drive, info in zip(self._drives, self._infos, strict=True):
+            power, time_ns = self._watch.read(drive.smart_power)
+            if power is None:
+                raise MeterError(
+                    drive.device,
+                    "the drive has ceased to report its power (SMART bytes 240 to 243 are 0)",
+                    "see whether it was reset or changed its firmware",
+                )
+            readings.append(Reading(info.sensor, time_ns, power.watts))
+        return readings
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
+        """None."""
+        return []
+
+    def close(self) -> None:
+        """Release the drives."""
+        for drive in self._drives:
+            drive.close()
+
+
+def ceilings(states: Sequence[PowerState]) -> str:
+    """The power states' largest power, in words: ``at most 25 W in power state 0, ...``."""
+    stated = [
+        f"{state.max_power_w:g} W in power state {state.index}"
+        for state in states
+        if state.max_power_w is not None and not state.non_operational
+    ]
+    return f"at most {', '.join(stated)}" if stated else "no largest power for any power state"
+
+
+def open_meter(spec: MeterSpec, target: Target) -> NvmeMeter:
+    """Open the target's drives, or those named in ``device``.
+
+    Raises StudyError for bad fields, MeterError for a drive that cannot be asked, or that measures
+    nothing.
+    """
+    options = read_options(NvmeOptions, spec, target)
+    drives: list[NvmeAdmin] = []
+    try:
+        for controller in _controllers(options, spec, target):
+            drives.append(NvmeAdmin.open(controller))  # noqa: PERF401 - those opened must be closed
+        return NvmeMeter(drives, options)
+    except MeterError:
+        for drive in drives:
+            drive.close()
+        raise
+
+
+def _controllers(options: NvmeOptions, spec: MeterSpec, target: Target) -> list[Path]:
+    """The controllers, each once. Files and directories do not say which drive they lie on."""
+    if isinstance(options.device, str):
+        named = [options.device]
+    elif options.device is not None:
+        named = options.device
+    else:
+        named = target.paths or ([target.path] if target.path else [])
+        if not named or any(not Path(name).is_block_device() for name in named):
+            raise StudyError(
+                f'target "{target.name}": {spec.kind} meter.device',
+                "the target is no block device, so it does not say which drive to ask",
+                'add device = "/dev/disk/by-id/nvme-..." to the meter',
+            )
+    return list(dict.fromkeys(controller_of(name) for name in named))
+
+
+def discover(dev_root: Path = Path("/dev")) -> list[Discovered]:
+    """Every NVMe controller of this machine, and whether it reports its power."""
+    names = [p.name for p in dev_root.glob("nvme*") if re.fullmatch(r"nvme\d+", p.name)]
+    if not names:
+        return [_missing("nvme", "no NVMe controller on this machine", "attach an NVMe drive")]
+    ordered = sorted(names, key=lambda name: int(name.removeprefix("nvme")))
+    return [_look_at(dev_root / name) for name in ordered]
+
+
+def _look_at(device: Path) -> Discovered:
+    try:
+        with NvmeAdmin.open(device) as drive:
+            power = drive.smart_power()
+            states = drive.power_states()
+            error = drive.power_error() if power is not None else None
+            model = drive.model
+    except MeterError as failure:
+        return _missing(device.name, failure.what, failure.fix)
+    if power is None:
+        what = f"{model} reports no power, only {ceilings(states)}"
+        return _missing(device.name, what, _WITHOUT)
+    known = error is not None and error.percent is not None
+    return Discovered(
+        kind="nvme",
+        sensor=device.name,
+        available=True,
+        rate="1 Hz (mean of the last second)",
+        accuracy=f"{error.percent} %" if error is not None and known else "not stated",
+        privilege="root, or CAP_SYS_ADMIN",
+        how=f'meters = [{{ kind = "nvme", device = "{device}" }}] ({model})',
+    )
+
+
+def _missing(sensor: str, what: str, fix: str) -> Discovered:
+    return Discovered("nvme", sensor, False, "none", "none", "root, or CAP_SYS_ADMIN",
+                      f"{what}: {fix}")  # fmt: skip

@@ -1,0 +1,274 @@
+"""Power of NVIDIA GPUs, through the NVML library of the driver and nvidia-ml-py.
+
+The energy counter is preferred. Data-centre GPUs sample their power sensor only part of the time
+(A100 and H100: a quarter; Yang et al., SC24), so that every value here can miss short bursts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, TypeVar
+
+from pydantic import field_validator
+
+from storlab.base.errors import MeterError
+from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch
+from storlab.meters.options import MeterOptions, read_options
+from storlab.model.power import Reading, Sampling, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+
+Way = Literal["energy", "instant", "average"]
+ValueT = TypeVar("ValueT")
+
+_MILLI = 1e-3
+_AVERAGE_INTERVAL_NS = 1_000_000_000
+# Assumed refresh of counter and sensor; Yang et al. found 20 to 100 ms by model.
+_REFRESH_NS = 100_000_000
+_PART_TIME = "data-centre GPUs sample their sensor part of the time, so short bursts can be missed"
+_INSTALL = 'pip install "storlab[power]"'
+
+
+class NvmlOptions(MeterOptions):
+    """``gpu``: index or UUID, several, or "all"; ``reading``: which of NVML's values to take."""
+
+    gpu: int | str | list[int | str] = 0
+    reading: Literal["auto", "energy", "instant", "average"] = "auto"
+
+    @field_validator("gpu")
+    @classmethod
+    def _some(cls, value: int | str | list[int | str]) -> int | str | list[int | str]:
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, int) and one < 0:
+                raise ValueError("an index counts from 0")
+            if isinstance(one, str) and one != "all" and not one.startswith("GPU-"):
+                raise ValueError('give an index, a UUID such as "GPU-...", or "all"')
+        if value == []:
+            raise ValueError("the list is empty")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    """An open device: how errors call it, its handle, and what is read from it."""
+
+    name: str
+    label: str
+    handle: Any
+    way: Way
+
+
+class Nvml:
+    """The library, initialised; its errors become MeterErrors that say what to do."""
+
+    def __init__(self) -> None:
+        try:
+            # Imported late: the package is an extra, and carries no type annotations.
+            self.lib: Any = import_module("pynvml")
+        except ModuleNotFoundError as failure:
+            raise MeterError("nvml meter", "nvidia-ml-py is not installed", _INSTALL) from failure
+        self.call("nvml meter", self.lib.nvmlInit)
+
+    def call(self, where: str, function: Callable[..., ValueT], *arguments: Any) -> ValueT:
+        """The function's value. Raises MeterError, which names ``where``."""
+        try:
+            return function(*arguments)
+        except self.lib.NVMLError as failure:
+            raise self.error(where, failure.value) from failure
+
+    def error(self, where: str, code: int) -> MeterError:
+        """What an NVML return code means for a meter."""
+        lib = self.lib
+        known = {
+            lib.NVML_ERROR_LIBRARY_NOT_FOUND: (
+                "libnvidia-ml.so.1 was not found: no NVIDIA driver on this machine",
+                "install the driver, or in a container pass the GPU through",
+            ),
+            lib.NVML_ERROR_DRIVER_NOT_LOADED: (
+                "the NVIDIA driver is not loaded", "load it: modprobe nvidia"),
+            lib.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+                "library and kernel module are of different versions",
+                "reboot, or reload the nvidia module"),
+            lib.NVML_ERROR_GPU_IS_LOST: (
+                "the GPU is lost: it fell off the bus", "see dmesg for Xid errors; reset it"),
+            lib.NVML_ERROR_NO_PERMISSION: (
+                "no permission to read it", "run as root, or as a member of the GPU's group"),
+            lib.NVML_ERROR_NOT_FOUND: ("no such GPU", "see nvidia-smi -L"),
+            lib.NVML_ERROR_INVALID_ARGUMENT: ("no such GPU", "see nvidia-smi -L"),
+            lib.NVML_ERROR_NOT_SUPPORTED: (
+                "this GPU or driver does not report it", "use another reading, or another meter"),
+            lib.NVML_ERROR_TIMEOUT: ("the driver did not answer in time", "see dmesg"),
+        }  # fmt: skip
+        what, fix = known.get(code, (f"NVML error {code}", "see nvidia-smi"))
+        return MeterError(where, what, fix)
+
+    def handles(self, wanted: int | str | list[int | str]) -> list[tuple[str, Any]]:
+        """Name and handle of every GPU wanted. Raises MeterError."""
+        lib = self.lib
+        if wanted == "all":
+            wanted = list(range(self.call("nvml meter", lib.nvmlDeviceGetCount)))
+        found = []
+        for one in wanted if isinstance(wanted, list) else [wanted]:
+            by = lib.nvmlDeviceGetHandleByIndex if isinstance(one, int) else (
+                lib.nvmlDeviceGetHandleByUUID)  # fmt: skip
+            found.append((f"nvml:{one}", self.call(f"GPU {one}", by, one)))
+        return found
+
+    def read(self, handle: Any, way: Way) -> tuple[float, str | None]:
+        """Value in J or W, and the sensor's own stamp. Raises NVMLError as the library does."""
+        if way == "energy":
+            return self.lib.nvmlDeviceGetTotalEnergyConsumption(handle) * _MILLI, None
+        field = self.lib.NVML_FI_DEV_POWER_INSTANT
+        if way == "average":
+            field = self.lib.NVML_FI_DEV_POWER_AVERAGE
+        (found,) = self.lib.nvmlDeviceGetFieldValues(handle, [field])
+        if found.nvmlReturn != self.lib.NVML_SUCCESS:
+            raise self.lib.NVMLError(found.nvmlReturn)
+        return found.value.uiVal * _MILLI, str(found.timestamp) if found.timestamp else None
+
+    def way(self, where: str, handle: Any, wanted: str) -> Way:
+        """What to read: as wanted, or the best that the GPU has. Raises MeterError."""
+        ways: list[Way] = ["energy", "instant", "average"]
+        lacking = {self.lib.NVML_ERROR_NOT_SUPPORTED, self.lib.NVML_ERROR_FUNCTION_NOT_FOUND,
+                   self.lib.NVML_ERROR_INVALID_ARGUMENT}  # fmt: skip
+        for way in ways:
+            if wanted not in ("auto", way):
+                continue
+            try:
+                self.read(handle, way)
+            except self.lib.NVMLError as failure:
+                if failure.value not in lacking:
+                    raise self.error(where, failure.value) from failure
+            else:
+                return way
+        what = "neither energy nor power" if wanted == "auto" else f"no {wanted} value"
+        raise MeterError(where, f"this GPU reports {what}", "see nvidia-smi -q -d POWER")
+
+    def close(self) -> None:
+        """Give the library back; what it thinks of that does not matter any more."""
+        try:
+            self.lib.nvmlShutdown()
+        except self.lib.NVMLError:
+            return
+
+
+class NvmlMeter:
+    """Open GPUs, one sensor each."""
+
+    def __init__(self, nvml: Nvml, options: NvmlOptions) -> None:
+        self._nvml = nvml
+        self._watch = Stopwatch()
+        self.rate_hz = options.rate_hz
+        self._gpus: list[_Gpu] = []
+        self._last: dict[str, float] = {}
+        self._infos: list[SensorInfo] = []
+        found = nvml.handles(options.gpu)
+        for name, handle in found:
+            label = nvml.call(name, nvml.lib.nvmlDeviceGetName, handle)
+            gpu = _Gpu(name, label, handle, nvml.way(name, handle, options.reading))
+            self._gpus.append(gpu)
+            self._read(gpu)  # the library is slow once: the first read is not the one to go by
+            self._infos.append(_info(gpu, options, self._watch, several=len(found) > 1))
+
+    def describe(self) -> list[SensorInfo]:
+        """One sensor per GPU."""
+        return list(self._infos)
+
+    def sample(self) -> list[Reading]:
+        """Read every GPU. Raises MeterError when one is lost, or its counter began anew."""
+        return [self._read(gpu) for gpu in self._gpus]
+
+    def _read(self, gpu: _Gpu) -> Reading:
+        (value, stamp), time_ns = self._watch.read(
+            lambda: self._nvml.call(gpu.name, self._nvml.read, gpu.handle, gpu.way)
+        )
+        if gpu.way == "energy":
+            if value < self._last.get(gpu.name, value):
+                raise MeterError(
+                    gpu.name,
+                    "its energy counter went backwards: the driver was reloaded during the run",
+                    "repeat the run, with persistence mode on (nvidia-smi -pm 1)",
+                )
+            self._last[gpu.name] = value
+        return Reading(gpu.name, time_ns, value, stamp)
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
+        """None."""
+        return []
+
+    def close(self) -> None:
+        """Release the library."""
+        self._nvml.close()
+
+
+def _info(gpu: _Gpu, options: MeterOptions, watch: Stopwatch, *, several: bool) -> SensorInfo:
+    said: dict[Way, tuple[str, Sampling]] = {
+        "energy": ("energy counter since the driver was loaded", "counter"),
+        "instant": ("power at the sensor's latest sample", "instantaneous"),
+        "average": ("power, mean of the last second", "interval_mean"),
+    }
+    text, sampling = said[gpu.way]
+    return options.info(
+        sensor=gpu.name,
+        description=f"{gpu.label}: {text}; {_PART_TIME}",
+        sampling=sampling,
+        unit="J" if gpu.way == "energy" else "W",
+        supply="dc",
+        quantum=_MILLI,
+        sensor_interval_ns=_AVERAGE_INTERVAL_NS if gpu.way == "average" else None,
+        clock_uncertainty_ns=watch.uncertainty_ns + _REFRESH_NS // 2,
+        whole="GPUs" if several else "",
+    )
+
+
+def open_meter(spec: MeterSpec, target: Target) -> NvmlMeter:
+    """Open the study's GPUs. Raises StudyError for bad fields, MeterError otherwise."""
+    options = read_options(NvmlOptions, spec, target)
+    nvml = Nvml()
+    try:
+        return NvmlMeter(nvml, options)
+    except MeterError as failure:
+        nvml.close()
+        where = f'target "{target.name}": {failure.where}'
+        raise MeterError(where, failure.what, failure.fix) from failure
+
+
+def discover() -> list[Discovered]:
+    """Every NVIDIA GPU of this machine."""
+    try:
+        nvml = Nvml()
+    except MeterError as failure:
+        return [_missing("nvml", failure)]
+    try:
+        return [_look_at(nvml, name, handle) for name, handle in nvml.handles("all")]
+    except MeterError as failure:
+        return [_missing("nvml", failure)]
+    finally:
+        nvml.close()
+
+
+def _look_at(nvml: Nvml, name: str, handle: Any) -> Discovered:
+    try:
+        label = nvml.call(name, nvml.lib.nvmlDeviceGetName, handle)
+        way = nvml.way(name, handle, "auto")
+    except MeterError as failure:
+        return _missing(name, failure)
+    what = "energy counter" if way == "energy" else "power"
+    index = name.removeprefix("nvml:")
+    return Discovered(
+        kind="nvml",
+        sensor=name,
+        available=True,
+        rate=f"on request ({what}, refreshed about every 0.1 s)",
+        accuracy="not stated; sampled part of the time on data-centre GPUs",
+        privilege="none",
+        how=f'meters = [{{ kind = "nvml", gpu = {index} }}] ({label})',
+    )
+
+
+def _missing(sensor: str, failure: MeterError) -> Discovered:
+    return Discovered("nvml", sensor, False, "none", "none", "none",
+                      f"{failure.what}: {failure.fix}")  # fmt: skip
