@@ -1,0 +1,384 @@
+"""One series of any Prometheus or OpenMetrics exporter: scraped over HTTP, parsed by its library.
+
+The exporter is asked itself, not a Prometheus server: a server's answer is as old as its last
+scrape. See docs/meters/prometheus.md.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from storlab.base.clock import monotonic_ns, wall_at_ns
+from storlab.base.errors import FieldProblems, MeterError, Problem, StudyError
+from storlab.base.secrets import hide, secret
+from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch
+from storlab.meters.options import MeterOptions, read_options
+from storlab.meters.prometheus_text import Found, find_series
+from storlab.model.power import Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+from storlab.model.types import Duration
+
+if TYPE_CHECKING:
+    import httpx
+
+MOST_FAILURES = 3  # scrapes in a row
+MOST_BYTES = 64 << 20
+_ACCEPT = "application/openmetrics-text;version=1.0.0;q=1,text/plain;version=0.0.4;q=0.5"
+_INSTALL = 'pip install "storlab[power]"'
+_WALL_CLOCK_NS = 100_000_000  # two hosts' wall clocks under NTP, where the study says nothing else
+
+
+class PrometheusOptions(MeterOptions):
+    """Where the exporter is, which of its series to take, and what that series means."""
+
+    url: str
+    metric: str = Field(min_length=1)
+    labels: dict[str, str] = Field(default_factory=dict)
+    unit: Literal["W", "J"] = "W"
+    sampling: Literal["instantaneous", "interval_mean", "counter"] | None = None
+    interval: Duration | None = None
+    scale: float = Field(default=1.0, gt=0)
+    quantum: float | None = Field(default=None, gt=0)
+    counter_max: float | None = Field(default=None, gt=0)
+    timeout: Duration = Field(default="5s", gt=0)  # type: ignore[assignment]
+    stale_after: Duration = Field(default="30s", gt=0)  # type: ignore[assignment]
+    clock_uncertainty: Duration = _WALL_CLOCK_NS
+    token_env: str | None = None
+    username: str | None = None
+    password_env: str | None = None
+    ca_file: str | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        problems = [
+            Problem((field,), what, fix)
+            for wrong, field, what, fix in (
+                (
+                    urlsplit(self.url).scheme not in ("http", "https") or not self.host,
+                    "url",
+                    f"{self.url!r} is not the address of an exporter",
+                    'for example url = "http://node7:9100/metrics"',
+                ),
+                (
+                    "boundary" not in self.model_fields_set,
+                    "boundary",
+                    "boundary is missing: an exporter does not say what its sensor includes",
+                    'add boundary = "device", "enclosure", "host" or "wall"',
+                ),
+                (
+                    self.sampling is not None
+                    and (self.unit == "J") != (self.sampling == "counter"),
+                    "sampling",
+                    f"{self.unit} is not what a sensor of sampling {self.sampling} gives",
+                    'unit = "J" with sampling = "counter"; "W" with the other two',
+                ),
+                (
+                    self.sampling == "interval_mean" and self.interval is None,
+                    "interval",
+                    "a mean needs the interval that it is taken over",
+                    'for example interval = "1s"',
+                ),
+                (
+                    (self.username is None) != (self.password_env is None),
+                    "username",
+                    "username and password_env belong together",
+                    "give both, or neither",
+                ),
+            )
+            if wrong
+        ]
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @property
+    def host(self) -> str:
+        """Host, and the port where one is given."""
+        return urlsplit(self.url).netloc
+
+    @property
+    def selector(self) -> str:
+        """The series as PromQL writes it."""
+        labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
+        return f"{self.metric}{{{labels}}}" if labels else self.metric
+
+
+@dataclass(frozen=True, slots=True)
+class _Scrape:
+    body: str
+    openmetrics: bool
+    time_ns: int
+
+
+class Exporter:
+    """HTTP to one exporter: one connection, no redirects, secrets in no message."""
+
+    def __init__(self, options: PrometheusOptions) -> None:
+        try:
+            import httpx
+        except ModuleNotFoundError as failure:
+            raise MeterError(options.url, "httpx is not installed", _INSTALL) from failure
+        self.where = f"exporter {options.host}"
+        self._url = options.url
+        self._timeout_ns = options.timeout
+        self._watch = Stopwatch()
+        self._secrets: list[str] = []
+        headers = {"Accept": _ACCEPT}
+        if options.token_env is not None:
+            self._secrets.append(secret(options.token_env))
+            headers["Authorization"] = f"Bearer {self._secrets[0]}"
+        login: tuple[str, str] | None = None
+        if options.username is not None and options.password_env is not None:
+            self._secrets.append(secret(options.password_env))
+            login = (options.username, self._secrets[-1])
+        self._client: httpx.Client = httpx.Client(
+            headers=headers,
+            auth=login,
+            timeout=options.timeout / 1e9,
+            verify=_tls(options.ca_file, self.where),
+            follow_redirects=False,
+            trust_env=False,  # a proxy would put its own delay into the time stamps
+        )
+
+    @property
+    def uncertainty_ns(self) -> int:
+        """Half of the longest scrape so far."""
+        return self._watch.uncertainty_ns
+
+    def scrape(self) -> _Scrape:
+        """The exporter's page. Raises MeterError."""
+        import httpx
+
+        try:
+            (body, kind), time_ns = self._watch.read(self._get)
+        except httpx.TimeoutException as failure:
+            raise self._slow() from failure
+        except httpx.HTTPError as failure:
+            said = hide(str(failure), self._secrets) or type(failure).__name__
+            raise MeterError(
+                self.where, f"no answer: {said}", "see whether it runs, and TLS and ca_file"
+            ) from failure
+        return _Scrape(body, kind.startswith("application/openmetrics-text"), time_ns)
+
+    def _get(self) -> tuple[str, str]:
+        """Page and content type; within the time-out as a whole, and of bounded size."""
+        latest_ns = monotonic_ns() + self._timeout_ns
+        page = bytearray()
+        with self._client.stream("GET", self._url) as response:
+            self._check(response)
+            for piece in response.iter_bytes():
+                page += piece
+                if len(page) > MOST_BYTES:
+                    what = f"its page has more than {MOST_BYTES >> 20} MiB"
+                    raise MeterError(self.where, what, "give the url of the exporter's metrics")
+                if monotonic_ns() > latest_ns:
+                    raise self._slow()
+            return page.decode("utf-8", "replace"), response.headers.get("content-type", "")
+
+    def _slow(self) -> MeterError:
+        return MeterError(
+            self.where,
+            f"it did not answer within {self._timeout_ns / 1e9:g} s",
+            "raise timeout, or lower rate_hz: the exporter is slow",
+        )
+
+    def _check(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if status == 200:
+            return
+        fix = "see the exporter's log"
+        what = f"HTTP {status} {response.reason_phrase}"
+        if status in (401, 403):
+            what = f"HTTP {status}: it does not accept the credentials"
+            fix = "set token_env, or username and password_env, to what the exporter expects"
+        elif response.is_redirect:
+            what = f"HTTP {status}: moved to {urlsplit(response.headers.get('location', '')).path}"
+            fix = "correct the url"
+        elif status == 404:
+            fix = "correct the url: most exporters answer at /metrics"
+        raise MeterError(self.where, what, fix)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+def _tls(ca_file: str | None, where: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as failure:
+        raise MeterError(
+            where, f"ca_file {ca_file}: {failure}", "give a file of PEM certificates"
+        ) from failure
+
+
+class PrometheusMeter:
+    """One series of an open exporter."""
+
+    def __init__(self, options: PrometheusOptions, exporter: Exporter) -> None:
+        self.rate_hz = options.rate_hz
+        self._options = options
+        self._exporter = exporter
+        self._name = f"prometheus:{options.selector}"
+        self._failures = 0
+        self._latest_ns = -1
+        self._stamp: str | None = None
+        self._raw: float | None = None  # the counter's last value
+        self._before = 0.0  # what it had counted before it was reset
+        found, time_ns = self._scrape()
+        self._reading(found, time_ns)
+        self._stamped = found.timestamp_s is not None
+
+    def describe(self) -> list[SensorInfo]:
+        """The one sensor."""
+        options = self._options
+        uncertainty = self._exporter.uncertainty_ns
+        said = "stamped when it was scraped"
+        if self._stamped:
+            said = "stamped by the exporter, by its wall clock"
+            uncertainty += options.clock_uncertainty
+        info = options.info(
+            sensor=self._name,
+            description=f"{options.selector} of {options.host}, {said}",
+            sampling=options.sampling or ("counter" if options.unit == "J" else "instantaneous"),
+            unit=options.unit,
+            sensor_interval_ns=options.interval,
+            counter_max=options.counter_max,
+            quantum=options.quantum,
+            clock_uncertainty_ns=uncertainty,
+        )
+        return [info]
+
+    def sample(self) -> list[Reading]:
+        """Scrape once; nothing where the exporter serves what it served before, by its own stamp.
+
+        Nothing either where it fails for a moment, has no value (NaN) or an old one; MeterError
+        when that happens several times in a row.
+        """
+        try:
+            found, time_ns = self._scrape()
+            reading = self._reading(found, time_ns)
+        except MeterError:
+            self._failures += 1
+            if self._failures >= MOST_FAILURES:
+                raise
+            return []
+        self._failures = 0
+        if reading.time_ns <= self._latest_ns or (
+            reading.sensor_time is not None and reading.sensor_time == self._stamp
+        ):
+            return []
+        self._latest_ns, self._stamp = reading.time_ns, reading.sensor_time
+        return [reading]
+
+    def _scrape(self) -> tuple[Found, int]:
+        scrape = self._exporter.scrape()
+        options = self._options
+        found = find_series(
+            scrape.body,
+            options.metric,
+            options.labels,
+            openmetrics=scrape.openmetrics,
+            where=self._exporter.where,
+        )
+        return found, scrape.time_ns
+
+    def _reading(self, found: Found, time_ns: int) -> Reading:
+        if not math.isfinite(found.value):
+            raise MeterError(
+                self._exporter.where,
+                f"{self._options.selector} is {found.value}: the exporter has no value",
+                "see the exporter's log: its sensor does not answer",
+            )
+        stamp = None
+        if found.timestamp_s is not None:
+            stamp = repr(found.timestamp_s)
+            time_ns = self._on_run_clock(found.timestamp_s)
+        value = found.value * self._options.scale
+        if self._options.unit == "J" and self._options.counter_max is None:
+            value = self._unreset(value)
+        return Reading(self._name, time_ns, value, stamp)
+
+    def _on_run_clock(self, timestamp_s: float) -> int:
+        """The exporter's stamp on the run's clock. Raises MeterError when it is too old."""
+        now_ns = monotonic_ns()
+        age_ns = wall_at_ns(now_ns) - round(timestamp_s * 1e9)
+        if age_ns > self._options.stale_after:
+            raise MeterError(
+                self._exporter.where,
+                f"{self._options.selector} is {age_ns / 1e9:.0f} s old: the exporter serves a "
+                "stale value, or the two hosts' clocks disagree",
+                "see the exporter's log, and NTP on both hosts; or raise stale_after",
+            )
+        return now_ns - max(age_ns, 0)
+
+    def _unreset(self, value: float) -> float:
+        """The counter as if its exporter had never restarted, as Prometheus itself counts.
+
+        A counter that went backwards began anew at 0; what it counted between the last scrape and
+        its end is lost, so the energy is then a little too small.
+        """
+        if self._raw is not None and value < self._raw:
+            self._before += self._raw
+        self._raw = value
+        return self._before + value
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
+        """None."""
+        return []
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._exporter.close()
+
+
+def open_meter(spec: MeterSpec, target: Target) -> PrometheusMeter:
+    """Open one series, and scrape it once.
+
+    Raises StudyError for bad fields; PreflightError for a secret that is not there; MeterError for
+    an exporter that does not answer, a series that is missing or not the only one, or is stale.
+    """
+    options = read_options(PrometheusOptions, spec, target)
+    exporter = Exporter(options)
+    try:
+        return PrometheusMeter(options, exporter)
+    except (MeterError, StudyError):
+        exporter.close()
+        raise
+
+
+def discover() -> list[Discovered]:
+    """Exporters are not looked for; how to name one."""
+    missing = _missing_packages()
+    how = (
+        'meters = [{ kind = "prometheus", boundary = "host", url = "http://host:9100/metrics", '
+        'metric = "node_hwmon_power_average_watt", labels = { sensor = "power1" } }]'
+    )
+    if missing:
+        how = f"{' and '.join(missing)} not installed: {_INSTALL}"
+    return [
+        Discovered(
+            kind="prometheus",
+            sensor="any series of any exporter",
+            available=False,
+            rate="on request",
+            accuracy="as the exporter's sensor",
+            privilege="network, and the exporter's credentials",
+            how=how,
+        )
+    ]
+
+
+def _missing_packages() -> list[str]:
+    from importlib.util import find_spec
+
+    names = {"httpx": "httpx", "prometheus_client": "prometheus-client"}
+    return [package for module, package in names.items() if find_spec(module) is None]

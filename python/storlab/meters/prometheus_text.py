@@ -1,0 +1,113 @@
+"""One series out of an exporter's page, by the parsers of prometheus_client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from storlab.base.errors import MeterError
+from storlab.base.nearest import nearest
+
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The value of a series, and the exporter's own time stamp (s since 1970) where it has one."""
+
+    value: float
+    timestamp_s: float | None
+
+
+def find_series(
+    page: str, metric: str, labels: Mapping[str, str], *, openmetrics: bool, where: str
+) -> Found:
+    """The only series of that metric that has those labels.
+
+    Raises MeterError: no such metric, none with those labels, several (named by the labels that
+    tell them apart), or a page that is not in the format.
+    """
+    samples = [s for s in _parse(_about(page, metric), openmetrics, where) if s.name == metric]
+    if not samples:
+        names = {_name_of(line) for line in page.splitlines() if line and not line.startswith("#")}
+        raise MeterError(where, f"it has no metric {metric}", _advice(metric, names))
+    matching = [s for s in samples if labels.items() <= s.labels.items()]
+    if not matching:
+        raise MeterError(
+            where,
+            f"no series of {metric} has the labels {_text(labels)}",
+            f"it has {_list(samples, sorted({n for s in samples for n in s.labels}))}",
+        )
+    if len(matching) > 1:
+        differing = _differing(matching)
+        raise MeterError(
+            where,
+            f"{len(matching)} series of {metric} match {_text(labels)}; they differ in "
+            f"{', '.join(differing) or 'nothing'}",
+            f"add one of these to labels: {_list(matching, differing)}",
+        )
+    stamp = matching[0].timestamp
+    return Found(float(matching[0].value), None if stamp is None else float(stamp))
+
+
+def _about(page: str, metric: str) -> Iterator[str]:
+    """The lines about one metric: a page of thousands of lines is not parsed once a second."""
+    for line in page.splitlines():
+        ours = line.startswith(metric) and _name_of(line) == metric
+        if ours or (line.startswith("# TYPE ") and _family(line.split(" ")[2], metric)):
+            yield line
+
+
+def _family(name: str, metric: str) -> bool:
+    return metric == name or metric.removeprefix(name) in ("_total", "_sum", "_count", "_bucket")
+
+
+def _name_of(line: str) -> str:
+    found = _NAME.match(line)
+    return found.group() if found else ""
+
+
+def _parse(lines: Iterable[str], openmetrics: bool, where: str) -> list[Sample]:
+    try:
+        parser: Any = import_module(f"prometheus_client.{'openmetrics.' * openmetrics}parser")
+    except ModuleNotFoundError as failure:
+        raise MeterError(
+            where, "prometheus-client is not installed", 'pip install "storlab[power]"'
+        ) from failure
+    text = "".join(f"{line}\n" for line in lines) + ("# EOF\n" if openmetrics else "")
+    try:
+        families = parser.text_string_to_metric_families(text)
+        return [sample for family in families for sample in family.samples]
+    except ValueError as failure:
+        raise MeterError(
+            where,
+            f"its page is not in the exposition format: {failure}",
+            "give the url of the exporter's metrics",
+        ) from failure
+
+
+def _differing(samples: Sequence[Sample]) -> list[str]:
+    names = sorted({name for sample in samples for name in sample.labels})
+    return [name for name in names if len({s.labels.get(name) for s in samples}) > 1]
+
+
+def _list(samples: Sequence[Sample], names: Sequence[str]) -> str:
+    shown = [_text({n: s.labels[n] for n in names if n in s.labels}) for s in samples[:_SHOWN]]
+    more = len(samples) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def _text(labels: Mapping[str, str]) -> str:
+    return ", ".join(f'{name} = "{value}"' for name, value in labels.items()) or "(none)"
+
+
+def _advice(metric: str, names: Iterable[str]) -> str:
+    close = nearest(metric, [name for name in names if name])
+    return f"did you mean {close}?" if close is not None else "see its page of metrics"

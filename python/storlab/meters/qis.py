@@ -1,0 +1,279 @@
+"""A minimal client of QIS, Quarch's instrument server: text commands over TCP, answers up to ``>``.
+
+Source: the help text that QIS 1.54 ships with (commands, line format, header V3) and Quarch's
+application note AN-012 (``rec stream``, ``rec stop``). Written anew: the vendor's own package is
+50 MB and brings pandas, and is licensed for use with its products.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+from xml.etree import ElementTree
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.errors import MeterError
+
+DEFAULT_PORT = 9722
+_PROMPT = b"\r\n>"
+_MOST_BYTES = 16 << 20
+_MOST_BLOCKS = 64  # of 3,072 lines, in one sample
+_HEADER_TRIES = 40
+_HEADER_PAUSE_S = 0.1
+_PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s)", re.IGNORECASE)
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_DEVICE = re.compile(r"(?:\d+\)\s*)?((?:usb|tcp|rest)::\S+)(.*)", re.IGNORECASE)
+_SI = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_REFUSED = ("fail", "invalid", "error", "not found", "timeout", "not available", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One column of a stream: ``12V`` of group ``current``, ``scale`` to its SI unit."""
+
+    name: str
+    group: str
+    scale: float
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a stream's lines mean: period of one line, unit of its first column, its channels."""
+
+    period_ns: int
+    time_unit_ns: int
+    channels: tuple[Channel, ...]
+    columns: int  # of a line, where the status column is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """One line of a stream: time since its start, and power in W."""
+
+    time_ns: int
+    watts: float
+
+
+class Qis:
+    """A connection to QIS. Every method raises MeterError when it is lost or gives no answer."""
+
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        self.where = f"QIS at {host}:{port}"
+        self._timeout_s = timeout_s
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        except OSError as failure:
+            raise MeterError(
+                self.where, f"no connection: {failure}", "start QIS, or correct host and port"
+            ) from failure
+        try:
+            self._greeting()
+        except MeterError:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _greeting(self) -> None:
+        """QIS says hello, with or without a prompt: an answer to a command comes after it."""
+        self._receive(until_prompt=False)
+        version = self.ask("$version")
+        if not re.search(r"\d", version):
+            raise MeterError(
+                self.where, f"this is no QIS: it answers {version[:60]!r}", "correct host and port"
+            )
+
+    def ask(self, command: str, device: str = "") -> str:
+        """The answer to a command, to QIS itself or to a device, without the prompt."""
+        line = f"{device} {command}" if device else command
+        try:
+            self._socket.sendall(f"{line}\r\n".encode())
+        except OSError as failure:
+            raise self._lost(failure) from failure
+        return self._receive(until_prompt=True)
+
+    def tell(self, command: str, device: str) -> str:
+        """As ``ask``, where anything but agreement is an error."""
+        answer = self.ask(command, device)
+        if any(word in answer.lower() for word in _REFUSED):
+            raise MeterError(
+                f"{self.where}, {device}",
+                f"it refuses {command!r}: {answer.strip()[:200]}",
+                "see whether another program (QPS) uses the module",
+            )
+        return answer
+
+    def _receive(self, *, until_prompt: bool) -> str:
+        latest_ns = monotonic_ns() + round(self._timeout_s * 1e9)
+        data = bytearray()
+        while not data.endswith(_PROMPT):
+            left_s = (latest_ns - monotonic_ns()) / 1e9
+            if data and not until_prompt:
+                left_s = min(left_s, 0.2)  # a greeting may end without a prompt
+            try:
+                self._socket.settimeout(max(left_s, 0.001))
+                piece = self._socket.recv(65_536)
+            except TimeoutError as failure:
+                if data and not until_prompt:
+                    break
+                raise MeterError(
+                    self.where,
+                    f"no answer within {self._timeout_s:g} s",
+                    "see QIS's window or log; raise timeout",
+                ) from failure
+            except OSError as failure:
+                raise self._lost(failure) from failure
+            if not piece or len(data) > _MOST_BYTES:
+                raise self._lost(None)
+            data += piece
+            if data == b">":
+                break
+        return data.decode("utf-8", "replace").removesuffix(">").strip("\r\n")
+
+    def _lost(self, failure: OSError | None) -> MeterError:
+        why = "QIS closed it" if failure is None else str(failure)
+        return MeterError(self.where, f"the connection is lost: {why}", "see whether QIS runs")
+
+    def devices(self) -> dict[str, str]:
+        """Modules that QIS knows: name such as ``usb::QTL1847-01-016``, and its details."""
+        found = {}
+        for line in self.ask("$list details").splitlines():
+            match = _DEVICE.match(line.strip())
+            if match is not None:
+                found[match.group(1)] = match.group(2).strip()
+        return found
+
+    def header(self, device: str) -> Header:
+        """The header of the device's stream, which takes a moment to appear after its start."""
+        for _ in range(_HEADER_TRIES):
+            text = self.ask("stream text header", device)
+            if "not available" not in text.lower():
+                return parse_header(text, f"{self.where}, {device}")
+            sleep_s(_HEADER_PAUSE_S)
+        raise MeterError(
+            f"{self.where}, {device}", "its stream has no header", "see whether its output is on"
+        )
+
+    def lines(self, device: str) -> list[str]:
+        """All lines that have arrived since the last call, oldest first."""
+        found: list[str] = []
+        for _ in range(_MOST_BLOCKS):
+            answer = self.ask("stream text all", device).splitlines()
+            new = [line for line in answer if line[:1].isdigit()]
+            found += new
+            if not new or answer[-1].strip().lower() == "eof":
+                break
+        return found
+
+    def running(self, device: str) -> str | None:
+        """None while the device streams; else QIS's words for why not (``Stopped: User``)."""
+        status = self.ask("stream?", device).splitlines()
+        first = status[0].strip() if status else ""
+        return None if first.lower().startswith("running") else first or "no status"
+
+
+def parse_header(text: str, where: str) -> Header:
+    """A V3 header. Raises MeterError for other versions, and for several sample rates at once."""
+    start = text.find("<?xml")
+    try:
+        root = ElementTree.fromstring(text[max(start, 0) :])  # noqa: S314 - from the user's own QIS
+    except ElementTree.ParseError as failure:
+        raise MeterError(
+            where, f"its stream header is not of version V3: {text[:60]!r}", "update QIS"
+        ) from failure
+    channels: list[Channel] = []
+    named = 0
+    for channel in root.iter("channel"):
+        get = {child.tag: (child.text or "").strip() for child in channel}
+        group, units = get.get("group", "").lower(), get.get("units", "")
+        if not get.get("name"):
+            continue
+        named += 1
+        if group in ("voltage", "current", "power"):
+            scale, position = _SI.get(units[:-1].lower()), get.get("dataPosition", "")
+            if scale is None or not position.isdigit():
+                raise MeterError(where, f"unknown channel {get}", "report this header as a defect")
+            channels.append(Channel(get["name"], group, scale, int(position)))
+    if len({element.text for element in root.iter("groupId")}) > 1:
+        raise MeterError(
+            where,
+            "a module that streams groups of channels at several rates is not supported",
+            "export the trace with QPS, and import it with a csv meter",
+        )
+    device_period = root.findtext(".//devicePeriod") or root.findtext(".//devicePerioduS") or ""
+    period_text = root.findtext(".//mainPeriod") or device_period
+    period_ns = _period_ns(period_text, where)
+    in_ns = not device_period and "ns" in period_text.lower()
+    positions = {channel.position for channel in channels}
+    columns = max(named, max(positions, default=0) + 1)
+    return Header(period_ns, 1 if in_ns else 1_000, tuple(channels), columns)
+
+
+def _period_ns(text: str, where: str) -> int:
+    found = _PERIOD.fullmatch(text.strip())
+    if found is None:
+        raise MeterError(where, f"its period is {text!r}", "report this header as a defect")
+    return round(float(found.group(1)) * _UNIT_NS[found.group(2).lower()])
+
+
+def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[list[Channel]]:
+    """Channels whose products, added up, are the power: power itself, or voltage and current.
+
+    The module's own total is taken where nothing is wanted in particular. Raises MeterError when
+    a rail is missing, or has neither power nor voltage and current.
+    """
+    by_rail: dict[str, dict[str, Channel]] = {}
+    for channel in header.channels:
+        by_rail.setdefault(channel.name, {})[channel.group] = channel
+    total = by_rail.pop("Tot", {})
+    if not wanted and "power" in total:
+        return [[total["power"]]]
+    unknown = [name for name in wanted if name not in by_rail]
+    if unknown or not by_rail:
+        raise MeterError(
+            where,
+            f"it streams no {', '.join(unknown) or 'rail at all'}",
+            f"rails: {', '.join(sorted(by_rail)) or 'none'}",
+        )
+    found = []
+    for name in wanted or by_rail:
+        rail = by_rail[name]
+        if "power" in rail:
+            found.append([rail["power"]])
+        elif {"voltage", "current"} <= rail.keys():
+            found.append([rail["voltage"], rail["current"]])
+        else:
+            raise MeterError(
+                where,
+                f"rail {name} has only {', '.join(sorted(rail))}",
+                "choose other rails in channels, or enable voltage and current of this one",
+            )
+    return found
+
+
+def parse_stripe(line: str, header: Header, rails: Sequence[Sequence[Channel]]) -> Stripe:
+    """Time and power of one line. Raises ValueError when it has other columns than the header."""
+    values = line.split()
+    # The status column, which the header counts, is printed by some versions; others put time there.
+    extra = len(values) - header.columns
+    if extra not in (0, 1):
+        raise ValueError(f"{len(values)} columns instead of {header.columns}")
+    watts = 0.0
+    for rail in rails:
+        product = 1.0
+        for channel in rail:
+            product *= float(values[channel.position + extra]) * channel.scale
+        watts += product
+    return Stripe(int(values[0]) * header.time_unit_ns, watts)

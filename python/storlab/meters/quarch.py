@@ -1,0 +1,211 @@
+"""Power of a drive at its connector, from a Quarch power module through QIS.
+
+The module's stream is resampled by QIS to means over ``period``. Power outputs are never switched.
+See docs/meters/quarch.md, also for what has not been tried with a real module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.errors import MeterError
+from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch
+from storlab.meters.options import MeterOptions, read_options
+from storlab.meters.qis import DEFAULT_PORT, Channel, Qis, parse_stripe, power_channels
+from storlab.model.power import Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+from storlab.model.types import Duration
+
+_LOOK_S = 0.5  # of discovery, for each step
+_PERIOD = re.compile(r"off|\d+(?:ns|us|ms|s)", re.IGNORECASE)
+
+
+class QuarchOptions(MeterOptions):
+    """``device`` as QIS lists it; ``channels``: rails to add up, by default the module's total."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=DEFAULT_PORT, ge=1, le=65_535)
+    device: str | None = None
+    channels: list[str] = Field(default_factory=list)
+    period: Duration = Field(default="100ms", ge=1_000)  # type: ignore[assignment]
+    timeout: Duration = Field(default="5s", gt=0)  # type: ignore[assignment]
+
+
+class QuarchMeter:
+    """A module that streams into QIS; every sample fetches what has arrived."""
+
+    def __init__(self, options: QuarchOptions, qis: Qis) -> None:
+        self.rate_hz = options.rate_hz
+        self._options = options
+        self._qis = qis
+        self.device, self._details = _choose(qis, options.device)
+        self._where = f"{qis.where}, {self.device}"
+        self._before = qis.ask("stream mode resample?", self.device).strip()
+        self._set_up()
+        watch = Stopwatch()
+        _, self._start_ns = watch.read(lambda: qis.tell("rec stream", self.device))
+        self._uncertainty_ns = watch.uncertainty_ns
+        self._latest_ns = -1
+        try:
+            self._header = qis.header(self.device)
+            self._rails = power_channels(self._header, options.channels, self._where)
+        except MeterError:
+            self._restore()
+            raise
+
+    def _set_up(self) -> None:
+        qis, device = self._qis, self.device
+        if qis.running(device) is None:
+            raise MeterError(
+                self._where,
+                "it streams already",
+                "stop the other program (QPS), or: rec stop",
+            )
+        qis.tell("stream mode header v3", device)
+        # Modules that compute no power refuse; then voltage and current are multiplied here.
+        for command in ("stream mode power enable", "stream mode power total enable"):
+            qis.ask(command, device)
+        qis.tell(f"stream mode resample {max(1, self._options.period // 1_000)}us", device)
+        qis.ask("rec trig mode manual", device)
+
+    def describe(self) -> list[SensorInfo]:
+        """The one sensor."""
+        period = self._header.period_ns
+        rails = " + ".join(rail[0].name for rail in self._rails)
+        info = self._options.info(
+            sensor=f"quarch:{self.device}",
+            description=f"{self._details or 'Quarch module'}: {rails}, mean over "
+            f"{period / 1e6:g} ms, stamped by the module's clock from the stream's start",
+            sampling="interval_mean",
+            supply="dc",
+            sensor_interval_ns=period,
+            quantum=_quantum(self._rails),
+            # Nobody says whether a line's time is the start or the end of its mean: one period.
+            clock_uncertainty_ns=self._uncertainty_ns + period,
+        )
+        return [info]
+
+    def sample(self) -> list[Reading]:
+        """Every mean that has arrived since the last call. Raises MeterError when it stopped."""
+        lines = self._qis.lines(self.device)
+        now_ns = monotonic_ns()
+        if not lines:
+            stopped = self._qis.running(self.device)
+            if stopped is not None:
+                raise MeterError(
+                    self._where,
+                    f"the stream has stopped: {stopped}",
+                    "overrun: raise period; else see the module's cable and power",
+                )
+            return []
+        try:
+            stripes = [parse_stripe(line, self._header, self._rails) for line in lines]
+        except ValueError as failure:
+            raise MeterError(
+                self._where, f"a line of the stream is damaged: {failure}", "see QIS's log"
+            ) from failure
+        period = self._header.period_ns
+        # A mean cannot end after it was fetched: then the stream began earlier than we thought.
+        late_ns = self._start_ns + stripes[-1].time_ns + period - now_ns
+        if late_ns > 0:
+            self._start_ns -= late_ns
+            stripes = [s for s in stripes if self._start_ns + s.time_ns + period > self._latest_ns]
+        readings = [
+            Reading(
+                f"quarch:{self.device}",
+                self._start_ns + stripe.time_ns + period,
+                stripe.watts,
+                str(stripe.time_ns),
+            )
+            for stripe in stripes
+        ]
+        self._latest_ns = readings[-1].time_ns if readings else self._latest_ns
+        return readings
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
+        """None."""
+        return []
+
+    def _restore(self) -> None:
+        self._qis.ask("rec stop", self.device)
+        if _PERIOD.fullmatch(self._before):
+            self._qis.ask(f"stream mode resample {self._before}", self.device)
+
+    def close(self) -> None:
+        """Stop the stream, put back its resampling, and close the connection."""
+        try:
+            self._restore()
+        except MeterError:  # QIS is gone, and its stream with it
+            return
+        finally:
+            self._qis.close()
+
+
+def _quantum(rails: Sequence[Sequence[Channel]]) -> float | None:
+    """Smallest step in W where the module computes power; of a product nothing single is true."""
+    powers = [rail[0].scale for rail in rails if len(rail) == 1]
+    return max(powers) if len(powers) == len(rails) else None
+
+
+def _choose(qis: Qis, wanted: str | None) -> tuple[str, str]:
+    """The module named in the study, or the only one. Raises MeterError."""
+    devices = qis.devices()
+    listed = ", ".join(devices) or "none"
+    if wanted is None:
+        if len(devices) != 1:
+            what = "it has no module" if not devices else f"it has {len(devices)} modules"
+            fix = "connect one, or: $scan tcp::address" if not devices else (
+                f"name one in device: {listed}")  # fmt: skip
+            raise MeterError(qis.where, what, fix)
+        return next(iter(devices.items()))
+    for name, details in devices.items():
+        if name.lower() == wanted.lower():
+            return name, details
+    raise MeterError(qis.where, f"it has no module {wanted}", f"modules: {listed}")
+
+
+def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
+    """Connect to QIS and start the module's stream.
+
+    Raises StudyError for bad fields; MeterError when there is no QIS or module, or it refuses.
+    """
+    options = read_options(QuarchOptions, spec, target)
+    qis = Qis(options.host, options.port, options.timeout / 1e9)
+    try:
+        return QuarchMeter(options, qis)
+    except MeterError:
+        qis.close()
+        raise
+
+
+def discover(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> list[Discovered]:
+    """Modules of a QIS on this machine."""
+    try:
+        with Qis(host, port, _LOOK_S) as qis:
+            devices = qis.devices()
+    except MeterError as failure:
+        return [_missing(f"{failure.what}: {failure.fix}")]
+    if not devices:
+        return [_missing("QIS runs, and has no module: connect one, or: $scan tcp::address")]
+    return [
+        Discovered(
+            kind="quarch",
+            sensor=name,
+            available=True,
+            rate="10 Hz by default (period), up to what QIS resamples to",
+            accuracy="not stated by QIS: give accuracy_percent from the module's data sheet",
+            privilege="network",
+            how=f'meters = [{{ kind = "quarch", device = "{name}" }}] ({details})',
+        )
+        for name, details in devices.items()
+    ]
+
+
+def _missing(how: str) -> Discovered:
+    return Discovered("quarch", "quarch", False, "none", "none", "network", how)
