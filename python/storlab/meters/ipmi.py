@@ -1,0 +1,220 @@
+"""``ipmi``: the power that a server's management controller (BMC) reports, through ipmitool.
+
+DCMI "Get Power Reading" (DCMI 1.5, 6.6.1), or power sensors of the SDR by name where it is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.errors import FieldProblems, MeterError, Problem
+from storlab.base.secrets import secret
+from storlab.meters import Discovered
+from storlab.meters.ipmitool import NS_PER_S, Connection, Shell, program
+from storlab.meters.options import MeterOptions, read_options
+from storlab.model.power import Boundary, Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+from storlab.model.types import Duration
+
+DCMI = "dcmi power reading"
+_WATTS = re.compile(r"Instantaneous power reading:\s+(\d+)\s+Watts")
+_STAMP = re.compile(r"IPMI timestamp:\s+(.*?)(?:\s{4}Sampling period|$)", re.MULTILINE)
+_STATE = re.compile(r"Power reading state is:\s+(\w+)")
+_SDR_NAME = re.compile(r"Sensor ID\s+:\s+(.*?) \(0x[0-9a-f]+\)")
+_SDR_WATTS = re.compile(
+    r"^\s*Sensor Reading\s+:\s+([-\d.]+)(?:\s+\(\+/- ([\d.]+)\))?\s+Watts", re.M
+)
+
+
+class IpmiOptions(MeterOptions):
+    """``kind = "ipmi"``. Without ``host`` it is this machine's own BMC."""
+
+    boundary: Boundary = "host"
+    host: str | None = Field(default=None, min_length=1, description="the BMC's address")
+    port: int = Field(default=623, ge=1, le=65_535)
+    interface: Literal["lanplus", "lan"] = "lanplus"
+    user: str | None = Field(default=None, min_length=1)
+    password_env: str | None = Field(default=None, min_length=1)
+    privilege: Literal["user", "operator", "administrator"] = "user"
+    cipher_suite: int | None = Field(default=None, ge=0, le=255)
+    device: int = Field(default=0, ge=0, description="N of /dev/ipmiN")
+    sensors: list[Annotated[str, Field(min_length=1, pattern=r'^[^"\n]+$')]] | None = Field(
+        default=None, min_length=1, description="SDR power sensors, added up; instead of DCMI"
+    )
+    timeout: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _access(self) -> IpmiOptions:
+        problems = []
+        if self.host is not None and self.password_env is None:
+            what = "a BMC over the network needs its password's name"
+            problems.append(Problem((), what, 'add password_env = "BMC_PASSWORD"'))
+        if self.host is None:
+            problems += [
+                Problem(
+                    (name,), f"{name} is for a BMC over the network", f"add host, or remove {name}"
+                )
+                for name in ("user", "password_env", "cipher_suite")
+                if getattr(self, name) is not None
+            ]
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+
+class IpmiMeter:
+    """One BMC. A reading that fails is tried once more in a new session."""
+
+    def __init__(self, options: IpmiOptions) -> None:
+        self._options = options
+        remote = options.host is not None
+        self._connection = Connection(
+            host=options.host,
+            port=options.port,
+            interface=options.interface,
+            user=options.user,
+            password=secret(options.password_env) if options.password_env and remote else None,
+            privilege=options.privilege,
+            cipher_suite=options.cipher_suite,
+            device=options.device,
+            timeout_s=options.timeout / NS_PER_S,
+        )
+        place = options.host or f"ipmi{options.device}"
+        self._sensor = f"ipmi:{place}"
+        self._clock_uncertainty_ns = 0
+        self._tolerances_w: dict[str, float] = {}
+        self._shell: Shell | None = Shell(self._connection)
+        try:
+            self._read(self._shell)
+        except MeterError:
+            self.close()
+            raise
+
+    def describe(self) -> list[SensorInfo]:
+        """One sensor. IPMI states no accuracy for DCMI; an SDR's tolerance is taken over."""
+        names = self._options.sensors
+        what = f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
+        return [
+            self._options.info(
+                sensor=self._sensor,
+                description=f"{self._connection.where}, {what} (ipmitool)",
+                sampling="instantaneous",
+                quantum=None if names else 1.0,
+                offset_accuracy_w=sum(self._tolerances_w.values()) or None,
+                clock_uncertainty_ns=self._clock_uncertainty_ns,
+            )
+        ]
+
+    def sample(self) -> list[Reading]:
+        """One reading in W. Raises MeterError when a new session does not help either."""
+        if self._shell is not None:
+            try:
+                return [self._read(self._shell)]
+            except MeterError:
+                self._shell.kill()
+                self._shell = None
+        self._shell = Shell(self._connection)
+        return [self._read(self._shell)]
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:
+        """None: everything is read live."""
+        del outcome
+        return []
+
+    def close(self) -> None:
+        """Log out of the BMC."""
+        if self._shell is not None:
+            self._shell.close()
+            self._shell = None
+
+    def _read(self, shell: Shell) -> Reading:
+        begin_ns = monotonic_ns()
+        if self._options.sensors is None:
+            watts, stamp = self._read_dcmi(shell)
+        else:
+            watts, stamp = sum(self._read_sdr(shell, n) for n in self._options.sensors), None
+        end_ns = monotonic_ns()
+        self._clock_uncertainty_ns = max(self._clock_uncertainty_ns, (end_ns - begin_ns) // 2)
+        return Reading(self._sensor, (begin_ns + end_ns) // 2, watts, stamp)
+
+    def _read_dcmi(self, shell: Shell) -> tuple[float, str | None]:
+        answer = shell.command(DCMI)
+        watts, state, stamp = (p.search(answer) for p in (_WATTS, _STATE, _STAMP))
+        where = self._connection.where
+        if watts is None:
+            raise MeterError(where, f"no DCMI power reading: {_reason(answer)}", _instead(shell))
+        if state is not None and state.group(1) != "activated":
+            raise MeterError(
+                where, "power measurement is off", "turn it on: ipmitool dcmi power activate"
+            )
+        if float(watts.group(1)) == 0:  # a BMC that answers is not powered by nothing
+            raise MeterError(
+                where,
+                "it reads 0 W: its power supplies report no power",
+                'name SDR sensors: sensors = ["..."], or meter the wall',
+            )
+        printed = stamp.group(1).strip() if stamp else ""
+        return float(watts.group(1)), printed or None
+
+    def _read_sdr(self, shell: Shell, name: str) -> float:
+        answer = shell.command(f'sdr get "{name}"')
+        watts = _SDR_WATTS.search(answer)
+        if watts is None:
+            gone = "Sensor Reading" in answer
+            what = "has no reading in W" if gone else f"was not found: {_reason(answer)}"
+            raise MeterError(self._connection.where, f'sensor "{name}" {what}', _instead(shell))
+        if watts.group(2) is not None:
+            self._tolerances_w[name] = float(watts.group(2))
+        return float(watts.group(1))
+
+
+def _reason(answer: str) -> str:
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    return lines[-1] if lines else "no answer"
+
+
+def _instead(shell: Shell) -> str:
+    """Sensors of this BMC that are in W, as a fix."""
+    try:
+        blocks = re.split(r"^(?=Sensor ID\s+:)", shell.command("sdr list full"), flags=re.M)
+    except MeterError:
+        return ""
+    named = [_SDR_NAME.match(block) for block in blocks if _SDR_WATTS.search(block)]
+    names = [match.group(1) for match in named if match]
+    if not names:
+        return "this BMC has no power sensor; meter the wall or the PDU outlet"
+    quoted = ", ".join(f'"{name}"' for name in names)
+    return f"this BMC has: sensors = [{quoted}]; take inputs, not both sides of a supply"
+
+
+def discover(device_root: Path = Path("/dev")) -> list[Discovered]:
+    """This machine's own BMC; those of others are named in the study."""
+    lacking = []
+    if program() is None:
+        lacking.append("install the package ipmitool")
+    if not any(device_root.glob("ipmi[0-9]*")):
+        lacking.append("this machine's own BMC needs /dev/ipmi0: modprobe ipmi_si ipmi_devintf")
+    how = 'meters = [{ kind = "ipmi" }]'
+    remote = 'others: { kind = "ipmi", host = "...", user = "...", password_env = "..." }'
+    return [
+        Discovered(
+            kind="ipmi",
+            sensor="DCMI power, or SDR sensors in W",
+            available=not lacking,
+            rate="1 Hz; many BMCs refresh every 1 s to 5 s",
+            accuracy="not stated by IPMI; 1 W steps",
+            privilege="root for /dev/ipmi0; a BMC user over the network",
+            how="; ".join([*(lacking or [how]), remote]),
+        )
+    ]
+
+
+def open_meter(spec: MeterSpec, target: Target) -> IpmiMeter:
+    """Open, log in and read once. Raises StudyError, PreflightError (no secret) or MeterError."""
+    return IpmiMeter(read_options(IpmiOptions, spec, target))

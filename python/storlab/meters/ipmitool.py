@@ -1,0 +1,163 @@
+"""One ``ipmitool`` kept open as a shell: a reading costs one request, not a program and a login.
+
+The password reaches the program through its environment (``-E``), never its command line.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.errors import MeterError
+
+PROMPT = b"ipmitool> "
+NS_PER_S = 1_000_000_000
+LOGIN_ANSWERS = 24  # a login, with all the repeats of ipmitool's own, ends before so many waits
+
+
+def program() -> str | None:
+    """Path of ipmitool, also where the user's PATH leaves out the sbin directories."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    return shutil.which("ipmitool", path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How ipmitool reaches a BMC. ``host`` None: this machine's own, by ``/dev/ipmi<device>``."""
+
+    host: str | None = None
+    port: int = 623
+    interface: str = "lanplus"
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    privilege: str = "user"
+    cipher_suite: int | None = None
+    device: int = 0
+    timeout_s: float = 10.0  # of one reading
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"/dev/ipmi{self.device}" if self.host is None else f"BMC {self.host}:{self.port}"
+
+    def arguments(self) -> list[str]:
+        """ipmitool's options. ``-v`` once: the reason of a failed login is said only then."""
+        if self.host is None:
+            return ["-v", "-I", "open", "-d", str(self.device)]
+        wait_s = max(1, math.ceil(self.timeout_s / 2))  # asked twice: UDP may lose one
+        options = ["-v", "-I", self.interface, "-H", self.host, "-p", str(self.port), "-E"]
+        options += ["-N", str(wait_s), "-R", "2", "-L", self.privilege.upper()]
+        if self.user is not None:
+            options += ["-U", self.user]
+        if self.cipher_suite is not None:
+            options += ["-C", str(self.cipher_suite)]
+        return options
+
+    def environment(self) -> dict[str, str]:
+        """Nothing but what ipmitool needs; dates in English and UTC."""
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+        if self.host is not None:
+            environment["IPMI_PASSWORD"] = self.password or ""
+        return environment
+
+
+class Shell:
+    """``ipmitool shell``, with one session to the BMC. Raises MeterError when it cannot open."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        found = program()
+        if found is None:
+            raise MeterError("ipmitool", "is not installed", "install the package ipmitool")
+        self._process = subprocess.Popen(
+            [found, *connection.arguments(), "shell"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=connection.environment(),
+            start_new_session=True,  # Ctrl-C stops the campaign, which then stops the meters
+        )
+        try:
+            self._read(connection.timeout_s * LOGIN_ANSWERS)
+        except MeterError:
+            self.kill()
+            raise
+
+    def command(self, text: str) -> str:
+        """What ipmitool prints for a command. Raises MeterError when it or the BMC is gone."""
+        assert self._process.stdin is not None  # noqa: S101 - Popen was given a pipe
+        try:
+            self._process.stdin.write(text.encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise MeterError(self._connection.where, f"ipmitool is gone: {error}") from error
+        answer = self._read(self._connection.timeout_s + 2)
+        return answer.replace(text, "", 1).strip()  # readline repeats the command
+
+    def _read(self, limit_s: float) -> str:
+        """Until the next prompt. Raises MeterError at the program's end, and after ``limit_s``."""
+        assert self._process.stdout is not None  # noqa: S101 - Popen was given a pipe
+        descriptor = self._process.stdout.fileno()
+        deadline = monotonic_ns() + round(limit_s * NS_PER_S)
+        seen = b""
+        while not seen.endswith(PROMPT):
+            left_s = (deadline - monotonic_ns()) / NS_PER_S
+            if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
+                raise MeterError(
+                    self._connection.where,
+                    f"no answer within {limit_s:g} s",
+                    "is the BMC up? raise timeout if it is slow",
+                )
+            chunk = os.read(descriptor, 65536)
+            if not chunk:
+                raise login_error(self._connection, seen.decode(errors="replace"))
+            seen += chunk
+        return seen[: -len(PROMPT)].decode(errors="replace")
+
+    def close(self) -> None:
+        """Log out, and wait for it a moment; a BMC has few sessions."""
+        try:
+            self._process.communicate(b"exit\n", timeout=2)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            self.kill()
+
+    def kill(self) -> None:
+        """End it without a logout."""
+        self._process.kill()
+        with suppress(OSError, ValueError):
+            self._process.communicate()
+
+
+# What ipmitool says (the beginning of a line is enough), what it means, and what to do.
+_MEANINGS: Sequence[tuple[str, str, str]] = (
+    ("RAKP 2 HMAC is invalid", "the password is wrong", "check the secret that password_env names"),
+    ("unauthorized name", "the BMC does not know this user", "check user"),
+    ("no response from RAKP 1", "the BMC does not let this user in", "check user and cipher_suite"),
+    (
+        "no response from RAKP 3",
+        "the password is wrong",
+        "check the secret that password_env names",
+    ),
+    ("Set Session Privilege", "the user may not read", "give the user the privilege, or set it"),
+    ("Get Auth Capabilities error", "it does not answer", "check host, port and the network"),
+    ("Could not open device", "there is no such device", "modprobe ipmi_si ipmi_devintf; be root"),
+    ("Address lookup for", "the name has no address", "check host"),
+    ("Unable to establish", "no session could be opened", "check host, user and password_env"),
+)
+
+
+def login_error(connection: Connection, said: str) -> MeterError:
+    """The error that ipmitool's last words stand for."""
+    for words, what, fix in _MEANINGS:
+        if words in said:
+            return MeterError(connection.where, what, fix)
+    lines = [line for line in said.splitlines() if line.strip()]
+    last = lines[-1].strip() if lines else "nothing"
+    return MeterError(connection.where, f'ipmitool ended; it said "{last}"')
