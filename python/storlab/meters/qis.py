@@ -266,7 +266,7 @@ def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[li
 def parse_stripe(line: str, header: Header, rails: Sequence[Sequence[Channel]]) -> Stripe:
     """Time and power of one line. Raises ValueError when it has other columns than the header."""
     values = line.split()
-    # The status column, which the header counts, is printed by some versions; others put time there.
+    # Some versions print the status column that the header counts; in others time stands there.
     extra = len(values) - header.columns
     if extra not in (0, 1):
         raise ValueError(f"{len(values)} columns instead of {header.columns}")
