@@ -227,11 +227,14 @@ def _info(gpu: _Gpu, options: MeterOptions, watch: Stopwatch, *, several: bool) 
 def open_meter(spec: MeterSpec, target: Target) -> NvmlMeter:
     """Open the study's GPUs. Raises StudyError for bad fields, MeterError otherwise."""
     options = read_options(NvmlOptions, spec, target)
-    nvml = Nvml()
     try:
-        return NvmlMeter(nvml, options)
+        nvml = Nvml()
+        try:
+            return NvmlMeter(nvml, options)
+        except MeterError:
+            nvml.close()
+            raise
     except MeterError as failure:
-        nvml.close()
         where = f'target "{target.name}": {failure.where}'
         raise MeterError(where, failure.what, failure.fix) from failure
 
