@@ -21,8 +21,8 @@ FLOORS: dict[str, int] = {
     "brief": 6,
     "cli": 7,
 }
-# On one floor, who may lean on whom: a brief is made of figures.
-SIDEWAYS = {("brief", "figures")}
+# On one floor, who may lean on whom: a brief is made of figures, an audit of runs reads comparisons.
+SIDEWAYS = {("brief", "figures"), ("audit", "analysis")}
 
 FILE_LINES = 500
 LINE_COLUMNS = 100

@@ -25,6 +25,7 @@ class ExitCode(IntEnum):
     RESULT = 8  # a result directory is missing, incomplete or damaged
     ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
     DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify)
+    AUDIT = 11  # the audit found an error: in the table, or in storlab's own brief
 
 
 class StorlabError(Exception):

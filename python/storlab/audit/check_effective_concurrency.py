@@ -1,0 +1,74 @@
+"""Latencies that are compared were taken at different effective concurrency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from storlab.audit.facts import members
+from storlab.audit.finding import Finding
+from storlab.audit.intervals import hull
+from storlab.audit.outstanding import Implied, implied, shared_points
+from storlab.audit.places import Place, Places, place_of, place_words
+from storlab.audit.quantities import quantity_of
+from storlab.audit.table import PublishedTable, Row
+
+SUMMARY = "latency ratios whose two sides had different numbers of operations in flight"
+FAR = 1.10
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """One finding for each pair of configurations and place: a warning under a claimed ratio."""
+    places = Places(table)
+    claimed: dict[tuple[str, str, Place], list[Row]] = {}
+    for row in table.rows:
+        if quantity_of(row).is_claim and quantity_of(row).name in ("latency", "ttfb"):
+            for one in members(row.config):
+                for other in members(row.compare_config):
+                    claimed.setdefault((one, other, place_of(row)), []).append(row)
+    done: set[frozenset[str]] = set()
+    for (one, other, place), rows in claimed.items():
+        done.add(frozenset((one, other, *place)))
+        yield from _finding(places, one, other, place, rows)
+    configs = places.configs()
+    for place_index, one in enumerate(configs):
+        for other in configs[place_index + 1 :]:
+            both = [p for p in places.of_config(one) if p in places.of_config(other)]
+            for place in both:
+                if frozenset((one, other, *place)) not in done:
+                    yield from _finding(places, one, other, place, [])
+
+
+def _finding(
+    places: Places, one: str, other: str, place: Place, claims: list[Row]
+) -> Iterator[Finding]:
+    pairs = list(_pairs(places, one, other, place))
+    if not pairs or not all(_differ(a, b) for a, b in pairs):
+        return
+    mine, theirs = hull(a.span for a, _ in pairs), hull(b.span for _, b in pairs)
+    ratios = ", ".join(dict.fromkeys(row.printed for row in claims))
+    rows = [row.id for row in claims]
+    rows += [row for a, b in pairs for row in (*a.rows, *b.rows)]
+    yield Finding(
+        rule="effective_concurrency",
+        severity="warning" if claims else "note",
+        rows=list(dict.fromkeys(rows)),
+        printed=f"{place_words(place)}: latency of {one} against {other}"
+        + (f", {ratios}" if ratios else ""),
+        recomputed=f"{mine} operations in flight on {one}, {theirs} on {other}",
+        why="Comparison made at different effective concurrency. Latency grows with the operations "
+        "in flight (Little's law: rate x mean latency), so the ratio shows how much was queued as "
+        "well as how fast the storage is.",
+    )
+
+
+def _pairs(places: Places, one: str, other: str, place: Place) -> Iterator[tuple[Implied, Implied]]:
+    ones, others = implied(places, one, place), implied(places, other, place)
+    if all(i.whole for i in (*ones, *others)):
+        yield from shared_points(ones, others)
+        return
+    for op in ("read", "write"):
+        yield from shared_points(implied(places, one, place, op), implied(places, other, place, op))
+
+
+def _differ(one: Implied, other: Implied) -> bool:
+    return one.span.low > other.span.high * FAR or other.span.low > one.span.high * FAR

@@ -1,0 +1,88 @@
+"""Little's law: outstanding I/O implied by rate x latency against the configured number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from storlab.audit.facts import Fact, configured
+from storlab.audit.finding import Finding
+from storlab.audit.intervals import hull
+from storlab.audit.outstanding import Implied, implied
+from storlab.audit.places import Place, Places, place_words
+from storlab.audit.table import PublishedTable
+
+SUMMARY = "Little's law: rate x mean latency against the configured outstanding I/O"
+OFF = 2.0
+_WHY = (
+    "Rate x mean latency is the number of operations in flight (Little's law). The printed "
+    "latencies cannot have been taken at the configured load together with the printed rates, so "
+    "they do not describe the operating point that the throughput describes."
+)
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """One finding for each configuration whose latencies do not fit its load."""
+    places = Places(table)
+    for config in places.configs():
+        off = [
+            found
+            for place in places.of_config(config)
+            if (found := _off(table, places, config, place)) is not None
+        ]
+        if off:
+            rows = list(dict.fromkeys(row for _, ids, _, _ in off for row in ids))
+            yield Finding(
+                rule="implied_outstanding",
+                severity="warning",
+                rows=rows,
+                printed=f"{config}: {'; '.join(dict.fromkeys(words for *_, words in off))}",
+                recomputed="; ".join(text for _, _, text, _ in off),
+                why=_WHY,
+            )
+
+
+def _off(
+    table: PublishedTable, places: Places, config: str, place: Place
+) -> tuple[Place, list[str], str, str] | None:
+    """The place, its rows, what is implied and what is configured, when they cannot agree."""
+    pairs = list(_pairs(table, places, config, place))
+    sides = {_side(one, fact) for one, fact in pairs}
+    if not pairs or len(sides) != 1 or "" in sides:
+        return None
+    rows = [row for one, fact in pairs for row in (*one.rows, *fact.rows)]
+    load = hull(fact.value for _, fact in pairs)
+    flight = hull(one.span for one, _ in pairs)
+    points = [one.point for one, _ in pairs if one.point]
+    at = f" at any of {', '.join(points)}" if len(points) > 1 else ""
+    text = f"{place_words(place)}: {flight} in flight, {load} configured{at}"
+    first, last = pairs[0][1].words, pairs[-1][1].words
+    words = f"configured {first}" + (f" to {last}" if last != first else "")
+    return place, list(dict.fromkeys(rows)), text, words
+
+
+def _pairs(
+    table: PublishedTable, places: Places, config: str, place: Place
+) -> Iterator[tuple[Implied, Fact]]:
+    names = [row.x_name for row in table.rows if row.config == config and row.x_name]
+    mine = [
+        row.x_name
+        for quantity in ("throughput", "iops", "latency")
+        for row in places.of(config, place, quantity)
+        if row.x_name
+    ]
+    x_name = (mine or [""])[0]
+    for one in implied(places, config, place):
+        if x_name and not one.point and x_name in names:
+            continue  # swept, and neither side says where: nothing to hold it against
+        fact = configured(table, config, x_name, one.point)
+        if fact is not None:
+            yield one, fact
+
+
+def _side(one: Implied, fact: Fact) -> str:
+    """ "less", "more", or "" where both may agree within the factor of two."""
+    if one.whole and one.span.high * OFF < fact.value.low:
+        return "less"
+    if fact.complete and one.span.low > fact.value.high * OFF:
+        return "more"
+    return ""

@@ -1,0 +1,145 @@
+"""What a reader needs in order to check the numbers, and the table does not state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from storlab.audit.facts import configured, members, metric_name
+from storlab.audit.finding import Finding
+from storlab.audit.places import place_of, point_of
+from storlab.audit.quantities import quantity_of
+from storlab.audit.table import NOT_STATED, PublishedTable, Row
+
+SUMMARY = "operating point, repeats, spread, meter or data-set size that is not stated"
+RATES = ("throughput", "iops")
+PERFORMANCE = (*RATES, "latency", "ttfb", "throughput_per_tb", "iops_per_tb")
+POWERED = ("power", "energy", "power_efficiency", "energy_efficiency", "iops_per_watt")
+
+_REPEATS = re.compile(
+    r"(^|_)(runs|repeats?|repetitions?|iterations|trials|samples|rounds)(_|$)|(^|_)n_?runs(_|$)"
+)
+_SPREAD = re.compile(
+    r"(^|_)(std|stdev|stddev|sd|deviation|variance|variation|cv|ci|ci95|confidence|error|spread"
+    r"|iqr|sem|uncertainty|margin)(_|$)"
+)
+_METER = re.compile(
+    r"(^|_)(power|watt|energy)?_?meters?(_|$)|metering|sensor|(^|_)(pdu|analy[sz]er|bmc|ipmi|rapl|redfish|quarch|instrument|telemetry)(_|$)"
+    r"|power_(source|tool|method|monitor)"
+)
+_DATA = re.compile(
+    r"data_?set|working_set|(file|test|total|checkpoint|span|object_count|footprint)_?size"
+    r"|(^|_)(objects|files|footprint)(_|$)|size_per_(worker|job|file|client)"
+)
+_MEMORY = re.compile(r"(^|_)(memory|ram|dram|dimms?)(_|$)")
+_DIRECT = re.compile(r"(^|_)(o_)?direct(_io)?(_|$)|cache_(drop|dropped|bypass|off)|unbuffered")
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """At most one note for each kind of thing that is missing."""
+    results = [row for row in table.rows if _is_result(row)]
+    if not results:
+        return
+    names = [metric_name(row) for row in table.rows]
+    yield from _values_behind(table)
+    yield from _operating_point(table)
+    yield from _repetition(table, results, names)
+    powered = [row for row in results if quantity_of(row).name in POWERED]
+    if powered and not any(_METER.search(name) for name in names):
+        yield _note(powered, "power, energy or efficiency", "no meter or sensor, with its rate and "
+                    "accuracy", "Sensors differ by what they include and by several percent; "
+                    "without the meter a reader cannot judge a difference.")  # fmt: skip
+    rates = [row for row in results if quantity_of(row).name in (*RATES, "latency", "ttfb")]
+    has_data = any(_DATA.search(n) for n in names) and any(_MEMORY.search(n) for n in names)
+    if rates and not has_data and not any(_DIRECT.search(name) for name in names):
+        lacking = "memory" if any(_DATA.search(n) for n in names) else "data set"
+        yield _note(rates, "throughput and latency", f"no size of the {lacking} to hold against "
+                    "the memory of the machines, and no word on direct I/O", "A data set that fits "
+                    "into memory is served by memory; the numbers would not be those of the "
+                    "storage.")  # fmt: skip
+
+
+def _is_result(row: Row) -> bool:
+    quantity = quantity_of(row)
+    if row.value is None or quantity.name not in (*PERFORMANCE, *POWERED, "duration"):
+        return False
+    if row.kind in ("config", "limit", "context"):
+        return False
+    # A limit of power is a property of the device, not a result.
+    return not (quantity.name == "power" and quantity.is_claim and quantity.statistic == "max")
+
+
+def _values_behind(table: PublishedTable) -> Iterator[Finding]:
+    """Ratios whose values are printed for neither side."""
+    known = {
+        (row.config, quantity_of(row).name)
+        for row in table.rows
+        if row.value is not None and quantity_of(row).form == "value" and row.config
+    }
+    bare = [
+        row
+        for row in table.rows
+        if _is_result(row)
+        and quantity_of(row).is_claim
+        and row.compare_config
+        and not any(
+            (config, quantity_of(row).name) in known
+            for config in (*members(row.config), *members(row.compare_config))
+        )
+    ]
+    if bare:
+        names = ", ".join(dict.fromkeys(row.metric for row in bare))
+        yield _note(bare, names, "no value of either side", "A ratio without the values it was "
+                    "made of can be neither recomputed nor applied.")  # fmt: skip
+
+
+def _operating_point(table: PublishedTable) -> Iterator[Finding]:
+    """Measurements at no stated load, where nothing else in the table fixes it."""
+    swept = {
+        (row.config, place_of(row))
+        for row in table.rows
+        if row.is_measured and point_of(row) and quantity_of(row).name in RATES
+    }
+    silent = []
+    for row in table.rows:
+        name = quantity_of(row).name
+        if not row.is_measured or not _is_result(row) or row.x_value not in ("", NOT_STATED):
+            continue
+        if name in ("throughput_per_tb", "iops_per_tb", "duration", "energy"):
+            continue
+        if name in POWERED and (row.config, place_of(row)) in swept:
+            continue  # the rule about operating points says this, with more weight
+        load = configured(table, row.config, "", "")
+        if row.x_value == "" and load is not None and load.value.low == load.value.high:
+            continue
+        silent.append(row)
+    if silent:
+        names = ", ".join(dict.fromkeys(row.metric for row in silent))
+        x_name = next((row.x_name for row in silent if row.x_name), "")
+        lacking = f"no value of {x_name}" if x_name else "no concurrency (clients, jobs, depth)"
+        yield _note(silent, names, lacking, "Rates and latencies depend on the load. Without the "
+                    "operating point they can be neither repeated nor compared.")  # fmt: skip
+
+
+def _repetition(table: PublishedTable, results: list[Row], names: list[str]) -> Iterator[Finding]:
+    repeated = any(_REPEATS.search(name) for name in names)
+    if not repeated:
+        why = "Without repeats a reader cannot tell whether a difference would come back."
+        yield _note(results, f"{len(results)} results", "no number of repeats", why)
+    spread = any(_SPREAD.search(name) for name in names) or any(
+        quantity_of(row).statistic == "stdev" or "±" in row.printed for row in table.rows
+    )
+    if not spread:
+        why = "Without spread or interval a reader cannot tell a difference from noise."
+        yield _note(results, f"{len(results)} results", "no spread or interval", why)
+
+
+def _note(rows: Iterable[Row], printed: str, lacking: str, why: str) -> Finding:
+    return Finding(
+        rule="missing",
+        severity="note",
+        rows=[row.id for row in rows],
+        printed=printed,
+        recomputed=f"the table states {lacking}",
+        why=why,
+    )

@@ -1,0 +1,220 @@
+"""Efficiency and performance, or the two sides of a ratio, read at different operating points."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from storlab.audit.facts import is_load_x, members
+from storlab.audit.finding import Finding
+from storlab.audit.intervals import Interval, si_interval
+from storlab.audit.places import Place, place_of, place_words, point_of, points_of
+from storlab.audit.quantities import operation_of, quantity_of
+from storlab.audit.table import NOT_STATED, PublishedTable, Row
+
+SUMMARY = "efficiency or one side of a ratio read at another operating point, or at none stated"
+PERFORMANCE = ("throughput", "iops")
+EFFICIENCY = ("power_efficiency", "energy_efficiency", "iops_per_watt")
+_AT_BEST = re.compile(r"(\w+?)_(?:at|for)_max(?:imum)?_(?:performance|throughput|iops)")
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """Findings about values, about claims, and about configurations at their own best points."""
+    yield from _efficiency_values(table)
+    yield from _claims_apart(table)
+    yield from _claims_off_peak(table)
+    yield from _ratios_across(table)
+    yield from _different_points(table)
+
+
+def _efficiency_values(table: PublishedTable) -> Iterator[Finding]:
+    """Efficiency without a point beside throughput with several, or at a point of its own."""
+    points: dict[tuple[str, Place], set[str]] = {}
+    rates: dict[tuple[str, Place], list[str]] = {}
+    for row in table.rows:
+        if row.is_measured and quantity_of(row).name in PERFORMANCE and point_of(row):
+            points.setdefault((row.config, place_of(row)), set()).add(point_of(row))
+            rates.setdefault((row.config, place_of(row)), []).append(row.id)
+    unstated: list[Row] = []
+    for row in table.rows:
+        name, key = quantity_of(row), (row.config, place_of(row))
+        if not row.is_measured or name.name not in EFFICIENCY or name.is_claim or key not in points:
+            continue
+        if not point_of(row) and row.x_value in ("", NOT_STATED) and len(points[key]) > 1:
+            unstated.append(row)
+        elif point_of(row) and point_of(row) not in points[key]:
+            yield Finding(
+                rule="operating_point",
+                severity="warning",
+                rows=[row.id, *rates[key]],
+                printed=f"{row.config}, {place_words(place_of(row))}: {row.metric} at "
+                f"{row.x_name} {row.x_value}",
+                recomputed=f"throughput is printed at {', '.join(sorted(points[key]))} only",
+                why="Efficiency and performance of one cell are read at different operating "
+                "points; together they describe no state that the storage was in.",
+            )
+    if unstated:
+        names = ", ".join(dict.fromkeys(row.metric for row in unstated))
+        seen = sorted({p for r in unstated for p in points[r.config, place_of(r)]}, key=_order)
+        x_name = next((row.x_name for row in unstated if row.x_name), "the swept parameter")
+        yield Finding(
+            rule="operating_point",
+            severity="warning",
+            rows=[row.id for row in unstated],
+            printed=f"{names} without a value of {x_name}",
+            recomputed=f"throughput of the same cells is printed at {x_name} {', '.join(seen)}",
+            why="Efficiency depends on the load. Without its operating point it cannot be set "
+            "beside the throughput of the same cell, and its ratio may be taken where it is "
+            "largest.",
+        )
+
+
+def _order(text: str) -> tuple[float, str]:
+    try:
+        return float(text.replace(",", "")), text
+    except ValueError:
+        return float("inf"), text
+
+
+def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
+    """Claims about efficiency and about performance of one cell at different points."""
+    claims: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
+    for row in table.rows:
+        quantity = quantity_of(row)
+        kind = (
+            "efficiency"
+            if quantity.name in EFFICIENCY
+            else "performance" if quantity.name in PERFORMANCE else ""
+        )  # fmt: skip
+        if quantity.is_claim and kind and point_of(row):
+            key = (row.config, row.compare_config, place_of(row))
+            claims.setdefault(key, {}).setdefault(kind, []).append(row)
+    for (config, compared, place), kinds in claims.items():
+        one, other = kinds.get("efficiency", []), kinds.get("performance", [])
+        if not one or not other or {r.x_value for r in one} & {r.x_value for r in other}:
+            continue
+        said = [f"{r.metric} {r.printed} at {r.x_name} {r.x_value}" for r in (*other, *one)]
+        yield Finding(
+            rule="operating_point",
+            severity="warning",
+            rows=[row.id for row in (*other, *one)],
+            printed=f"{config} against {compared}, {place_words(place)}: {'; '.join(said)}",
+            recomputed="no operating point has both",
+            why="The two gains stand side by side and were read at different operating points: a "
+            "system runs at one of them, and has the other gain at a size that is not printed.",
+        )
+
+
+def _claims_off_peak(table: PublishedTable) -> Iterator[Finding]:
+    """Gains at a point that is not the one at which the table says performance is best."""
+    best: dict[tuple[str, str], list[Row]] = {}
+    for row in table.rows:
+        if row.value is not None and _AT_BEST.fullmatch(row.metric.strip().lower()):
+            for config in members(row.config) or [""]:
+                best.setdefault((config, row.block_size), []).append(row)
+    for row in table.rows:
+        quantity = quantity_of(row)
+        if not quantity.is_claim or quantity.name not in PERFORMANCE or not point_of(row):
+            continue
+        peaks = [*best.get((row.config, row.block_size), []), *best.get(("", row.block_size), [])]
+        if peaks and row.x is not None and all(peak.value != row.x for peak in peaks):
+            yield Finding(
+                rule="operating_point",
+                severity="note",
+                rows=[row.id, *(peak.id for peak in peaks)],
+                printed=f"{place_words(place_of(row))}: {row.metric} {row.printed} at {row.x_name} "
+                f"{row.x_value}",
+                recomputed=f"performance is best at {', '.join(p.printed for p in peaks)}",
+                why="The gain is read where the difference is largest, not where either side "
+                "performs best; the gain at best performance is not printed with it.",
+            )
+
+
+def _ratios_across(table: PublishedTable) -> Iterator[Finding]:
+    """A ratio that no common point gives, and two different points do."""
+    for row in table.rows:
+        quantity, printed = quantity_of(row), si_interval(row)
+        if quantity.form != "ratio" or printed is None or row.kind != "ratio_claim":
+            continue
+        sides = [_values(table, row, config) for config in (row.config, row.compare_config)]
+        pairs = [(a, b, _ratio(a, b)) for a in sides[0] for b in sides[1]]
+        same = [ratio for a, b, ratio in pairs if point_of(a) == point_of(b)]
+        if not same or any(_agrees(ratio, printed) for ratio in same):
+            continue
+        across = [(a, b) for a, b, r in pairs if point_of(a) != point_of(b) and _agrees(r, printed)]
+        if len(across) == 1:
+            a, b = across[0]
+            yield Finding(
+                rule="operating_point",
+                severity="warning",
+                rows=[row.id, a.id, b.id],
+                printed=f"{place_words(place_of(row))}: {row.metric} {row.printed}",
+                recomputed=f"{a.printed} at {a.x_name} {a.x_value} over {b.printed} at {b.x_name} "
+                f"{b.x_value}; no common point gives it",
+                why="The two sides of the ratio were read at different operating points.",
+            )
+
+
+def _values(table: PublishedTable, claim: Row, config: str) -> list[Row]:
+    about = quantity_of(claim)
+    return [
+        row
+        for row in table.rows
+        if row.is_measured
+        and row.config == config
+        and point_of(row)
+        and place_of(row) == place_of(claim)
+        and quantity_of(row).name == about.name
+        and quantity_of(row).form == "value"
+        and about.statistic in ("", quantity_of(row).statistic)
+        and (not claim.op or operation_of(row) == operation_of(claim))
+    ]
+
+
+def _ratio(above: Row, below: Row) -> Interval | None:
+    one, other = si_interval(above), si_interval(below)
+    if one is None or other is None or one.low <= 0 or other.low <= 0:
+        return None
+    return one / other
+
+
+def _agrees(ratio: Interval | None, printed: Interval) -> bool:
+    """A ratio may be printed either way round: latency ratios are printed as gains."""
+    if ratio is None:
+        return False
+    return ratio.meets(printed) or (Interval(1, 1) / ratio).meets(printed)
+
+
+def _different_points(table: PublishedTable) -> Iterator[Finding]:
+    """Configurations printed side by side, each at a different load: one note per table."""
+    found: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
+    for row in table.rows:
+        quantity = quantity_of(row)
+        is_rate = row.is_measured and quantity.name in PERFORMANCE
+        if is_rate and is_load_x(row.x_name) and points_of(row):
+            key = (quantity.name, operation_of(row), place_of(row))
+            found.setdefault(key, {}).setdefault(row.config, []).append(row)
+    rows: list[str] = []
+    said: list[str] = []
+    x_name = ""
+    for (_, _, place), by_config in found.items():
+        points = {
+            config: {x for row in mine for x in points_of(row)}
+            for config, mine in by_config.items()
+        }
+        if len(points) < 2 or set.intersection(*points.values()):
+            continue
+        x_name = next(iter(by_config.values()))[0].x_name
+        rows += [row.id for mine in by_config.values() for row in mine]
+        at = ", ".join(f"{config} {'/'.join(sorted(p))}" for config, p in points.items())
+        said.append(f"{place_words(place)}: {at}")
+    if rows:
+        yield Finding(
+            rule="operating_point",
+            severity="note",
+            rows=rows,
+            printed="; ".join(said),
+            recomputed=f"no {x_name} at which all of these configurations are printed",
+            why="Each configuration is shown at its own load. That compares maxima; latency, "
+            "efficiency and gains at equal load do not follow from it.",
+        )

@@ -1,0 +1,106 @@
+"""Power of configurations that are compared, measured at unequal or unstated boundaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from storlab.audit.facts import covers, members, metric_name
+from storlab.audit.finding import Finding
+from storlab.audit.quantities import quantity_of
+from storlab.audit.table import PublishedTable, Row
+
+SUMMARY = "power or efficiency compared across unequal or unstated boundaries"
+POWERED = ("power", "energy", "power_efficiency", "energy_efficiency", "iops_per_watt")
+POWERED_ALL = (*POWERED, "energy_per_work")
+_NOT_LOAD = {"limit", "rated", "state", "budget", "tdp", "share", "boundary", "max"}
+_SCOPES: tuple[tuple[str, str], ...] = (
+    (r"enclosure|jbod|jbof|shelf|chassis|disk tray", "enclosure"),
+    (r"wall|pdu|outlet|rack|ac power", "wall"),
+    (r"server|host|system|node|cluster|platform", "server"),
+    (r"device|drive|ssd|hdd|disk|slot|interposer|riser", "device"),
+)
+_SAYS = re.compile(
+    r"boundary|power_(measured|scope|measurement|domain|includes)|measured_at|metering_point"
+)
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """One finding for each pair of unequal boundaries, or one note where none is stated."""
+    compared: dict[tuple[str, str], list[Row]] = {}
+    for row in table.rows:
+        quantity = quantity_of(row)
+        is_power = quantity.name in POWERED_ALL and not _NOT_LOAD & set(quantity.part.split("_"))
+        if quantity.is_claim and is_power and quantity.statistic != "max":
+            for one in members(row.config):
+                for other in members(row.compare_config):
+                    compared.setdefault((one, other), []).append(row)
+    unstated: list[str] = []
+    said = {config: _boundaries(table, config) for pair in compared for config in pair}
+    for (one, other), rows in compared.items():
+        mine, theirs = said[one], said[other]
+        if mine and theirs and not set(mine) & set(theirs):
+            yield _unequal(one, other, mine, theirs, rows)
+        elif not mine or not theirs:
+            unstated += [row.id for row in rows]
+    if unstated:
+        yield _unstated(list(dict.fromkeys(unstated)), said)
+
+
+def _unequal(
+    one: str, other: str, mine: dict[str, list[str]], theirs: dict[str, list[str]], rows: list[Row]
+) -> Finding:
+    ids = [row.id for row in rows]
+    ids += [row for side in (mine, theirs) for found in side.values() for row in found]
+    return Finding(
+        rule="power_boundary",
+        severity="warning",
+        rows=list(dict.fromkeys(ids)),
+        printed=", ".join(f"{row.metric} {row.printed}" for row in rows[:6]),
+        recomputed=f"power of {one} is that of the {'/'.join(mine)}, of {other} that of the "
+        f"{'/'.join(theirs)}",
+        why="The ratio divides watts that include different things. The side with the wider "
+        "boundary also carries fans, power supplies and controllers, which the other side "
+        "needs as well.",
+    )
+
+
+def _unstated(rows: list[str], said: dict[str, dict[str, list[str]]]) -> Finding:
+    known = [f"{config}: {'/'.join(found)}" for config, found in said.items() if found]
+    silent = [config for config, found in said.items() if not found]
+    return Finding(
+        rule="power_boundary",
+        severity="note",
+        rows=rows,
+        printed="ratios of power, energy or efficiency",
+        recomputed="; ".join([*known, f"no boundary stated for {', '.join(silent)}"]),
+        why="Whether the watts are those of the drives, of an enclosure or of a server decides "
+        "such a ratio. The table does not say it, so a reader cannot tell whether both sides "
+        "include the same things.",
+    )
+
+
+def _boundaries(table: PublishedTable, config: str) -> dict[str, list[str]]:
+    """The boundaries that the table names for a configuration, with the rows that name them."""
+    found: dict[str, list[str]] = {}
+    for row in table.rows:
+        for scope in _scopes(row, config):
+            found.setdefault(scope, []).append(row.id)
+    return found
+
+
+def _scopes(row: Row, config: str) -> Iterator[str]:
+    if not covers(row, config) or quantity_of(row).is_claim:
+        return
+    name = metric_name(row)
+    if _SAYS.search(name):
+        text = f"{re.sub(_SAYS, ' ', name)} {row.printed} {row.qualifier}"
+    elif quantity_of(row).name in POWERED and row.is_measured and row.config:
+        text = f"{name} {row.qualifier} {row.op}"
+    else:
+        return
+    words = re.sub(r"[^a-z0-9]+", " ", text.lower())
+    for pattern, scope in _SCOPES:
+        if re.search(rf"\b(?:{pattern})s?\b", words):
+            yield scope
+            return

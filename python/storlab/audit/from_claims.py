@@ -1,0 +1,292 @@
+"""The claims of storlab's own brief, recomputed from the records of their runs.
+
+A brief is made of means, ratios and sentences. Here every sentence is read back as a reader would
+read it, and its numbers are computed once more from what the runs counted: bytes, operations and
+mean latencies over the measure window, not the metrics that the brief used. A difference is an
+error, and no brief is written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.audit.finding import Finding
+from storlab.base.errors import ExitCode, StorlabError
+from storlab.model.result import OperationTotals, RunRecord
+
+RULE = "own_claim"
+CONCURRENCY_TOLERANCE = 1.10
+RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
+LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
+MUST_BE_SAID = ("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind")
+MOVED = ("read", "write")
+
+_NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
+_SPREAD = r"(?:\s\[[^\]]*\])?"
+_TIMES = re.compile(_NUMBER + "\u00d7")
+_CHANGE = re.compile(_NUMBER + r"\s%\s(less|more)\b")
+_MULTIPLE = re.compile(_NUMBER + r"\stimes as much")
+_UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12}
+_VALUES = re.compile(_NUMBER + _SPREAD + r"\s(MB/s/W|MB/s|TB/kWh|ns|µs|ms|s)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSide:
+    """One target of a claim: the runs it rests on, and the power boundary where there is one."""
+
+    target: str
+    run_ids: tuple[str, ...]
+    boundary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimData:
+    """What a brief asserts. ``sides`` are the target and the baseline that the ratio divides by.
+
+    ``metric`` is a column's key such as ``throughput_mb_s.all``; ``said`` holds the kinds of the
+    marks that stand beside the claim.
+    """
+
+    statement: str
+    metric: str
+    ratio: Interval
+    sides: tuple[ClaimSide, ClaimSide]
+    caveat: str = ""
+    said: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BriefClaims:
+    """The claims of one brief and the records they are checked against, by run id."""
+
+    claims: Sequence[ClaimData]
+    records: Mapping[str, RunRecord]
+
+
+class AuditError(StorlabError):
+    """storlab's own brief contradicts its runs. Nothing was written.
+
+    ``findings`` are the errors.
+    """
+
+    exit_code = ExitCode.AUDIT
+
+    def __init__(self, where: str, findings: Sequence[Finding]) -> None:
+        self.findings = list(findings)
+        first = self.findings[0]
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        super().__init__(
+            where,
+            f"the audit stopped the brief{more}: {first.why} Said: {first.printed}. "
+            f"From the runs {', '.join(first.rows[:6])}: {first.recomputed}",
+            "the runs are unharmed; report this with the result directory, it is a defect of "
+            "storlab or a damaged run",
+        )
+
+
+def audit_brief(model: BriefClaims) -> list[Finding]:
+    """Every way in which a claim contradicts the runs it names; empty when there is none."""
+    return [finding for claim in model.claims for finding in _audit(claim, model.records)]
+
+
+def stop_on_error(where: str, findings: Sequence[Finding]) -> None:
+    """Raise AuditError when a finding is an error."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        raise AuditError(where, errors)
+
+
+def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Finding]:
+    wrong_runs = list(_run_problems(claim, records))
+    if wrong_runs:
+        yield _finding(claim, "; ".join(wrong_runs), "A claim may rest on finished runs only, of "
+                       "the two targets it names, that did the same work.")  # fmt: skip
+        return
+    runs = [[records[run] for run in side.run_ids] for side in claim.sides]
+    values = [[recompute(claim.metric, record) for record in side] for side in runs]
+    known = [[value for value in side if value is not None] for side in values]
+    twice = [text for side in runs for record in side for text in _record_problems(claim, record)]
+    if twice:
+        yield _finding(claim, "; ".join(twice), "One run says two things.")
+    if any(len(k) != len(v) or min(k) <= 0 for k, v in zip(known, values, strict=True)):
+        yield _finding(claim, f"some runs have no {claim.metric}", "The value that is asserted "
+                       "was not measured in every run it is said to rest on.")  # fmt: skip
+        return
+    yield from _ratio_findings(claim, ratio_interval(known[0], known[1]))
+    yield from _sentence_findings(claim, known)
+    yield from _context_findings(claim, runs)
+
+
+def _run_problems(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[str]:
+    work: dict[str, str] = {}
+    for side in claim.sides:
+        names = {records[run].target for run in side.run_ids if run in records}
+        if len(names) > 1:
+            yield f"the runs of {side.target} are of {' and '.join(sorted(names))}"
+        if not side.run_ids:
+            yield f"no run of {side.target}"
+        for run_id in side.run_ids:
+            record = records.get(run_id)
+            if record is None:
+                yield f"run {run_id} does not exist"
+            elif record.status != "finished":
+                yield f"run {run_id} is {record.status}"
+            else:
+                done = {"kind": record.kind, "workload": record.workload, **record.params}
+                work.setdefault(repr(sorted(done.items(), key=lambda pair: pair[0])), run_id)
+    if len(work) > 1:
+        yield f"runs {' and '.join(list(work.values())[:2])} did different work"
+    if set(claim.sides[0].run_ids) & set(claim.sides[1].run_ids):
+        yield "a run stands on both sides of the ratio"
+
+
+def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
+    if not math.isclose(claim.ratio.estimate, again.estimate, rel_tol=RELATIVE_TOLERANCE):
+        yield _finding(claim, f"ratio {again.estimate:.6g}, not {claim.ratio.estimate:.6g}",
+                       "The ratio does not follow from the runs.")  # fmt: skip
+        return
+    ends = zip((claim.ratio.low, claim.ratio.high), (again.low, again.high), strict=True)
+    for said, found in ends:
+        if (said is None) != (found is None) or (
+            said is not None and found is not None and not _near(said, found)
+        ):
+            text = f"{again.low} to {again.high}"
+            yield _finding(claim, f"95 % interval {text}",
+                           "The interval does not follow from the runs.")  # fmt: skip
+            return
+    if not again.excludes(1.0):
+        yield _finding(claim, f"95 % interval {again.low} to {again.high}",
+                       "The interval includes 1: the runs do not decide.")  # fmt: skip
+
+
+def _near(one: float, other: float) -> bool:
+    if math.isinf(one) or math.isinf(other):
+        return one == other
+    return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)
+
+
+def _sentence_findings(claim: ClaimData, values: list[list[float]]) -> Iterator[Finding]:
+    """Read the sentence back: multiples, percentages, and both values with their units."""
+    means = [mean_interval(side).estimate for side in values]
+    ratio = ratio_interval(values[0], values[1]).estimate
+    said = [(m, ratio) for m in _TIMES.findall(claim.statement)[:1]]
+    said += [(m, ratio) for m in _MULTIPLE.findall(claim.statement)]
+    for number, truth in said:
+        if not _rounds_to(number, truth):
+            yield _finding(claim, f"{truth:.4g} times, not {number}",
+                           "The multiple in the sentence is not that of the runs.")  # fmt: skip
+    for number, word in _CHANGE.findall(claim.statement):
+        change = 100 * (1 - ratio if word == "less" else ratio - 1)
+        if not _rounds_to(number, change):
+            yield _finding(claim, f"{change:.4g} % {word}, not {number} %",
+                           "The percentage in the sentence is not that of the runs.")  # fmt: skip
+    found = _VALUES.findall(claim.statement)
+    if len(found) == 2:
+        for (number, unit), mean in zip(found, means, strict=True):
+            if not _rounds_to(number, mean / _UNITS[unit]):
+                yield _finding(claim, f"{mean / _UNITS[unit]:.5g} {unit}, not {number} {unit}",
+                               "A value in the sentence is not that of the runs.")  # fmt: skip
+
+
+def _rounds_to(printed: str, truth: float) -> bool:
+    text = printed.replace(",", "")
+    decimals = len(text.partition(".")[2])
+    half = 0.5 * float(f"1e-{decimals}")
+    return abs(float(text) - truth) <= half * (1 + 1e-6) + 1e-6 * abs(truth)
+
+
+def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator[Finding]:
+    """What must stand beside the number: flags, concurrency, boundary."""
+    flags = {flag.kind for side in runs for record in side for flag in record.flags}
+    missing = [kind for kind in MUST_BE_SAID if kind in flags - claim.said]
+    if missing:
+        yield _finding(claim, f"runs flagged {', '.join(missing)}",
+                       "A warning of the runs does not stand beside the claim.")  # fmt: skip
+    if "latency" in claim.metric and not claim.caveat:
+        implied = [mean_outstanding(side) for side in runs]
+        one, other = implied
+        if one and other and max(one, other) / min(one, other) > CONCURRENCY_TOLERANCE:
+            yield _finding(claim, f"effective concurrency {one:.3g} against {other:.3g}",
+                           "The latencies were taken at different effective concurrency, and the "
+                           "claim does not say so.")  # fmt: skip
+    bounds = [side.boundary for side in claim.sides]
+    unequal = None not in bounds and bounds[0] != bounds[1]
+    if is_power(claim.metric) and unequal and "unequal-boundary" not in claim.said:
+        yield _finding(claim, f"boundary {bounds[0]} against {bounds[1]}",
+                       "Power was measured at unequal boundaries, and the claim does not say "
+                       "so.")  # fmt: skip
+
+
+def is_power(metric: str) -> bool:
+    """Whether a metric of runs rests on watts or joules: those have a boundary."""
+    name = metric.partition(".")[0]
+    return name.startswith(("power", "energy", "efficiency", "idle_power", "iops_w"))
+
+
+def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
+    """Little's law over some runs: the mean of operations x mean latency / window, or None."""
+    found = []
+    for record in records:
+        totals = [t for op, t in record.totals.items() if op != "sync" and t.latency is not None]
+        window_ns = record.window_end_ns - record.window_start_ns
+        if totals and window_ns > 0:
+            waited = sum(t.operations * t.latency.mean_ns for t in totals if t.latency)
+            found.append(waited / window_ns)
+    return sum(found) / len(found) if found else None
+
+
+def recompute(metric: str, record: RunRecord) -> float | None:
+    """A metric from what the run counted, in SI base units (B/s, 1/s, s, B/J); else as recorded.
+
+    ``metric`` is a key such as ``latency_mean_ns.read``. None where the run has no such value.
+    """
+    name, _, operation = metric.partition(".")
+    window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+    chosen = _chosen(record, operation)
+    if name == "throughput_mb_s" and chosen and window_s > 0:
+        return sum(t.bytes for op, t in chosen.items() if op in MOVED) / window_s
+    if name == "iops" and chosen and window_s > 0:
+        return sum(t.operations for op, t in chosen.items() if op != "sync") / window_s
+    energy_j = record.metric("energy_j")
+    if name in ("efficiency_mb_s_w", "efficiency_tb_kwh") and energy_j and chosen:
+        per_joule = sum(t.bytes for op, t in chosen.items() if op in MOVED) / energy_j
+        return per_joule if name == "efficiency_mb_s_w" else per_joule * 3.6e6
+    recorded = record.metric(name, operation or "all")
+    return recorded / 1e9 if recorded is not None and name.endswith("_ns") else recorded
+
+
+def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:
+    """A mean latency that a run recorded twice, from its histograms and as its engine's total."""
+    name, _, operation = claim.metric.partition(".")
+    totals = _chosen(record, operation).get(operation)
+    if name != "latency_mean_ns" or totals is None or totals.latency is None:
+        return
+    recorded = record.metric(name, operation)
+    counted = totals.latency.mean_ns
+    if recorded is not None and abs(recorded - counted) > LATENCY_TOLERANCE * counted:
+        yield (
+            f"run {record.run_id} recorded a mean {operation} latency of {recorded:.4g} ns, and "
+            f"its engine counted {counted:.4g} ns"
+        )
+
+
+def _chosen(record: RunRecord, operation: str) -> dict[str, OperationTotals]:
+    return {
+        str(op): totals for op, totals in record.totals.items() if operation in ("", "all", str(op))
+    }
+
+
+def _finding(claim: ClaimData, recomputed: str, why: str) -> Finding:
+    rows = [run for side in claim.sides for run in side.run_ids]
+    return Finding(
+        rule=RULE,
+        severity="error",
+        rows=rows,
+        printed=claim.statement,
+        recomputed=recomputed,
+        why=why,
+    )

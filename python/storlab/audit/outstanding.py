@@ -1,0 +1,85 @@
+"""Outstanding I/O that printed rates and latencies imply, by Little's law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from storlab.audit.intervals import Interval, si_interval
+from storlab.audit.places import Place, Places, point_of, read_share
+from storlab.audit.table import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Implied:
+    """Rate x mean latency of one cell. ``whole`` is False where only some operations are known."""
+
+    span: Interval
+    rows: tuple[str, ...]
+    point: str  # the operating point of the rate
+    whole: bool = True
+    latencies: tuple[str, ...] = ()  # rows of latencies among ``rows``
+
+
+def implied(places: Places, config: str, place: Place, op: str = "") -> list[Implied]:
+    """What is implied for a cell: one entry for each operating point it may have been taken at.
+
+    A latency whose point is not named is combined with the rate of every printed point. ``op``
+    restricts it to one kind of operation.
+    """
+    latency = places.latency(config, place)
+    wanted = {name: rows for name, rows in latency.items() if not op or name == op}
+    found: list[Implied] = []
+    for at in dict.fromkeys(point_of(row) for rows in wanted.values() for row in rows):
+        mine = {name: [r for r in rows if point_of(r) == at] for name, rows in wanted.items()}
+        known = {name: rows for name, rows in mine.items() if rows}
+        points = {p for name in known for p in places.rate(config, place, name)}
+        for point in sorted(points) if not at else [p for p in points if p == at]:
+            one = _at(places, config, place, known, point, op)
+            if one is not None:
+                found.append(one)
+    return found
+
+
+def _at(
+    places: Places, config: str, place: Place, latency: dict[str, list[Row]], point: str, op: str
+) -> Implied | None:
+    parts: dict[str, tuple[Interval, tuple[str, ...], str]] = {}
+    for name, rows in latency.items():
+        rate = places.rate(config, place, name).get(point)
+        for row in rows:
+            span = si_interval(row)
+            if rate is not None and span is not None and span.low > 0 and name not in parts:
+                parts[name] = (rate.span * span, rate.rows, row.id)
+    if "total" in parts and not op:
+        parts = {"total": parts["total"]}
+    if not parts:
+        return None
+    span, rows_used, ids = Interval(0, 0), list[str](), list[str]()
+    for product, rate_rows, row_id in parts.values():
+        span = span + product
+        rows_used += rate_rows
+        ids.append(row_id)
+    rows_all = tuple(dict.fromkeys([*ids, *rows_used]))
+    return Implied(span, rows_all, point, _is_whole(parts, place), tuple(ids))
+
+
+def _is_whole(names: Iterable[str], place: Place) -> bool:
+    share = read_share(place[1])
+    known = set(names)
+    if "total" in known or {"read", "write"} <= known:
+        return True
+    return share is not None and (
+        (share == 1.0 and "read" in known) or (share == 0.0 and "write" in known)
+    )
+
+
+def shared_points(one: Iterable[Implied], other: Iterable[Implied]) -> Iterator[
+    tuple[Implied, Implied]
+]:  # fmt: skip
+    """Pairs of two sides at the same operating point; all pairs where a side names none."""
+    ones, others = list(one), list(other)
+    for a in ones:
+        for b in others:
+            if a.point == b.point or not a.point or not b.point:
+                yield a, b

@@ -1,0 +1,216 @@
+"""Where configurations were measured, and what they did there: throughput, rates and latencies.
+
+A place is a workload, mix and block size; a configuration is measured there at one or several
+operating points. Rules that combine several metrics of one place (watts from throughput and
+efficiency, outstanding I/O from rate and latency) find their values here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from storlab.audit.facts import covers
+from storlab.audit.intervals import Interval, hull, si_interval
+from storlab.audit.quantities import operation_of, quantity_of, size_bytes
+from storlab.audit.table import PublishedTable, Row
+
+Place = tuple[str, str, str]
+"""Workload, mix and block size, as printed."""
+
+ONE_SIDED = {"below", "less_than", "under", "more_than", "over", "at_least", "above", "from"}
+NOT_UNDER_LOAD = {"limit", "idle", "rated", "budget", "sleep", "standby", "state", "tdp"}
+_PARTIAL_CAPACITY = {"drive", "usable", "node", "range", "boot", "client", "class"}
+_MEANS = ("", "avg")
+_NUMBER = re.compile(r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A quantity in B, s, J and operations, with the rows it was read from or computed from."""
+
+    span: Interval
+    rows: tuple[str, ...]
+    x: str  # the operating point; "" where none is named
+
+
+def place_of(row: Row) -> Place:
+    """Workload, mix and block size of a row."""
+    return (row.workload, row.rw_mix, row.block_size)
+
+
+def place_words(place: Place) -> str:
+    """A place for people: ``90/10 256KB``."""
+    return " ".join(part for part in place if part) or "the whole table"
+
+
+def point_of(row: Row) -> str:
+    """The operating point of a row when it is one number; "" when it is not named."""
+    return row.x_value if _NUMBER.fullmatch(row.x_value.strip()) else ""
+
+
+def points_of(row: Row) -> set[str]:
+    """The operating points that a row names: of ``4,8,16`` all three."""
+    parts = {part.strip() for part in re.split(r"[,;/]", row.x_value)}
+    if point_of(row):
+        return {row.x_value}
+    return parts if all(_NUMBER.fullmatch(part) for part in parts) else set()
+
+
+def read_share(mix: str) -> float | None:
+    """Share of reads of a mix such as ``70/30``; None where it is not written so."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[/:-]\s*(\d+(?:\.\d+)?)\s*%?\s*", mix)
+    if match is None or abs(float(match[1]) + float(match[2]) - 100) > 1e-9:
+        return None
+    return float(match[1]) / 100
+
+
+class Places:
+    """The measurements of a table, by configuration and place."""
+
+    def __init__(self, table: PublishedTable) -> None:
+        self.table = table
+        self._rows: dict[tuple[str, Place], list[Row]] = {}
+        for row in table.rows:
+            if _is_measurement(row):
+                self._rows.setdefault((row.config, place_of(row)), []).append(row)
+
+    def configs(self) -> list[str]:
+        """The configurations that have measurements, in the order of the table."""
+        return list(dict.fromkeys(name for name, _ in self._rows))
+
+    def of_config(self, config: str) -> list[Place]:
+        """Where a configuration was measured, in the order of the table."""
+        return [place for name, place in self._rows if name == config]
+
+    def of(self, config: str, place: Place, quantity: str) -> list[Row]:
+        """Rows of a quantity under load: means, plain values and maxima over operating points."""
+        return [
+            row
+            for row in self._rows.get((config, place), [])
+            if quantity_of(row).name == quantity
+            and quantity_of(row).statistic in (*_MEANS, "max")
+            and not set(quantity_of(row).part.split("_")) & NOT_UNDER_LOAD
+        ]
+
+    def throughput(self, config: str, place: Place) -> dict[str, Value]:
+        """Total throughput by operating point: printed as a total, of parts, or per TB x TB."""
+        rows = self.of(config, place, "throughput")
+        found = {point: value for point in _points(rows) if (value := _total(rows, point, place))}
+        return found or self._from_density(config, place)
+
+    def rate(self, config: str, place: Place, op: str) -> dict[str, Value]:
+        """Operations per second of one kind (or ``total``) by operating point."""
+        found: dict[str, Value] = {}
+        for quantity in ("iops", "throughput"):
+            rows = self.of(config, place, quantity)
+            for point in _points(rows):
+                value = _one(rows, point, op, place) or _shared(rows, point, op, place)
+                if value is not None and quantity == "throughput":
+                    value = _divided(value, place)
+                if value is not None:
+                    found.setdefault(point, value)
+        return found
+
+    def latency(self, config: str, place: Place) -> dict[str, list[Row]]:
+        """Rows of mean latency by kind of operation: read, write or total."""
+        found: dict[str, list[Row]] = {}
+        for row in self.of(config, place, "latency"):
+            if quantity_of(row).statistic in _MEANS:
+                found.setdefault(_operation(row, place), []).append(row)
+        return found
+
+    def capacity(self, config: str) -> Value | None:
+        """Raw capacity of a whole configuration, as the range of what the table prints for it."""
+        rows = [
+            row
+            for row in self.table.rows
+            if row.kind == "config"
+            and row.config
+            and covers(row, config)
+            and quantity_of(row).name == "capacity"
+            and quantity_of(row).form == "value"
+            and not _PARTIAL_CAPACITY & set(re.split(r"\W|_", row.metric.lower()))
+        ]
+        spans = [span for row in rows if (span := si_interval(row)) is not None]
+        return Value(hull(spans), tuple(row.id for row in rows), "") if spans else None
+
+    def _from_density(self, config: str, place: Place) -> dict[str, Value]:
+        rows = self.of(config, place, "throughput_per_tb")
+        capacity = self.capacity(config)
+        if capacity is None:
+            return {}
+        values = {point: _total(rows, point, place) for point in _points(rows)}
+        return {
+            point: Value(value.span * capacity.span, (*value.rows, *capacity.rows), point)
+            for point, value in values.items()
+            if value is not None
+        }
+
+
+def _is_measurement(row: Row) -> bool:
+    return (
+        row.is_measured
+        and row.value is not None
+        and bool(row.config)
+        and row.qualifier.lower() not in ONE_SIDED
+        and quantity_of(row).form == "value"
+    )
+
+
+def _points(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(point_of(row) for row in rows))
+
+
+def _operation(row: Row, place: Place) -> str:
+    op = {"get": "read", "put": "write"}.get(operation_of(row), operation_of(row))
+    share = read_share(place[1])
+    if op not in ("read", "write", "total") and share in (0.0, 1.0):
+        return "read" if share == 1.0 else "write"
+    return op if op in ("read", "write") else "total"
+
+
+def _one(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
+    """The value printed for one operation; the narrowest where it is printed several times."""
+    found = [
+        Value(span, (row.id,), point)
+        for row in rows
+        if point_of(row) == point
+        and _operation(row, place) == op
+        and (span := si_interval(row)) is not None
+        and span.low > 0
+    ]
+    return min(found, key=lambda v: v.span.high / v.span.low) if found else None
+
+
+def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:
+    """All operations together: as printed, of the only operation, or reads plus writes."""
+    rows = list(rows)
+    whole = _one(rows, point, "total", place)
+    if whole is not None:
+        return whole
+    read, write = (_one(rows, point, op, place) for op in ("read", "write"))
+    share = read_share(place[1])
+    if read is not None and write is not None:
+        return Value(read.span + write.span, (*read.rows, *write.rows), point)
+    if share in (0.0, 1.0):
+        return read if share == 1.0 else write
+    return None
+
+
+def _shared(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
+    """One operation's part of the total, by the mix."""
+    whole, share = _total(rows, point, place), read_share(place[1])
+    if op == "total" or whole is None or share is None:
+        return whole if op == "total" else None
+    part = share if op == "read" else 1 - share
+    return Value(whole.span.scaled(part), whole.rows, point) if part > 0 else None
+
+
+def _divided(value: Value, place: Place) -> Value | None:
+    """Bytes per second as operations per second; KB may mean 1,000 or 1,024 bytes."""
+    sizes = size_bytes(place[2])
+    if not sizes:
+        return None
+    return Value(value.span / Interval(min(sizes), max(sizes)), value.rows, value.x)

@@ -1,0 +1,38 @@
+"""What the audit says about a brief, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from storlab.analysis.compare import Comparison
+from storlab.audit.finding import Finding
+from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_brief
+from storlab.audit.from_results import audit_comparison
+from storlab.brief.claims import Claim
+
+
+def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
+    """Findings about the claims, recomputed from their runs, then about the comparison."""
+    records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
+    plain = [claim_data(comparison, claim) for claim in claims]
+    return [*audit_brief(BriefClaims(plain, records)), *audit_comparison(comparison)]
+
+
+def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:
+    """A claim as the audit takes it: what it asserts, and which runs of which side it names."""
+    boundaries = {c.label: c.target.power_boundary for c in comparison.dataset.targets}
+    owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
+    base = tuple(run for run in claim.run_ids if owners.get(run) == claim.baseline)
+    mine = tuple(run for run in claim.run_ids if run not in base)
+    sides = [
+        ClaimSide(target, runs, boundaries.get(target))
+        for target, runs in ((claim.target, mine), (claim.baseline, base))
+    ]
+    return ClaimData(
+        statement=claim.sentence,
+        metric=claim.metric,
+        ratio=claim.ratio,
+        sides=(sides[0], sides[1]),
+        caveat=claim.caveat,
+        said=frozenset(mark.kind for mark in claim.marks),
+    )
