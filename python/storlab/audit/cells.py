@@ -1,0 +1,242 @@
+"""The cells of a table as values: which numbers stand for the same thing at the same place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from storlab.audit import intervals
+from storlab.audit.intervals import Interval, rounded_interval
+from storlab.audit.quantities import (
+    HIGHER_IS_BETTER,
+    LOWER_IS_BETTER,
+    Quantity,
+    factor_of,
+    operation_of,
+    quantity_of,
+)
+from storlab.audit.table import NOT_STATED, PublishedTable, Row
+
+Place = tuple[str, str, str, str, str, str]
+"""Workload, mix, block size, operation, name and value of the operating point; normalised."""
+
+HEADLINES = {"up_to", "headline", "range_min", "range_max", "max", "table_max"}
+MAXIMUM = re.compile(r"max|best|peak|highest")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number of one configuration, printed or derived."""
+
+    config: str
+    place: Place
+    quantity: Quantity
+    rows: tuple[Row, ...]
+    interval: Interval
+    """In B, s, J, operations where ``unit`` is empty, otherwise in that unit."""
+    rounded: Interval
+    unit: str = ""
+    text: str = ""
+
+
+def configs_of(name: str) -> list[str]:
+    """The configurations that a cell names: one, or several with " / " between them."""
+    return [part.strip() for part in name.split(" / ")] if " / " in name else [name]
+
+
+def normal(text: str) -> str:
+    """A cell in a form that can be compared: case, spaces and trailing zeros do not count."""
+    clean = re.sub(r"\s+", "", text).lower()
+    return re.sub(r"^(\d+)\.0+$", r"\1", clean)
+
+
+def place_of(row: Row) -> Place:
+    """Where a row's number was taken."""
+    x_value = "" if row.x_value == NOT_STATED else normal(row.x_value)
+    return (
+        normal(row.workload),
+        normal(row.rw_mix),
+        normal(row.block_size),
+        operation_of(row) if row.op or operation_of(row) in _OPERATIONS else "",
+        normal(row.x_name) if x_value else "",
+        x_value,
+    )
+
+
+_OPERATIONS = {"read", "write", "get", "put", "total"}
+
+
+def is_headline(row: Row) -> bool:
+    """Whether a claim is about several cells at once: an extreme, a range or a headline."""
+    bounded = quantity_of(row).bound != ""
+    return row.kind == "headline_claim" or row.qualifier.lower() in HEADLINES or bounded
+
+
+def values_of(row: Row) -> Iterator[Value]:
+    """The row's number for each configuration that it names."""
+    printed, rounded = intervals.printed_interval(row), rounded_interval(row)
+    if printed is None or rounded is None:
+        return
+    quantity = quantity_of(row)
+    factor = factor_of(row)
+    part = quantity.part.split("_") if quantity.part else []
+    kept = "_".join(word for word in part if word not in (*_OPERATIONS, "limit"))
+    quantity = replace(quantity, part=kept)
+    if factor is not None:
+        printed, rounded = printed.scaled(factor), rounded.scaled(factor)
+    for config in configs_of(row.config):
+        yield Value(
+            config,
+            place_of(row),
+            quantity,
+            (row,),
+            printed,
+            rounded,
+            "" if factor is not None else row.unit,
+            shown(row),
+        )
+
+
+def shown(row: Row) -> str:
+    """The number as printed, with its unit where the token has none."""
+    text = row.printed or ("" if row.value is None else f"{row.value:g}")
+    has_unit = re.search(r"[A-Za-z%]", text)
+    unit = row.unit if row.unit not in ("x", "count", "version", "model", "%") else ""
+    mark = row.unit if row.unit in ("x", "%") and not has_unit else ""
+    return f"{text}{mark}" if has_unit or not unit else f"{text} {unit}"
+
+
+def measured(table: PublishedTable) -> list[Value]:
+    """Every measured number of the table, claims and settings apart."""
+    rows = [r for r in table.rows if r.kind == "measured" and not quantity_of(r).is_claim]
+    return [value for row in rows for value in values_of(row)]
+
+
+def facts(table: PublishedTable) -> list[Value]:
+    """Settings and limits: capacities, prices, power limits, counts."""
+    kinds = ("config", "limit")
+    rows = [r for r in table.rows if r.kind in kinds and not quantity_of(r).is_claim]
+    return [value for row in rows for value in values_of(row)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same quantity at the same place, of a claim's configuration and of its counterpart."""
+
+    config: Value
+    compare: Value
+
+    @property
+    def ratio(self) -> Interval:
+        """Configuration over counterpart; what the printed numbers leave possible."""
+        return self.config.interval / self.compare.interval
+
+    @property
+    def rounded(self) -> Interval:
+        """The same, had both been rounded and not truncated."""
+        return self.config.rounded / self.compare.rounded
+
+    @property
+    def rows(self) -> list[str]:
+        """Ids of the rows that both rest on."""
+        return [row.id for row in (*self.config.rows, *self.compare.rows)]
+
+
+def pairs(claim: Row, values: list[Value]) -> list[Pair]:
+    """Pairs that the claim may be about: what it leaves open may be anything, equal in both."""
+    quantity = quantity_of(claim)
+    wanted = place_of(claim)
+    ours = _candidates(quantity, wanted, configs_of(claim.config), values)
+    theirs = _candidates(quantity, wanted, configs_of(claim.compare_config), values)
+    return [
+        Pair(a, b)
+        for a in ours
+        for b in theirs
+        if a.quantity.same == b.quantity.same and a.unit == b.unit and same_place(a, b)
+    ]
+
+
+def same_place(a: Value, b: Value) -> bool:
+    """Whether both were taken at one place; limits hold at the operating point they name."""
+    if a.rows[0].kind == "limit":
+        return a.place[:4] == b.place[:4]
+    return a.place == b.place
+
+
+def _candidates(
+    quantity: Quantity, wanted: Place, configs: list[str], values: list[Value]
+) -> list[Value]:
+    return [
+        v
+        for v in values
+        if v.config in configs and _is_about(quantity, v.quantity) and _fits(wanted, v)
+    ]
+
+
+def _is_about(claim: Quantity, value: Quantity) -> bool:
+    part = [word for word in claim.part.split("_") if word and word not in _OPERATIONS]
+    if claim.name != value.name or (part and "_".join(part) != value.part):
+        return False
+    if claim.statistic in ("", value.statistic):
+        return True
+    return (claim.statistic == "avg" and value.statistic == "") or (
+        claim.statistic == "max" and claim.name == "power" and value.statistic == ""
+    )
+
+
+def _fits(wanted: Place, value: Value) -> bool:
+    if value.rows[0].kind != "measured":
+        return value.place[0] in ("", wanted[0]) or wanted[0] == ""
+    return all(want in ("", have) for want, have in zip(wanted, value.place, strict=True))
+
+
+def claimed_ratios(row: Row) -> list[Interval]:
+    """Ratios config / counterpart that the words of a claim admit; none when the unit is unknown.
+
+    A ratio of latencies may be printed either way round; "x % faster" of a time may mean
+    1 / (1 + x) or 1 - x. Every reading that an author could defend is admitted.
+    """
+    quantity, printed = quantity_of(row), intervals.printed_interval(row)
+    unit = quantity.unit
+    if printed is None or not row.has_printed_number:
+        return []
+    kind = unit.kind if unit is not None else ("x" if quantity.form == "ratio" else "")
+    if kind == "percent":
+        return _of_percent(quantity, printed.scaled(0.01))
+    if kind == "x" or (kind == "count" and quantity.form == "ratio"):
+        return _of_times(quantity, printed)
+    return []
+
+
+_ONE = Interval(1.0, 1.0)
+
+
+def _of_percent(quantity: Quantity, v: Interval) -> list[Interval]:
+    lower = quantity.name in LOWER_IS_BETTER
+    more, less, inverse = v.plus(1.0), _ONE - v, _ONE / v.plus(1.0)
+    readings = {
+        "ratio": [v, *([_ONE / v] if quantity.name not in HIGHER_IS_BETTER else [])],
+        "increase": [more],
+        "reduction": [less],
+        "faster": [inverse, less] if lower else [more],
+        "slower": [more] if lower else [less, inverse],
+        "better": [less, inverse] if lower else [more],
+        "worse": [more] if lower else [less, inverse],
+    }
+    return readings.get(quantity.form, [])
+
+
+def _of_times(quantity: Quantity, v: Interval) -> list[Interval]:
+    lower = quantity.name in LOWER_IS_BETTER
+    up, down = [v, v.plus(1.0)], [_ONE / v, _ONE / v.plus(1.0)]
+    readings = {
+        "ratio": [v, *([_ONE / v] if quantity.name not in HIGHER_IS_BETTER else [])],
+        "increase": up,
+        "reduction": down,
+        "faster": down if lower else up,
+        "slower": up if lower else down,
+        "better": down if lower else up,
+        "worse": up if lower else down,
+    }
+    return readings.get(quantity.form, [])

@@ -1,0 +1,132 @@
+"""One cell printed twice with different values."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from storlab.audit.cells import Value, configs_of, values_of
+from storlab.audit.check_units import slip_between
+from storlab.audit.finding import Finding, Severity
+from storlab.audit.quantities import operation_of, quantity_of
+from storlab.audit.table import NOT_STATED, PublishedTable, Row
+
+SUMMARY = "a cell that is printed twice has one value, in whatever unit"
+RULE = "duplicates"
+
+_SWEPT = {"jobs", "queue_depth", "share"}
+# Sizes that a set-up has several of, because they are swept.
+_SWEPT_SIZE = re.compile(r"block|transfer|object|io|request|record|file|chunk|stripe|checkpoint")
+_SETTINGS = {"capacity", "memory", "count", "price", "power", "duration", "rate", "size"}
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """Values of one cell whose intervals have nothing in common; versions that differ."""
+    groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
+    for row in table.rows:
+        if row.kind == "context" or not row.has_printed_number:
+            continue
+        if quantity_of(row).name == "version" or _is_swept(row):
+            continue
+        for value in values_of(row):
+            groups[_cell(row, value)].append(value)
+    seen: set[tuple[str, ...]] = set()
+    for group in groups.values():
+        yield from _differing(group, seen)
+    yield from _versions(table)
+
+
+def _is_swept(row: Row) -> bool:
+    """Whether a setting is one of a list of settings that were tried."""
+    quantity = quantity_of(row)
+    if row.kind != "config":
+        return False
+    if quantity.name in _SWEPT or "tested" in row.metric.lower().split("_")[-1:]:
+        return True
+    return quantity.name == "size" and bool(_SWEPT_SIZE.search(quantity.part))
+
+
+def _cell(row: Row, value: Value) -> tuple[object, ...]:
+    quantity = quantity_of(row)
+    # No operation and all operations may be two things here: only named equals are compared.
+    op = operation_of(row) if row.op else f"{value.place[3]}?"
+    whole = row.metric.lower() if quantity.name in ("other", "count") else ""
+    unit = value.unit if value.unit else ""
+    return (
+        *(value.config, tuple(sorted(configs_of(row.compare_config))), value.place, op),
+        *(quantity.same, quantity.form, quantity.bound, whole, unit, row.kind == "config"),
+    )
+
+
+def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Finding]:
+    for a, b in combinations(group, 2):
+        if a.interval.meets(b.interval) or slip_between(a, b) is not None:
+            continue
+        first, second = a.rows[0], b.rows[0]
+        if first.kind == "config" and quantity_of(first).name not in _SETTINGS:
+            continue
+        texts = tuple(sorted((first.metric, a.text, b.text, a.config)))
+        if texts in seen:
+            continue
+        seen.add(texts)
+        yield Finding(
+            rule=RULE,
+            severity=_severity(first, second),
+            rows=[first.id, second.id],
+            printed=f"{first.metric} {a.text} and {b.text} ({a.config or 'all'})",
+            recomputed="one value, or the name of what tells them apart",
+            why=_why(first, second),
+        )
+
+
+def _severity(a: Row, b: Row) -> Severity:
+    """Settings may be of two machines, and unnamed operating points may be two points."""
+    open_point = NOT_STATED in (a.x_value, b.x_value)
+    return "warning" if a.kind in ("config", "limit") or open_point else "error"
+
+
+def _why(a: Row, b: Row) -> str:
+    if NOT_STATED in (a.x_value, b.x_value):
+        return "One cell has two values; if these are two operating points, they are not named."
+    if a.kind in ("config", "limit"):
+        return "One fact of the set-up has two values: a reader cannot know which one was used."
+    return "One cell has two values that no rounding brings together."
+
+
+def _versions(table: PublishedTable) -> Iterator[Finding]:
+    groups: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in table.rows:
+        if quantity_of(row).name == "version" and "version" in (row.unit, *row.metric.split("_")):
+            groups[row.config, row.workload, row.metric.lower()].append(row)
+    for rows in groups.values():
+        seen: set[frozenset[str]] = set()
+        for a, b in combinations(rows, 2):
+            first, second = (_version(r) for r in (a, b))
+            pair = frozenset((first, second))
+            if pair in seen or _one_version(first, second):
+                continue
+            seen.add(pair)
+            same_digits = re.sub(r"\D", "", first) == re.sub(r"\D", "", second)
+            yield Finding(
+                rule=RULE,
+                severity="warning",
+                rows=[r.id for r in rows if _version(r) in pair],
+                printed=f"{a.metric} {first} and {second}",
+                recomputed="one version",
+                why="The same digits stand with other points: two different releases, or a slip."
+                if same_digits
+                else "Two versions are printed: a reader cannot know which one was used.",
+            )
+
+
+def _version(row: Row) -> str:
+    text = row.printed.strip().lower()
+    return re.sub(r"^(?:v|version)\s*(?=\d)", "", text)
+
+
+def _one_version(a: str, b: str) -> bool:
+    """Equal, or one is the other with fewer places: 20.04 and 20.04.6."""
+    short, long = sorted((a, b), key=len)
+    return long == short or (long.startswith(short) and not long[len(short)].isalnum())

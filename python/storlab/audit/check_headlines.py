@@ -1,0 +1,374 @@
+"""Headlines, ranges and "up to" against the cells that a table prints itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from storlab.audit.cells import (
+    MAXIMUM,
+    Pair,
+    Value,
+    claimed_ratios,
+    configs_of,
+    facts,
+    is_headline,
+    measured,
+    normal,
+    pairs,
+    place_of,
+    shown,
+)
+from storlab.audit.derived import derived
+from storlab.audit.finding import Finding, Severity
+from storlab.audit.intervals import AT_LEAST, AT_MOST, Interval, hull, printed_interval
+from storlab.audit.intervals import shown as number
+from storlab.audit.quantities import Quantity, quantity_of
+from storlab.audit.table import NOT_STATED, PublishedTable, Row
+
+SUMMARY = 'headlines, ranges and "up to" are supported by the cells of the table'
+RULE = "headlines"
+ALIKE = 1.05  # cells within 5 % of each other: their maximum says no more than they do
+
+PlaceKey = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A cell that a headline may rest on: config over counterpart, or the number itself."""
+
+    interval: Interval
+    place: PlaceKey
+    rows: tuple[str, ...]
+    x_value: str
+    text: str
+    is_direct: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What the table offers as support."""
+
+    table: PublishedTable
+    direct: list[Value]
+    made: list[Value]
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """Headlines of one kind are reported once, with all the rows that repeat them."""
+    cells = Cells(table, [*measured(table), *facts(table)], derived(table))
+    groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in table.rows:
+        if row.kind in ("ratio_claim", "headline_claim") and is_headline(row) and row.value:
+            q = quantity_of(row)
+            low = _end(row) == "min"
+            key = (row.config, row.compare_config, q.same, q.form, low, place_of(row))
+            groups[*key, row.value, row.unit].append(row)
+    for group in groups.values():
+        rows = sorted(group, key=lambda r: _end(r) == "any")
+        if quantity_of(rows[0]).is_claim:
+            yield from _ratio(rows, cells)
+        else:
+            yield from _plain(rows, cells)
+    yield from _maxima(measured(table))
+
+
+def _end(row: Row) -> str:
+    """Which end of the cells a headline is about: max, min, or any."""
+    bound, words = quantity_of(row).bound, row.qualifier.lower()
+    if bound == "min" or words == "range_min":
+        return "min"
+    if bound == "max" or words in ("up_to", "max", "range_max", "table_max"):
+        return "max"
+    return "any"
+
+
+def _exact(row: Row) -> Row:
+    return replace(row, qualifier="exact") if row.qualifier.lower() in AT_MOST | AT_LEAST else row
+
+
+def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
+    claim = rows[0]
+    readings = claimed_ratios(_exact(claim))
+    if not readings or not claim.compare_config:
+        return
+    found = _supports(claim, cells)
+    if not found:
+        yield _unsupported(rows)
+        return
+    fitting = [r for r in readings if r.meets(_extreme(found, _direction(r, _end(claim))))]
+    if fitting or (_end(claim) == "any" and _any(readings, found)):
+        yield from _one_of_many(rows, found, cells)
+        return
+    yield _misfit(rows, _on_side(readings, found[0].interval.middle > 1), found, cells)
+
+
+def _on_side(readings: list[Interval], above_one: bool) -> Interval:
+    """The reading that lies on the same side of 1 as the cells, or else the first."""
+    return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
+
+
+def _any(readings: list[Interval], found: list[Support]) -> bool:
+    return any(r.meets(s.interval) for r in readings for s in found)
+
+
+def _direction(reading: Interval, end: str) -> str:
+    """Whether the highest or the lowest ratio of the cells is meant."""
+    if reading.middle >= 1:
+        return "min" if end == "min" else "max"
+    return "max" if end == "min" else "min"
+
+
+def _extreme(found: list[Support], direction: str) -> Interval:
+    pick = max if direction == "max" else min
+    return Interval(pick(s.interval.low for s in found), pick(s.interval.high for s in found))
+
+
+def _supports(claim: Row, cells: Cells) -> list[Support]:
+    """Measured pairs, pairs of derived values where these lack, and claims about one cell."""
+    found = _by_place([_of_pair(p, True) for p in pairs(claim, cells.direct)])
+    known = {s.place for s in found}
+    mixed = [_of_pair(p, False) for p in pairs(claim, [*cells.direct, *cells.made])]
+    found += _by_place([s for s in mixed if s.place not in known])
+    return [*found, *_cell_claims(claim, cells.table, found)]
+
+
+def _by_place(supports: list[Support]) -> list[Support]:
+    """One support for each place: what any of its printed or derived numbers leaves possible."""
+    groups: defaultdict[PlaceKey, list[Support]] = defaultdict(list)
+    for support in supports:
+        groups[support.place].append(support)
+    return [
+        replace(
+            group[0],
+            interval=hull(s.interval for s in group),
+            rows=tuple(dict.fromkeys(i for s in group for i in s.rows)),
+        )
+        for group in groups.values()
+    ]
+
+
+def _of_pair(pair: Pair, is_direct: bool) -> Support:
+    row = pair.config.rows[0]
+    return Support(
+        pair.ratio,
+        pair.config.place,
+        tuple(pair.rows),
+        row.x_value,
+        f"{pair.config.text} / {pair.compare.text}",
+        is_direct,
+    )
+
+
+def _cell_claims(claim: Row, table: PublishedTable, found: list[Support]) -> list[Support]:
+    """Claims about one cell, read the way round that the measured pairs have."""
+    wanted, q, known = place_of(claim), quantity_of(claim), {s.place for s in found}
+    supports = []
+    for row in table.rows:
+        other, place = quantity_of(row), place_of(row)
+        if row.kind != "ratio_claim" or is_headline(row) or other.form != q.form:
+            continue
+        if (row.config, row.compare_config) != (claim.config, claim.compare_config):
+            continue
+        if not other.is_claim or not _same_subject(q, other) or place in known:
+            continue
+        readings = claimed_ratios(row)
+        if readings and all(w in ("", have) for w, have in zip(wanted, place, strict=True)):
+            side = found[0].interval.middle > 1 if found else readings[0].middle > 1
+            reading = _on_side(readings, side)
+            supports.append(Support(reading, place, (row.id,), row.x_value, shown(row)))
+    return _by_place(supports)
+
+
+def _same_subject(a: Quantity, b: Quantity) -> bool:
+    statistics = {a.statistic, b.statistic}
+    return a.name == b.name and a.part == b.part and (len(statistics) == 1 or "" in statistics)
+
+
+def _unsupported(rows: list[Row]) -> Finding:
+    return Finding(
+        rule=RULE,
+        severity="note",
+        rows=[r.id for r in rows],
+        printed=_said(rows[0]),
+        recomputed="no cell of the table is about it",
+        why="A reader cannot check the number: the values that it compares are not printed.",
+    )
+
+
+def _said(claim: Row) -> str:
+    words = claim.qualifier.replace("_", " ")
+    to = f" to {claim.compare_config}" if claim.compare_config else ""
+    return f"{claim.metric} {shown(claim)}, {words} ({claim.config}{to})"
+
+
+def _misfit(rows: list[Row], reading: Interval, found: list[Support], cells: Cells) -> Finding:
+    claim, direction = rows[0], _direction(reading, _end(rows[0]))
+    extreme = _extreme(found, direction)
+    beyond = extreme.below(reading) if direction == "max" else reading.below(extreme)
+    pick = max if direction == "max" else min
+    best = pick(found, key=lambda s: s.interval.middle)
+    end = {"max": "highest", "min": "lowest"}[direction if reading.middle >= 1 else "max"]
+    inverse = reading.middle < 1 and quantity_of(claim).form == "ratio"
+    shown_extreme = Interval(1 / extreme.high, 1 / extreme.low) if inverse else extreme
+    why = "A cell lies outside of what the headline states."
+    if beyond:
+        why = "No printed cell supports the headline."
+        step = claim.rounding_unit
+        if reading.middle >= 1 and extreme.meets(reading.plus(-step)):
+            why += " The cell was rounded up past the nearest number."
+    return Finding(
+        rule=RULE,
+        severity="error" if beyond and _is_complete(claim, found, cells.table) else "warning",
+        rows=[*(r.id for r in rows), *best.rows],
+        printed=_said(claim),
+        recomputed=f"{end} of {len({s.place for s in found})} cells: {best.text} = "
+        f"x {shown_extreme}",
+        why=why,
+    )
+
+
+def _is_complete(claim: Row, found: list[Support], table: PublishedTable) -> bool:
+    """Whether the table shows no sign of cells of this quantity that were left out."""
+    if any(s.x_value == NOT_STATED or not s.is_direct for s in found):
+        return False
+    wanted, covered = place_of(claim)[:3], {s.place[:3] for s in found}
+    configs = {*configs_of(claim.config), *configs_of(claim.compare_config)}
+    for row in table.rows:
+        if row.kind not in ("measured", "ratio_claim") or not configs & set(configs_of(row.config)):
+            continue
+        place = place_of(row)[:3]
+        fits = all(want in ("", have) for want, have in zip(wanted, place, strict=True))
+        if fits and any(place) and place not in covered:
+            return False
+    return _swept(found, table) <= {normal(s.x_value) for s in found}
+
+
+def _swept(found: list[Support], table: PublishedTable) -> set[str]:
+    """Operating points that the set-up names as tried, of the parameter that the cells sweep."""
+    names = {s.place[4] for s in found if s.place[4]}
+    return {
+        normal(f"{row.value:g}")
+        for row in table.rows
+        if row.kind == "config" and row.value is not None
+        if any(normal(row.metric).startswith(name) for name in names)
+    }
+
+
+def _one_of_many(rows: list[Row], found: list[Support], cells: Cells) -> Iterator[Finding]:
+    """A note where a maximum stands without the range that it was picked from."""
+    claim = rows[0]
+    places = {s.place for s in found}
+    middles = [s.interval.middle for s in found]
+    spread = max(middles) / min(middles) if min(middles) > 0 else float("inf")
+    ranged = quantity_of(claim).bound or claim.qualifier.lower().startswith("range_")
+    if _end(claim) == "min" or ranged or len(places) < 2 or spread < ALIKE:
+        return
+    if not _is_maximum_word(claim) or _has_low_end(claim, cells.table):
+        return
+    inverse = max(middles) < 1 and quantity_of(claim).form == "ratio" and (claim.value or 0) > 1
+    ends = (1 / max(middles), 1 / min(middles)) if inverse else (min(middles), max(middles))
+    yield Finding(
+        rule=RULE,
+        severity="note",
+        rows=[*(r.id for r in rows), *dict.fromkeys(i for s in found for i in s.rows)],
+        printed=_said(claim),
+        recomputed=f"the highest of {len(places)} cells, which lie between x {number(ends[0])} "
+        f"and x {number(ends[1])}",
+        why="A maximum over many cells is biased upward: the range, or how many cells there "
+        "are, is not said beside it.",
+    )
+
+
+def _is_maximum_word(claim: Row) -> bool:
+    return claim.qualifier.lower() in ("up_to", "max", "headline") or _end(claim) == "max"
+
+
+def _has_low_end(claim: Row, table: PublishedTable) -> bool:
+    """Whether the table states the low end of the same range as well."""
+    q = quantity_of(claim)
+    return any(
+        (r.config, r.compare_config) == (claim.config, claim.compare_config)
+        and _same_subject(q, quantity_of(r))
+        and _end(r) == "min"
+        for r in table.rows
+    )
+
+
+def _plain(rows: list[Row], cells: Cells) -> Iterator[Finding]:
+    """A headline that states a value of one configuration: 3 ms to 5 ms, below 1 MB/s."""
+    claim = rows[0]
+    found = _values(claim, cells)
+    printed = printed_interval(claim)
+    unit = quantity_of(claim).unit
+    if not found or printed is None or unit is None:
+        return
+    words = claim.qualifier.lower()
+    one_sided = words in AT_LEAST or (words in AT_MOST and words != "up_to")
+    if not one_sided:
+        printed = printed_interval(_exact(claim)) or printed
+    stated = printed.scaled(unit.factor)
+    if one_sided:
+        wrong = [s for s in found if not s.interval.meets(stated)]
+        if wrong:
+            yield _outside(rows, wrong[0], len(found), "error", "A cell contradicts the headline.")
+        return
+    end = _end(claim)
+    if end == "any":
+        supported = any(s.interval.meets(stated) for s in found)
+    else:
+        supported = _extreme(found, end).meets(stated)
+    if supported:
+        return
+    pick = min if end == "min" else max
+    best = pick(found, key=lambda s: s.interval.middle)
+    inside = stated.below(best.interval) if end == "max" else best.interval.below(stated)
+    is_error = not inside and _is_complete(claim, found, cells.table)
+    why = "A cell lies outside of the stated range." if inside else "No printed cell supports it."
+    yield _outside(rows, best, len(found), "error" if is_error else "warning", why)
+
+
+def _outside(rows: list[Row], cell: Support, count: int, severity: Severity, why: str) -> Finding:
+    return Finding(
+        rule=RULE,
+        severity=severity,
+        rows=[*(r.id for r in rows), *cell.rows],
+        printed=_said(rows[0]),
+        recomputed=f"{cell.text}, of {count} cells",
+        why=why,
+    )
+
+
+def _values(claim: Row, cells: Cells) -> list[Support]:
+    wanted, q = place_of(claim), quantity_of(claim)
+    return [
+        Support(v.interval, v.place, tuple(r.id for r in v.rows), v.rows[0].x_value, v.text)
+        for v in cells.direct
+        if v.rows[0].kind == "measured"
+        and v.config in configs_of(claim.config)
+        and not v.unit
+        and _same_subject(q, v.quantity)
+        and all(want in ("", have) for want, have in zip(wanted, v.place, strict=True))
+    ]
+
+
+def _maxima(values: list[Value]) -> Iterator[Finding]:
+    """A cell that is a maximum over operating points is at least each of them."""
+    tops = [v for v in values if MAXIMUM.search(v.place[5])]
+    for top in tops:
+        for one in values:
+            same = one.config == top.config and one.place[:4] == top.place[:4]
+            if not same or one.quantity.same != top.quantity.same or one.unit != top.unit:
+                continue
+            at_point = one.place[5] and not MAXIMUM.search(one.place[5])
+            if at_point and top.interval.below(one.interval):
+                point = f"{one.rows[0].x_name} {one.rows[0].x_value}"
+                yield Finding(
+                    rule=RULE,
+                    severity="error",
+                    rows=[top.rows[0].id, one.rows[0].id],
+                    printed=f"{top.rows[0].metric} {top.text}, the maximum ({top.config})",
+                    recomputed=f"{one.text} at {point}",
+                    why="A value is higher than the maximum over all operating points.",
+                )

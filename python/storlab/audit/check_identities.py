@@ -1,0 +1,131 @@
+"""Identities between metrics: what one printed number makes of another by definition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from storlab.audit.cells import (
+    Value,
+    claimed_ratios,
+    configs_of,
+    facts,
+    is_headline,
+    measured,
+    pairs,
+    place_of,
+    shown,
+)
+from storlab.audit.finding import Finding
+from storlab.audit.quantities import quantity_of
+from storlab.audit.relations import broken_identities
+from storlab.audit.table import PublishedTable, Row
+
+SUMMARY = "metrics that follow from each other by definition do so (MB/s/W and TB/kWh, per TB ...)"
+RULE = "identities"
+
+# Where a statistic stands in a distribution; the mean lies between the extremes.
+_RANKS = {
+    "min": 0.0,
+    "p25": 25.0,
+    "p50": 50.0,
+    "p75": 75.0,
+    "p90": 90.0,
+    "p95": 95.0,
+    "p99": 99.0,
+    "p995": 99.5,
+    "p999": 99.9,
+    "p9999": 99.99,
+    "p99999": 99.999,
+    "max": 100.0,
+}
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """Identities that are broken, save where mixed-up units explain it (see ``units``)."""
+    for broken in broken_identities(table):
+        if broken.slip is None:
+            yield broken.finding(RULE, "error")
+    yield from _order(measured(table))
+    yield from _equal_ratios(table)
+
+
+def _order(values: list[Value]) -> Iterator[Finding]:
+    """A higher percentile is never the lower number."""
+    groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
+    for v in values:
+        if v.quantity.name in ("latency", "ttfb") and v.quantity.statistic:
+            groups[v.config, v.place, v.quantity.name, v.quantity.part, v.unit].append(v)
+    for group in groups.values():
+        for one, other in combinations(group, 2):
+            low, high = sorted((one, other), key=_rank)
+            if _ordered(low, high) and high.interval.below(low.interval):
+                yield Finding(
+                    rule=RULE,
+                    severity="error",
+                    rows=[low.rows[0].id, high.rows[0].id],
+                    printed=f"{low.rows[0].metric} {low.text}, {high.rows[0].metric} {high.text} "
+                    f"({low.config})",
+                    recomputed=f"{_named(high)} is at least {_named(low)}",
+                    why="A higher percentile of one distribution cannot be the lower number.",
+                )
+
+
+def _rank(value: Value) -> float:
+    return _RANKS.get(value.quantity.statistic, 50.5)
+
+
+def _ordered(low: Value, high: Value) -> bool:
+    """Whether the statistics have an order; the mean has one with the extremes only."""
+    names = {low.quantity.statistic, high.quantity.statistic}
+    if len(names) == 1:
+        return False
+    return names <= set(_RANKS) or ("avg" in names and bool(names & {"min", "max"}))
+
+
+def _named(value: Value) -> str:
+    return "the mean" if value.quantity.statistic == "avg" else f"the {value.quantity.statistic}"
+
+
+def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
+    """Two configurations have one ratio of MB/s/W and of TB/kWh: the factor 3.6 cancels."""
+    values = [*measured(table), *facts(table)]
+    groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in table.rows:
+        q = quantity_of(row)
+        is_efficiency = q.name in ("power_efficiency", "energy_efficiency") and q.is_claim
+        if is_efficiency and not is_headline(row) and claimed_ratios(row):
+            place = place_of(row)
+            groups[row.config, row.compare_config, place[:3], place[5]].append(row)
+    for rows in groups.values():
+        for a, b in combinations(rows, 2):
+            if quantity_of(a).name == quantity_of(b).name or not _same_op(a, b):
+                continue
+            if any(x.meets(y) for x in claimed_ratios(a) for y in claimed_ratios(b)):
+                continue
+            yield _unequal(a, b, values)
+
+
+def _same_op(a: Row, b: Row) -> bool:
+    ops = {place_of(a)[3], place_of(b)[3]}
+    return len(ops) == 1 or ops == {"", "total"}
+
+
+def _unequal(a: Row, b: Row, values: list[Value]) -> Finding:
+    follows = all(
+        any(r.meets(p.ratio) for p in pairs(row, values) for r in claimed_ratios(row))
+        for row in (a, b)
+    )
+    why = "MB/s/W and TB/kWh differ by the factor 3.6, so that their ratios are one number."
+    if follows:
+        why += " Both follow from their cells: these had been rounded before the division."
+    return Finding(
+        rule=RULE,
+        severity="note" if follows else "error",
+        rows=[a.id, b.id],
+        printed=f"{a.metric} {shown(a)}, {b.metric} {shown(b)} "
+        f"({a.config} to {', '.join(configs_of(a.compare_config))})",
+        recomputed="one ratio",
+        why=why,
+    )

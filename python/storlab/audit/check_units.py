@@ -1,0 +1,100 @@
+"""Units that were mixed up: 1,000 and 1,024, ms and us, MB and MiB."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from storlab.audit.cells import Value, facts, measured
+from storlab.audit.check_totals import broken_products
+from storlab.audit.finding import Finding, Severity
+from storlab.audit.quantities import quantity_of
+from storlab.audit.relations import BINARY, DECIMAL, Broken, broken_identities
+from storlab.audit.table import PublishedTable
+
+SUMMARY = "no number is off by 1,000 or 1,024 (MB and MiB, ms and us)"
+RULE = "units"
+
+
+def check(table: PublishedTable) -> Iterable[Finding]:
+    """Identities, totals and repeated cells that only a mix-up of units breaks."""
+    for broken in (*broken_identities(table), *broken_products(table)):
+        if broken.slip is not None:
+            yield _slipped(broken, broken.slip)
+    yield from _repeated(measured(table))
+    yield from _both_ways(table)
+
+
+def _slipped(broken: Broken, slip: tuple[str, float]) -> Finding:
+    name, factor = slip
+    severity: Severity = "warning" if factor in BINARY else "error"
+    text = f"{broken.why} It fits when {name} are taken for each other."
+    if factor in DECIMAL:
+        text = f"{broken.why} It is off by {name}: a prefix of a unit was mixed up."
+    return broken.finding(RULE, severity, text)
+
+
+def slip_between(a: Value, b: Value) -> tuple[str, float] | None:
+    """What was mixed up where two values differ by just that; None where it explains nothing."""
+    if a.unit or b.unit or a.interval.meets(b.interval):
+        return None
+    for factor, name in {**BINARY, **DECIMAL}.items():
+        for high, low in ((a, b), (b, a)):
+            if factor in BINARY and _same_letters(a, b) is False:
+                continue
+            if high.interval.meets(low.interval.scaled(factor)):
+                return name, factor
+    return None
+
+
+def _same_letters(a: Value, b: Value) -> bool:
+    """Whether one number stands with two units, one of them in 1,024s."""
+    units = [v.rows[0].unit for v in (a, b)]
+    values = [v.rows[0].value for v in (a, b)]
+    return units[0] != units[1] and values[0] == values[1] and any("i" in u for u in units)
+
+
+def _repeated(values: list[Value]) -> Iterator[Finding]:
+    """One measured cell, printed in two units that do not convert into each other."""
+    groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
+    for value in values:
+        groups[value.config, value.place, value.quantity.same].append(value)
+    for group in groups.values():
+        for a, b in combinations(group, 2):
+            slip = slip_between(a, b)
+            if slip is not None:
+                yield Finding(
+                    rule=RULE,
+                    severity="warning" if slip[1] in BINARY else "error",
+                    rows=[a.rows[0].id, b.rows[0].id],
+                    printed=f"{a.rows[0].metric} {a.text} and {b.text} ({a.config})",
+                    recomputed=f"{a.text} is not {b.text}; {slip[0]} were mixed up",
+                    why="One cell stands in two units that do not convert into each other.",
+                )
+
+
+def _both_ways(table: PublishedTable) -> Iterator[Finding]:
+    """One size of the set-up, printed with the same number as MB and as MiB."""
+    groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
+    for value in facts(table):
+        if not value.unit and quantity_of(value.rows[0]).name in ("size", "capacity", "memory"):
+            groups[value.config, value.place, value.quantity.same].append(value)
+    for group in groups.values():
+        for a, b in combinations(group, 2):
+            if _same_letters(a, b):
+                percent = 100 * (max(_factors(a, b)) / min(_factors(a, b)) - 1)
+                yield Finding(
+                    rule=RULE,
+                    severity="warning",
+                    rows=[a.rows[0].id, b.rows[0].id],
+                    printed=f"{a.rows[0].metric} {a.text} and {b.text}",
+                    recomputed=f"the units differ by {percent:.1f} %",
+                    why="One size stands in two units: which was used changes every throughput "
+                    "that was counted in operations.",
+                )
+                break
+
+
+def _factors(a: Value, b: Value) -> list[float]:
+    return [v.quantity.unit.factor for v in (a, b) if v.quantity.unit is not None]

@@ -1,0 +1,155 @@
+"""Values that follow from printed ones: totals from parts, throughput from throughput per TB."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from storlab.audit.cells import Value, configs_of, facts, measured, values_of
+from storlab.audit.intervals import Interval
+from storlab.audit.quantities import Quantity
+from storlab.audit.table import PublishedTable, Row
+
+# A capacity that is a part of the whole: times a count that may not be printed.
+_PIECE = re.compile(r"drive|ssd|hdd|disk|dimm|node|server|boot|client|per|range|class")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Count x size (x count): 10 drives x 7.68 TB x 6 nodes."""
+
+    config: str
+    interval: Interval
+    rounded: Interval
+    rows: tuple[Row, ...]
+    text: str
+
+
+def capacities(table: PublishedTable, config: str) -> list[Value]:
+    """Whole capacities of a configuration, as printed and as drives x capacity (x nodes)."""
+    own = [v for v in facts(table) if v.config == config and v.quantity.name == "capacity"]
+    whole = [v for v in own if not _PIECE.search(v.quantity.part) and v.quantity.statistic == ""]
+    plain = Quantity("capacity")
+    made = [
+        Value(config, ("",) * 6, plain, p.rows, p.interval, p.rounded, "", p.text)
+        for p in products(table, config, "drive")
+    ]
+    single = [v for v in own if v.quantity.part in ("node", "server")]
+    return [*whole, *made, *single]
+
+
+def products(table: PublishedTable, config: str, thing: str) -> list[Product]:
+    """Counts times the size of a thing (drive, dimm, file), also times the nodes."""
+    sizes = [r for r in _of(table, config) if _names(r, thing, ("size", "capacity")) and r.value]
+    counts = [r for r in _of(table, config) if _counts(r, thing)]
+    nodes = [r for r in _of(table, config, shared=True) if _counts(r, "node")]
+    found: dict[str, Product] = {}
+    for size in sizes:
+        for value in [v for v in values_of(size) if not v.unit][:1]:
+            one = Product(config, value.interval, value.rounded, (size,), value.text)
+            if thing == "file" and value.quantity.unit is not None:  # a setting, not rounded
+                exact = (size.value or 0.0) * value.quantity.unit.factor
+                one = replace(one, interval=Interval(exact, exact))
+            for count in counts:
+                per_node = _times(one, count)
+                found[per_node.text] = per_node
+                for node in nodes:
+                    cluster = _times(per_node, node)
+                    found.setdefault(cluster.text, cluster)
+    return list(found.values())
+
+
+def _times(product: Product, count: Row) -> Product:
+    number = count.value or 0.0
+    return replace(
+        product,
+        interval=product.interval.scaled(number),
+        rounded=product.rounded.scaled(number),
+        rows=(*product.rows, count),
+        text=f"{number:g} x {product.text}",
+    )
+
+
+def _of(table: PublishedTable, config: str, shared: bool = False) -> Iterator[Row]:
+    for row in table.rows:
+        is_own = config in configs_of(row.config) or (shared and row.config == "")
+        if row.kind == "config" and row.value is not None and is_own:
+            yield row
+
+
+_THINGS = {
+    "drive": ("drive", "drives", "ssd", "ssds", "hdd", "hdds", "disk", "disks"),
+    "dimm": ("dimm", "dimms"),
+    "file": ("file", "files"),
+    "node": ("node", "nodes", "server", "servers"),
+    "cpu": ("cpu", "cpus", "socket", "sockets"),
+}
+_COUNT_WORDS = {"count", "number", "num", "total", "of", "per", "cluster", "storage", "n"}
+
+
+def _names(row: Row, thing: str, kinds: tuple[str, ...]) -> bool:
+    words = set(re.split(r"[^a-z0-9]+", row.metric.lower()))
+    extra = words - {*_THINGS[thing], *kinds, "per", "raw", "each", "worker", "tb", "gb"}
+    return bool(words & set(_THINGS[thing])) and bool(words & set(kinds)) and not extra
+
+
+def _counts(row: Row, thing: str) -> bool:
+    """Whether a row counts things of the configuration: drive_count, drives, drives_per_node."""
+    value = row.value
+    if value is None or value <= 0 or not math.isclose(value, round(value)):
+        return False
+    if row.unit.strip().lower() not in ("count", "", "1", *_THINGS[thing]):
+        return False
+    words = set(re.split(r"[^a-z0-9]+", row.metric.lower()))
+    other = {"node", "server"} if thing == "drive" else set()
+    extra = words - {*_THINGS[thing], *_COUNT_WORDS, *other}
+    return bool(words & set(_THINGS[thing])) and not extra
+
+
+def derived(table: PublishedTable) -> list[Value]:
+    """Totals of GET and PUT or of reads and writes, and throughput from throughput per TB."""
+    values = measured(table)
+    return [*_totals(values), *_from_density(table, values)]
+
+
+def _totals(values: list[Value]) -> Iterator[Value]:
+    printed = {(v.config, v.place, v.quantity.name) for v in values}
+    for first, second in (("get", "put"), ("read", "write")):
+        for a in values:
+            if a.place[3] != first or a.quantity.name not in ("throughput", "iops"):
+                continue
+            other, total = ((*a.place[:3], op, *a.place[4:]) for op in (second, "total"))
+            if (a.config, total, a.quantity.name) in printed:
+                continue
+            for b in values:
+                same = (b.config, b.place, b.unit) == (a.config, other, a.unit)
+                if same and b.quantity.same == a.quantity.same:
+                    yield Value(
+                        a.config,
+                        total,
+                        a.quantity,
+                        (*a.rows, *b.rows),
+                        a.interval + b.interval,
+                        a.rounded + b.rounded,
+                        a.unit,
+                        f"({a.text} + {b.text})",
+                    )
+
+
+def _from_density(table: PublishedTable, values: list[Value]) -> Iterator[Value]:
+    sources = {"throughput_per_tb": "throughput", "iops_per_tb": "iops"}
+    for value in values:
+        if value.quantity.name in sources and not value.unit:
+            for capacity in capacities(table, value.config):
+                yield Value(
+                    value.config,
+                    value.place,
+                    replace(value.quantity, name=sources[value.quantity.name]),
+                    (*value.rows, *capacity.rows),
+                    value.interval * capacity.interval,
+                    value.rounded * capacity.rounded,
+                    "",
+                    f"({value.text} x {capacity.text})",
+                )

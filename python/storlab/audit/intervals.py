@@ -1,0 +1,175 @@
+"""What a printed number may stand for: interval arithmetic over rounding and truncation.
+
+A number printed as 3.1 was rounded from 3.05 .. 3.15 or truncated from 3.1 .. 3.2, so it stands for
+3.05 .. 3.2. A recomputed value agrees with a printed one when true inputs within their intervals
+can give an output within its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from storlab.audit.quantities import factor_of, quantity_of
+from storlab.audit.table import Row
+
+_SLACK = 1e-9  # relative: binary fractions of decimal numbers
+AT_LEAST = {"more_than", "at_least", "over", "above", "greater_than", "exceeds"}
+AT_MOST = {"less_than", "at_most", "below", "under", "sub", "less", "up_to"}
+ABOUT = {
+    "approx",
+    "about",
+    "approximately",
+    "around",
+    "nearly",
+    "almost",
+    "roughly",
+    "text",
+    "from",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All numbers from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Interval) -> Interval:
+        return Interval(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, other: Interval) -> Interval:
+        ends = [_times(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Interval(min(ends), max(ends))
+
+    def __truediv__(self, other: Interval) -> Interval:
+        if other.low <= 0 <= other.high:
+            return _over_zero(self, other)
+        return self * Interval(1 / other.high, 1 / other.low)
+
+    def scaled(self, factor: float) -> Interval:
+        """Times a number that is known exactly."""
+        return self * Interval(factor, factor)
+
+    def plus(self, term: float) -> Interval:
+        """Plus a number that is known exactly."""
+        return Interval(self.low + term, self.high + term)
+
+    def meets(self, other: Interval) -> bool:
+        """Whether any number lies in both."""
+        return _at_most(self.low, other.high) and _at_most(other.low, self.high)
+
+    def below(self, other: Interval) -> bool:
+        """Whether every number of this lies under every number of the other."""
+        return not _at_most(other.low, self.high)
+
+    @property
+    def middle(self) -> float:
+        """Half-way, where both ends are finite; otherwise the finite end."""
+        ends = [end for end in (self.low, self.high) if math.isfinite(end)]
+        return sum(ends) / len(ends) if ends else math.nan
+
+    def __str__(self) -> str:
+        low, high = shown(self.low), shown(self.high)
+        return low if low == high else f"{low} to {high}"
+
+
+EVERYTHING = Interval(-math.inf, math.inf)
+
+
+def _times(a: float, b: float) -> float:
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+def _over_zero(above: Interval, below: Interval) -> Interval:
+    """Quotient by an interval that holds zero; exact where it touches zero from one side."""
+    if below.low == 0 < below.high and above.low >= 0:
+        return Interval(above.low / below.high, math.inf)
+    return EVERYTHING
+
+
+def _at_most(a: float, b: float) -> bool:
+    return a <= b or math.isclose(a, b, rel_tol=_SLACK, abs_tol=1e-300)
+
+
+def hull(intervals: Iterable[Interval]) -> Interval:
+    """The smallest interval that holds all of them; at least one is needed."""
+    many = list(intervals)
+    return Interval(min(i.low for i in many), max(i.high for i in many))
+
+
+def shown(value: float) -> str:
+    """A number for people: four significant digits, whole numbers in full."""
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "any more" if value > 0 else "any less"
+    if value != 0 and abs(value) < 1e-3:
+        return f"{value:.4g}"
+    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def rounding_unit(row: Row, digits: int = 3) -> float:
+    """One unit of the last digit that counts, in the unit of the row's value.
+
+    Zeros that end a whole number beyond its third significant digit are taken as places only:
+    12,000 may have been rounded to hundreds. ``digits`` sets another digit than the third.
+    """
+    unit = row.rounding_unit
+    if row.value is None or row.value == 0 or unit < 1 or row.value % unit:
+        return unit
+    largest = 10.0 ** (math.floor(math.log10(abs(row.value))) - digits + 1)
+    while unit * 10 <= largest and row.value % (unit * 10) == 0:
+        unit *= 10
+    return unit
+
+
+def printed_interval(row: Row) -> Interval | None:
+    """What the printed number may stand for, in the row's unit; None where it is no number.
+
+    ``approx`` widens to two digits and one unit; ``more_than``, ``below`` and the like leave one
+    side open; so does ``up_to`` on a claim (on a measurement, the maximum is the number itself).
+    """
+    if row.value is None:
+        return None
+    value, words = row.value, row.qualifier.lower()
+    is_about = words in ABOUT or row.printed.lstrip().startswith(("~", "≈"))
+    unit = rounding_unit(row, 2 if is_about else 3)
+    below, above = (unit, unit) if is_about else (unit / 2, unit)
+    if value < 0:
+        below, above = above, below
+    low, high = value - below, value + above
+    if value > 0:
+        low = max(low, 0.0)
+    claimed = row.kind not in ("measured", "config", "limit")
+    if words in AT_LEAST:
+        high = math.inf
+    elif words in AT_MOST and (words != "up_to" or claimed):
+        low = -math.inf
+    return Interval(low, high)
+
+
+def rounded_interval(row: Row) -> Interval | None:
+    """As if the number had been rounded, never truncated: the narrower reading."""
+    if row.value is None:
+        return None
+    half = rounding_unit(row) / 2
+    return Interval(row.value - half, row.value + half)
+
+
+def si_interval(row: Row) -> Interval | None:
+    """What the printed number may stand for in B, s, J, operations; None when the unit is unknown.
+
+    Numbers of versions and the like are none either.
+    """
+    factor, printed = factor_of(row), printed_interval(row)
+    if factor is None or printed is None or quantity_of(row).name == "version":
+        return None
+    return printed.scaled(factor)

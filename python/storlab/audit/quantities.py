@@ -1,0 +1,327 @@
+"""What a row is about: its quantity, statistic and form, from the metric's name and the unit.
+
+This is the only place that knows spellings. Quantities: throughput, iops, latency, ttfb, power,
+energy, energy_per_work, power_efficiency, energy_efficiency, iops_per_watt, throughput_per_tb,
+iops_per_tb, capacity, size, memory, rate, count, duration, queue_depth, jobs, price, share,
+version, other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+from storlab.audit import units
+from storlab.audit.table import Row
+from storlab.audit.units import Unit, parse_unit
+
+Form = Literal["value", "ratio", "increase", "reduction", "faster", "slower", "better", "worse"]
+Bound = Literal["", "min", "max"]
+
+HIGHER_IS_BETTER = {
+    *("throughput", "iops", "power_efficiency", "energy_efficiency", "iops_per_watt"),
+    *("throughput_per_tb", "iops_per_tb", "capacity"),
+}
+LOWER_IS_BETTER = {"latency", "ttfb", "duration", "power", "energy", "energy_per_work", "price"}
+ADDITIVE = {"throughput", "iops", "power", "energy", "price"}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """The meaning of a row's metric."""
+
+    name: str
+    statistic: str = ""
+    """avg, p50, p99 ..., max, min, stdev; empty where the name does not say."""
+    form: Form = "value"
+    bound: Bound = ""
+    """Of a claim or headline: which end of a range it is."""
+    part: str = ""
+    """Which part of a whole, or which of several of its kind: read, server, total, rated ..."""
+    unit: Unit | None = None
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it compares two configurations."""
+        return self.form != "value"
+
+    @property
+    def same(self) -> tuple[str, str, str]:
+        """Equal for rows that are about the same thing."""
+        return self.name, self.statistic, self.part
+
+
+_FORMS: dict[str, Form] = {
+    **dict.fromkeys(("ratio", "speedup", "factor", "multiple", "relative"), "ratio"),
+    **dict.fromkeys(("increase", "increased", "higher", "more", "greater", "rise"), "increase"),
+    **dict.fromkeys(("reduction", "reduced", "decrease", "lower", "less", "drop"), "reduction"),
+    **dict.fromkeys(("saving", "savings", "saved", "fewer"), "reduction"),
+    **dict.fromkeys(("faster", "quicker"), "faster"),
+    "slower": "slower",
+    **dict.fromkeys(("improvement", "better", "gain", "advantage", "uplift", "improved"), "better"),
+    "worse": "worse",
+}
+_STATISTICS = {
+    **dict.fromkeys(("avg", "mean", "average"), "avg"),
+    **dict.fromkeys(("median", "p50"), "p50"),
+    **dict.fromkeys(("max", "maximum", "peak"), "max"),
+    **dict.fromkeys(("min", "minimum"), "min"),
+    **dict.fromkeys(("stdev", "stddev", "std"), "stdev"),
+}
+_PERCENTILE = re.compile(r"p?(\d{2})(?:th)?(?:[._](\d+))?|p(\d{3,6})")
+
+# Names of quantities: all tokens of a pattern occur, in any order; the first that fits counts.
+_NAMES: tuple[tuple[str, str], ...] = (
+    ("share", "share"),
+    ("ttfb", "ttfb"),
+    ("time first byte", "ttfb"),
+    ("throughput per watt", "power_efficiency"),
+    ("bandwidth per watt", "power_efficiency"),
+    ("bw per watt", "power_efficiency"),
+    ("performance per watt", "power_efficiency"),
+    ("perf per watt", "power_efficiency"),
+    ("throughput per w", "power_efficiency"),
+    ("iops per watt", "iops_per_watt"),
+    ("iops per w", "iops_per_watt"),
+    ("power efficiency", "power_efficiency"),
+    ("energy efficiency", "energy_efficiency"),
+    ("energy per", "energy_per_work"),
+    ("throughput per tb", "throughput_per_tb"),
+    ("bandwidth per tb", "throughput_per_tb"),
+    ("bw per tb", "throughput_per_tb"),
+    ("throughput density", "throughput_per_tb"),
+    ("throughput per", "other"),
+    ("iops per tb", "iops_per_tb"),
+    ("iops density", "iops_per_tb"),
+    ("iops per", "other"),
+    ("storage per node", "capacity"),
+    ("storage per server", "capacity"),
+    ("capacity per", "capacity"),
+    ("ops per second", "iops"),
+    ("requests per second", "iops"),
+    ("objects per second", "iops"),
+    ("per", "other"),
+    ("queue depth", "queue_depth"),
+    ("iodepth", "queue_depth"),
+    ("qd", "queue_depth"),
+    ("numjobs", "jobs"),
+    ("jobs", "jobs"),
+    ("workers", "jobs"),
+    ("threads", "jobs"),
+    ("concurrency", "jobs"),
+    ("price", "price"),
+    ("cost", "price"),
+    ("tco", "price"),
+    ("capex", "price"),
+    ("opex", "price"),
+    ("latency", "latency"),
+    ("latencies", "latency"),
+    ("lat", "latency"),
+    ("clat", "latency"),
+    ("response time", "latency"),
+    ("iops", "iops"),
+    ("throughput", "throughput"),
+    ("tput", "throughput"),
+    ("thruput", "throughput"),
+    ("bandwidth", "throughput"),
+    ("bw", "throughput"),
+    ("power", "power"),
+    ("watts", "power"),
+    ("wattage", "power"),
+    ("energy", "energy"),
+    ("joules", "energy"),
+    ("capacity", "capacity"),
+    ("memory", "memory"),
+    ("size", "size"),
+    ("rate", "rate"),
+    ("speed", "rate"),
+    ("version", "version"),
+    ("time", "duration"),
+    ("duration", "duration"),
+    ("runtime", "duration"),
+    ("ramp", "duration"),
+    ("elapsed", "duration"),
+)
+_NEUTRAL = {"performance", "per", "by", "of", "in", "the", "vs", "and", "text", "io", "percentile"}
+
+_UNIT_OF_NAME = {"watts": "W", "watt": "W", "joules": "J"}
+_WORDS = {"watts", "joules", "iops", "b", "w", "j"}  # units that are names of quantities as well
+
+
+def _by_unit(unit: Unit | None) -> str | None:
+    """The quantity that a unit alone tells, or None."""
+    if unit is None:
+        return None
+    shapes = {
+        units.BYTES_PER_S: "throughput",
+        units.OPERATIONS_PER_S: "iops",
+        units.WATTS: "power",
+        units.JOULES: "energy",
+        units.MONEY: "price",
+        (0, 0, -1, 1, 0): "iops_per_watt",
+        (-1, 0, 1, 0, 0): "energy_per_work",
+        (-1, -1, 0, 1, 0): "iops_per_tb",
+    }
+    if unit.dims == (1, 0, -1, 0, 0):
+        in_watts = any(part[0] == units.WATTS for part in unit.parts)
+        return "power_efficiency" if in_watts else "energy_efficiency"
+    if unit.dims == (0, -1, 0, 0, 0) and len(unit.parts) == 3:
+        return "throughput_per_tb"
+    return shapes.get(unit.dims)
+
+
+@cache
+def quantity(metric: str, unit_text: str) -> Quantity:
+    """What a metric's name and unit mean. Unknown names give ``other`` with the name as part."""
+    unit = _unit(unit_text)
+    spelled = _unit_as_name(metric)
+    if spelled is not None and (not unit_text.strip() or unit == spelled):
+        return Quantity(str(_by_unit(spelled)), unit=spelled)
+    raw = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric.strip())
+    tokens = [t for t in re.split(r"[^A-Za-z0-9.]+", raw.lower()) if t]
+    named, taken = units.unit_of_name(tokens)
+    if taken and (not unit_text.strip() or _names_something(tokens[:-taken])):
+        tokens = tokens[:-taken]
+        unit = unit if unit_text.strip() else named
+    form = _form(tokens, unit)
+    bound: Bound = ""
+    if form != "value" and tokens and tokens[-1] in ("min", "max"):
+        bound = "min" if tokens.pop() == "min" else "max"
+    statistic, tokens = _statistic([t for t in tokens if t not in _FORMS])
+    name, rest = _name(tokens, unit, form)
+    if unit is None and not unit_text.strip():
+        unit = parse_unit({"iops": "IOPS"}.get(name, _UNIT_OF_NAME.get(metric.strip().lower(), "")))
+    if name == "other" and form == "value":
+        rest = [metric.strip().lower()]
+    elif name == "capacity" and "per" in tokens:
+        rest = [*rest, "node"] if "storage" in tokens else rest
+    part = "_".join(sorted(t for t in rest if t not in _NEUTRAL))
+    return Quantity(name, statistic, form, bound, part, unit)
+
+
+def _unit(text: str) -> Unit | None:
+    rates = {"k": "kIOPS", "K": "kIOPS", "M": "MIOPS"}  # a column of iops in thousands
+    return parse_unit(rates.get(text.strip(), text))
+
+
+def _unit_as_name(metric: str) -> Unit | None:
+    """The unit that a metric's name consists of, such as TB/kWh or mb_s_per_w."""
+    for text in (metric.strip(), re.sub("_per_|_", "/", metric.strip())):
+        unit = parse_unit(text)
+        if unit is not None and _by_unit(unit) is not None and text.lower() not in _WORDS:
+            return unit
+    return None
+
+
+def _names_something(tokens: list[str]) -> bool:
+    return any(set(pattern.split()) <= set(tokens) for pattern, _ in _NAMES)
+
+
+def _form(tokens: list[str], unit: Unit | None) -> Form:
+    for token in tokens:
+        if token in _FORMS:
+            return _FORMS[token]
+    return "ratio" if unit is not None and unit.kind == "x" else "value"
+
+
+def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
+    """The statistic, and the tokens without it; a percentile counts more than min or max."""
+    found: list[str] = []
+    rest: list[str] = []
+    skip = False
+    for place, token in enumerate(tokens):
+        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if skip:
+            skip = False
+        elif token in _STATISTICS:
+            found.append(_STATISTICS[token])
+        elif match := _PERCENTILE.fullmatch(token):
+            digits = match[3] or (match[1] + (match[2] or ""))
+            if re.fullmatch(r"9+", following) and not match[2] and not match[3]:
+                digits, skip = digits + following, True
+            found.append(f"p{digits.rstrip('0') if len(digits) > 2 else digits}")
+        else:
+            rest.append(token)
+    strong = [one for one in found if one not in ("min", "max")]
+    return (strong or found or [""])[0], rest
+
+
+def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[str]]:
+    by_unit = _by_unit(unit)
+    for pattern, name in _NAMES:
+        words = pattern.split()
+        if set(words) <= set(tokens):
+            settled = by_unit is not None and form == "value"
+            named = _settled(name, by_unit or "") if settled else name
+            return named, [t for t in tokens if t not in words]
+    if by_unit is not None:
+        return by_unit, tokens
+    if unit is not None and unit.dims == units.BYTES:
+        return "size", tokens
+    if unit is not None and unit.dims == units.SECONDS:
+        return "duration", tokens
+    if unit is not None and unit.kind in ("count", "version"):
+        return unit.kind, tokens
+    return "other", tokens
+
+
+def _settled(name: str, by_unit: str) -> str:
+    """The unit decides what a name leaves open: throughput in IOPS is iops."""
+    if name in ("rate", "memory", "size", "queue_depth", "jobs", "count"):
+        return name
+    return by_unit
+
+
+def quantity_of(row: Row) -> Quantity:
+    """What a row is about. In headlines and ranges, min and max name an end of the range."""
+    found = quantity(row.metric, row.unit)
+    ranged = row.kind == "headline_claim" or row.qualifier.startswith("range_")
+    if not ranged or found.form != "value" or found.statistic not in ("min", "max"):
+        return found
+    return replace(found, statistic="", bound="min" if found.statistic == "min" else "max")
+
+
+def factor_of(row: Row) -> float | None:
+    """Multiplier to B, s, J, operations and money; None for an unknown unit."""
+    unit = quantity_of(row).unit
+    return None if unit is None else unit.factor
+
+
+@cache
+def size_bytes(text: str) -> tuple[float, ...]:
+    """Bytes that a size such as ``256KB`` may mean: KB is 1,000 or, by old habit, 1,024."""
+    match = re.fullmatch(r"\s*([\d.,]+)\s*([A-Za-z]+)\s*", text)
+    if match is None:
+        return ()
+    try:
+        number = float(match[1].replace(",", ""))
+    except ValueError:
+        return ()
+    name = match[2] if match[2][-1] in "bB" else f"{match[2]}B"
+    if re.fullmatch(r"[kKmMgGtT][bB]", name):
+        letter = name[0].upper()
+        return number * units.SI[letter], number * units.IEC[letter]
+    unit = parse_unit(name)
+    return (number * unit.factor,) if unit is not None and unit.dims == units.BYTES else ()
+
+
+_TOTALS = {
+    *("total", "all", "read+write", "mixed", "combined", "aggregate", "aggregated", "overall"),
+    *("sum", "get+put", "rw", "readwrite", "read/write", "write+read", "put+get", "both"),
+}
+_PARTS = ({"read", "reads", "r"}, {"write", "writes", "w"}, {"get"}, {"put"})
+_PART_NAMES = ("read", "write", "get", "put")
+
+
+def operation_of(row: Row) -> str:
+    """read, write, get, put, total, or the op as it stands; from the op column or the metric."""
+    candidates = [row.op.strip().lower()] if row.op.strip() else quantity_of(row).part.split("_")
+    for word in candidates:
+        if word in _TOTALS:
+            return "total"
+        for names, name in zip(_PARTS, _PART_NAMES, strict=True):
+            if word in names:
+                return name
+    return row.op.strip().lower()

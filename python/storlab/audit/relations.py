@@ -1,0 +1,192 @@
+"""Relations that hold between printed numbers by definition, and how far a table breaks them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from storlab.audit.cells import MAXIMUM, Place, Value, measured
+from storlab.audit.derived import capacities
+from storlab.audit.finding import Finding, Severity
+from storlab.audit.intervals import Interval
+from storlab.audit.intervals import shown as number
+from storlab.audit.quantities import size_bytes
+from storlab.audit.table import PublishedTable, Row
+
+BINARY = {1024.0 / 1000: "KB and KiB", 1.024**2: "MB and MiB", 1.024**3: "GB and GiB"}
+BINARY[1.024**4] = "TB and TiB"
+DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A printed number that does not follow from others. Both intervals are in one unit."""
+
+    rows: tuple[Row, ...]
+    printed: str
+    recomputed: str
+    why: str
+    is_printed: Interval
+    should_be: Interval
+    binary: bool = False
+    """Whether sizes enter, so that 1,000 and 1,024 can have been mixed up."""
+
+    @property
+    def slip(self) -> tuple[str, float] | None:
+        """What was mixed up, where that explains the difference, and the factor."""
+        factors = {**DECIMAL, **(BINARY if self.binary else {})}
+        for factor, name in factors.items():
+            for one in (factor, 1 / factor):
+                if self.is_printed.meets(self.should_be.scaled(one)):
+                    return name, factor
+        return None
+
+    def finding(self, rule: str, severity: Severity, why: str = "") -> Finding:
+        """As the audit reports it."""
+        return Finding(
+            rule=rule,
+            severity=severity,
+            rows=list(dict.fromkeys(row.id for row in self.rows)),
+            printed=self.printed,
+            recomputed=self.recomputed,
+            why=why or self.why,
+        )
+
+
+def broken_identities(table: PublishedTable) -> Iterator[Broken]:
+    """Every identity between metrics that the table breaks."""
+    values = [v for v in measured(table) if not v.unit]
+    groups: Groups = defaultdict(list)
+    for value in values:
+        groups[value.config, value.place, value.quantity.part].append(value)
+    objects = {v.config for v in values if v.place[3] in ("get", "put")}
+    for group in _joined(groups):
+        yield from _efficiencies(group)
+        # Requests of an object store also list, stat and delete: they carry no block.
+        if group[0].place[3] != "total" or group[0].config not in objects:
+            yield from _block_size(group)
+        if not MAXIMUM.search(group[0].place[5]):  # maxima need not belong together
+            yield from _over_power(group)
+            yield from _energy(group)
+    for value in values:
+        yield from _density(table, value, values)
+
+
+Groups = defaultdict[tuple[str, Place, str], list[Value]]
+
+
+def _joined(groups: Groups) -> Iterator[list[Value]]:
+    """Groups of one place; a number without an operation belongs to that of all operations."""
+    for (config, place, part), group in groups.items():
+        total, general = ((*place[:3], op, *place[4:]) for op in ("total", ""))
+        if place[3] == "total":
+            yield [*group, *groups.get((config, general, part), [])]
+        elif place[3] or (config, total, part) not in groups:
+            yield group
+
+
+def _each(group: list[Value], *names: str) -> Iterator[tuple[Value, ...]]:
+    """Combinations of values of the named quantities that are means, or say nothing else."""
+    lists = [
+        [v for v in group if v.quantity.name == n and v.quantity.statistic in ("", "avg")]
+        for n in names
+    ]
+    if len(lists) == 2:
+        yield from ((a, b) for a in lists[0] for b in lists[1])
+    else:
+        yield from ((a, b, c) for a in lists[0] for b in lists[1] for c in lists[2])
+
+
+def _broken(
+    out: Value, made: Interval, inputs: tuple[Value, ...], formula: str, why: str, binary: bool
+) -> Iterator[Broken]:
+    if out.interval.meets(made):
+        return
+    factor = _printed_factor(out)
+    shown = f"{formula} = {made.scaled(1 / factor)} {out.rows[0].unit}".rstrip()
+    rows = (*out.rows, *(row for value in inputs for row in value.rows))
+    name = out.rows[0].metric
+    yield Broken(rows, f"{name} {out.text} ({out.config})", shown, why, out.interval, made, binary)
+
+
+def _printed_factor(value: Value) -> float:
+    unit = value.quantity.unit
+    return unit.factor if unit is not None else 1.0
+
+
+def _efficiencies(group: list[Value]) -> Iterator[Broken]:
+    why = "MB/s/W is MB/J, and TB/kWh is 3.6 x MB/J by definition: both cannot be right."
+    for energy, power in _each(group, "energy_efficiency", "power_efficiency"):
+        ratio = _printed_factor(power) / _printed_factor(energy)
+        formula = f"{number(ratio)} x {power.text}"
+        yield from _broken(energy, power.interval, (power,), formula, why, binary=False)
+    for work, power in _each(group, "energy_per_work", "power_efficiency"):
+        made = Interval(1.0, 1.0) / power.interval
+        why = "Energy per byte is one over bytes per joule."
+        yield from _broken(work, made, (power,), f"1 / {power.text}", why, binary=False)
+
+
+def _over_power(group: list[Value]) -> Iterator[Broken]:
+    for efficiency, rate in (
+        ("power_efficiency", "throughput"),
+        ("energy_efficiency", "throughput"),
+        ("iops_per_watt", "iops"),
+    ):
+        triples = list(_each(group, efficiency, rate, "power"))
+        why = f"{efficiency.replace('_', ' ')} is {rate} over mean power."
+        if any(t[0].interval.meets(t[1].interval / t[2].interval) for t in triples):
+            continue
+        for out, work, power in triples[:1]:
+            made = work.interval / power.interval
+            formula = f"({work.text}) / ({power.text})"
+            yield from _broken(out, made, (work, power), formula, why, binary=True)
+
+
+def _block_size(group: list[Value]) -> Iterator[Broken]:
+    for rate, iops in _each(group, "throughput", "iops"):
+        text = rate.rows[0].block_size
+        sizes = size_bytes(text)
+        if not sizes:
+            continue
+        made = [iops.interval.scaled(size) for size in sizes]
+        if any(rate.interval.meets(one) for one in made):
+            continue
+        why = "Throughput is operations per second times the size of an operation."
+        formula = f"{iops.text} x {text}"
+        yield from _broken(rate, made[-1], (iops,), formula, why, binary=len(sizes) == 1)
+
+
+def _energy(group: list[Value]) -> Iterator[Broken]:
+    why = "Energy is mean power times time."
+    for energy, power, time in _each(group, "energy", "power", "duration"):
+        made = power.interval * time.interval
+        yield from _broken(
+            energy, made, (power, time), f"{power.text} x {time.text}", why, binary=False
+        )
+
+
+def _density(table: PublishedTable, value: Value, values: list[Value]) -> Iterator[Broken]:
+    rates = {"throughput_per_tb": "throughput", "iops_per_tb": "iops"}
+    wanted = rates.get(value.quantity.name)
+    if wanted is None:
+        return
+    same = replace(value.quantity, name=wanted)
+    found = [
+        v
+        for v in values
+        if (v.config, v.place) == (value.config, value.place) and v.quantity.same == same.same
+    ]
+    sizes = capacities(table, value.config)
+    made = [(v.interval / c.interval, v, c) for v in found for c in sizes]
+    if not made or any(value.interval.meets(one) for one, _, _ in made):
+        return
+    best, rate, capacity = min(made, key=lambda m: _distance(m[0], value.interval))
+    formula = f"{rate.text} / {capacity.text}"
+    why = f"{value.quantity.name.replace('_', ' ')} is {wanted} over capacity."
+    yield from _broken(value, best, (rate, capacity), formula, why, binary=True)
+
+
+def _distance(a: Interval, b: Interval) -> float:
+    return abs(math.log(a.middle / b.middle)) if a.middle > 0 and b.middle > 0 else math.inf

@@ -1,0 +1,14 @@
+"""The table that the rules read: a publication's, or one made of a result directory."""
+
+from __future__ import annotations
+
+from storlab.model.published import (
+    CELL_COLUMNS,
+    NOT_STATED,
+    PublishedTable,
+    Row,
+    load_published,
+    read_table,
+)
+
+__all__ = ["CELL_COLUMNS", "NOT_STATED", "PublishedTable", "Row", "load_published", "read_table"]

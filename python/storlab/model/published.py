@@ -1,0 +1,249 @@
+"""Published results: numbers printed in public documents, as data, one row per printed number.
+
+The schema of the tables is ``COLUMNS``; ``published/README.md`` says the same to people.
+``load_published`` finds the tables that ship with storlab by name, and any other by its path.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from storlab.base.errors import ResultError
+from storlab.base.nearest import nearest, suggest
+
+COLUMNS: dict[str, str] = {
+    "id": "name of the row within its table, unique; counted from 001 where the column is missing",
+    "config": "what was measured or described; empty: holds for the whole publication",
+    "workload": "name of the workload",
+    "rw_mix": "percent of reads / percent of writes, such as 70/30",
+    "block_size": "size of a transfer as printed, such as 256KB",
+    "op": "operation: read, write, read+write, GET, PUT, total ...",
+    "metric": "what the number is: throughput, latency_avg, power_efficiency_ratio ...",
+    "x_name": "swept parameter: numjobs, iodepth, workers, power_state ...",
+    "x_value": "its value; not_stated where the publication does not name it",
+    "value": "the number; text where the fact is none, such as a version",
+    "unit": "unit of value: MB/s, ms, W, TB, x, %, count, version ...",
+    "qualifier": "how it was printed: exact, approx, up_to, range_min, below, more_than ...",
+    "kind": "config, measured, ratio_claim, headline_claim, limit or context",
+    "compare_config": "of a claim: what config is compared with",
+    "printed": "the token as printed, which shows its precision; value where it is empty",
+}
+REQUIRED = ("config", "metric", "value")
+NOT_STATED = "not_stated"
+
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?")
+_SCALES = (1.0, 1e6, 1e3, 1e9, 1e12, 1e-3)  # "5.2 million", "405B" and the like
+_FORMS = re.compile(r"ratio|speedup|increase|reduction|slower|faster")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One printed number; the columns of a published table (see ``COLUMNS``)."""
+
+    id: str
+    config: str
+    workload: str
+    rw_mix: str
+    block_size: str
+    op: str
+    metric: str
+    x_name: str
+    x_value: str
+    value: float | None
+    """None where the cell is not a number."""
+    unit: str
+    qualifier: str
+    kind: str
+    compare_config: str
+    printed: str
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the row is a measurement, as opposed to a claim, a limit or a setting."""
+        return self.kind == "measured"
+
+    @property
+    def x(self) -> float | None:
+        """The swept parameter as a number, or None."""
+        return _number(self.x_value)
+
+    @property
+    def decimals(self) -> int:
+        """Digits printed after the point."""
+        return self._printed_digits()[1]
+
+    @property
+    def rounding_unit(self) -> float:
+        """One unit of the last printed digit, in the unit of ``value``."""
+        scale, decimals = self._printed_digits()
+        return float(scale * 10.0**-decimals)
+
+    @property
+    def rounding_half(self) -> float:
+        """Half a unit of the last printed digit, in the unit of ``value``."""
+        return self.rounding_unit / 2
+
+    @property
+    def has_printed_number(self) -> bool:
+        """Whether ``printed`` shows the value in digits, and not in words such as "double"."""
+        return _find_printed(self.printed, self.value) is not None
+
+    def _printed_digits(self) -> tuple[float, int]:
+        """Scale and digits after the point of the printed number."""
+        found = _find_printed(self.printed, self.value)
+        if found is not None:
+            return found
+        if self.value is None or not math.isfinite(self.value):
+            return 1.0, 0
+        text = f"{self.value:.10f}".rstrip("0")
+        return 1.0, len(text.partition(".")[2])
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.replace(",", "")) if text else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None:
+    """Scale and decimals of the number in ``printed`` that is ``value``; None when none is."""
+    if value is None:
+        return None
+    for scale in _SCALES:
+        for match in _NUMBER.finditer(printed):
+            number = float(match.group().replace(",", ""))
+            if math.isclose(number * scale, abs(value), rel_tol=1e-9, abs_tol=1e-12):
+                return scale, len(match.group(2) or "")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """The rows of one publication, in the order of the file."""
+
+    name: str
+    path: str
+    rows: tuple[Row, ...]
+
+    def select(self, **equal: str | Collection[str]) -> list[Row]:
+        """Rows whose columns equal a text, or are one of several."""
+        wanted = {k: {v} if isinstance(v, str) else set(v) for k, v in equal.items()}
+        return [r for r in self.rows if all(getattr(r, k) in v for k, v in wanted.items())]
+
+    def cell_key(self, row: Row, *, without: Collection[str] = ()) -> tuple[str, ...]:
+        """What was measured where: config, workload, mix, block size, op and operating point."""
+        return tuple(getattr(row, name) for name in CELL_COLUMNS if name not in without)
+
+
+CELL_COLUMNS = ("config", "workload", "rw_mix", "block_size", "op", "x_name", "x_value")
+
+
+def read_table(path: str | Path) -> PublishedTable:
+    """The table of a CSV file (UTF-8, a header line, columns as in ``COLUMNS``, in any order).
+
+    Columns that are not in ``COLUMNS`` are left out; optional ones that are missing read as "".
+    Raises ``ResultError`` naming file, line and column.
+    """
+    place = Path(path)
+    try:
+        text = place.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        fix = "give the path of a CSV file"
+        raise ResultError(str(place), error.strerror or str(error), fix) from error
+    except UnicodeDecodeError as error:
+        raise ResultError(str(place), "is not UTF-8 text", "save the table as UTF-8") from error
+    return PublishedTable(place.stem, str(place), tuple(_rows(place, text)))
+
+
+def _rows(place: Path, text: str) -> Iterator[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    seen: dict[str, int] = {}
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(place, header)
+        for number, cells in enumerate((c for c in reader if any(c)), 1):
+            if len(cells) != len(header):
+                raise ResultError(
+                    f"{place}, line {reader.line_num}",
+                    f"has {len(cells)} cells where the header has {len(header)}",
+                    "put cells that hold a comma in double quotes",
+                )
+            row = _row(dict(zip(header, map(str.strip, cells), strict=True)), number)
+            if row.id in seen:
+                raise ResultError(
+                    f"{place}, line {reader.line_num}, column id",
+                    f'"{row.id}" stands already in line {seen[row.id]}',
+                    "give every row its own id",
+                )
+            seen[row.id] = reader.line_num
+            yield row
+    except csv.Error as error:
+        where = f"{place}, line {reader.line_num}"
+        raise ResultError(where, str(error), "write the table as CSV (RFC 4180)") from error
+
+
+def _check_header(place: Path, header: list[str]) -> None:
+    for name in REQUIRED:
+        if name not in header:
+            close = nearest(name, header)
+            hint = f'rename "{close}"' if close else f"add it; the columns are {', '.join(COLUMNS)}"
+            raise ResultError(f"{place}, line 1", f'has no column "{name}"', hint)
+    twice = {name for name in header if name in COLUMNS and header.count(name) > 1}
+    if twice:
+        name = min(twice)
+        raise ResultError(f"{place}, line 1", f'names the column "{name}" twice', "drop one")
+
+
+def _row(cells: dict[str, str], number: int) -> Row:
+    known = {name: cells.get(name, "") for name in COLUMNS}
+    known["id"] = known["id"] or f"{number:03d}"
+    # Spreadsheets write whole numbers of a column of floats as 1687.0: no digit of the publication.
+    known["printed"] = known["printed"] or re.sub(r"^(-?\d+)\.0$", r"\1", known["value"])
+    if not known["kind"]:
+        claim = known["compare_config"] or _FORMS.search(known["metric"])
+        known["kind"] = "ratio_claim" if claim else "measured"
+    texts = {f.name: known[f.name] for f in fields(Row) if f.name != "value"}
+    return Row(value=_number(known["value"]), **texts)
+
+
+def published_dir() -> Path:
+    """The directory ``published/`` of the checkout that storlab runs from.
+
+    Raises ``ResultError`` when storlab was installed without one.
+    """
+    here = Path(__file__).resolve()
+    for parent in here.parents:
+        if (parent / "published" / "README.md").is_file():
+            return parent / "published"
+    raise ResultError(
+        "published/", "is not here: storlab does not run from a checkout", "give a CSV file's path"
+    )
+
+
+def published_names() -> list[str]:
+    """Names of the tables that ship with storlab."""
+    return sorted(path.stem for path in published_dir().glob("*.csv"))
+
+
+def load_published(name_or_path: str | Path) -> PublishedTable:
+    """A table that ships with storlab, by name, or any CSV file, by path.
+
+    Raises ``ResultError`` when there is neither, or the table cannot be read.
+    """
+    place = Path(name_or_path)
+    if place.suffix == ".csv" or place.is_file():
+        return read_table(place)
+    names = published_names()
+    if str(name_or_path) not in names:
+        raise ResultError(
+            str(name_or_path), "is neither a file nor a shipped table", suggest(place.name, names)
+        )
+    return read_table(published_dir() / f"{name_or_path}.csv")
