@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from storlab.base.clock import monotonic_ns
 from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
 from storlab.meters import Discovered
 from storlab.meters.ipmitool import NS_PER_S, Connection, Shell, program
 from storlab.meters.options import MeterOptions, read_options
+from storlab.meters.stamping import MidPoint
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
@@ -87,7 +87,7 @@ class IpmiMeter:
         )
         place = options.host or f"ipmi{options.device}"
         self._sensor = f"ipmi:{place}"
-        self._clock_uncertainty_ns = 0
+        self._clock = MidPoint()
         self._tolerances_w: dict[str, float] = {}
         self._shell: Shell | None = Shell(self._connection)
         try:
@@ -107,7 +107,7 @@ class IpmiMeter:
                 sampling="instantaneous",
                 quantum=None if names else 1.0,
                 offset_accuracy_w=sum(self._tolerances_w.values()) or None,
-                clock_uncertainty_ns=self._clock_uncertainty_ns,
+                clock_uncertainty_ns=self._clock.uncertainty_ns,
             )
         ]
 
@@ -134,14 +134,13 @@ class IpmiMeter:
             self._shell = None
 
     def _read(self, shell: Shell) -> Reading:
-        begin_ns = monotonic_ns()
+        (watts, stamp), time_ns = self._clock.timed(lambda: self._read_watts(shell))
+        return Reading(self._sensor, time_ns, watts, stamp)
+
+    def _read_watts(self, shell: Shell) -> tuple[float, str | None]:
         if self._options.sensors is None:
-            watts, stamp = self._read_dcmi(shell)
-        else:
-            watts, stamp = sum(self._read_sdr(shell, n) for n in self._options.sensors), None
-        end_ns = monotonic_ns()
-        self._clock_uncertainty_ns = max(self._clock_uncertainty_ns, (end_ns - begin_ns) // 2)
-        return Reading(self._sensor, (begin_ns + end_ns) // 2, watts, stamp)
+            return self._read_dcmi(shell)
+        return sum(self._read_sdr(shell, name) for name in self._options.sensors), None
 
     def _read_dcmi(self, shell: Shell) -> tuple[float, str | None]:
         answer = shell.command(DCMI)

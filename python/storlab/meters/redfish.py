@@ -1,0 +1,198 @@
+"""``redfish``: the power of a chassis by HTTPS from its management controller (DMTF Redfish)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from storlab.base.errors import FieldProblems, MeterError, Problem
+from storlab.base.secrets import secret
+from storlab.meters import Discovered
+from storlab.meters.options import MeterOptions, read_options
+from storlab.meters.redfish_sources import (
+    NS_PER_S,
+    Quantity,
+    Source,
+    Value,
+    find_source,
+    read_value,
+    resolve,
+)
+from storlab.meters.stamping import MidPoint
+from storlab.model.power import Boundary, Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+from storlab.model.types import Duration
+
+if TYPE_CHECKING:
+    from storlab.meters.redfish_client import Client
+
+EXTRA = 'pip install "storlab[power]"'
+_SERVICE_PATHS = ("", "/", "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/")
+
+
+class RedfishOptions(MeterOptions):
+    """``kind = "redfish"``. ``url`` is the service, or one of its resources."""
+
+    boundary: Boundary = "host"
+    url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
+    chassis: str | None = Field(
+        default=None, min_length=1, description="Id, where several have power"
+    )
+    quantity: Quantity = Field(default="power", description="power, average or energy (a counter)")
+    user: str | None = Field(default=None, min_length=1)
+    password_env: str | None = Field(default=None, min_length=1)
+    auth: Literal["session", "basic"] = "session"
+    ca: str | None = Field(default=None, min_length=1, description="PEM file of the CA")
+    insecure: bool = Field(default=False, description="accept any certificate, or none at all")
+    timeout: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _access(self) -> RedfishOptions:
+        problems = []
+        try:
+            _ = urlsplit(self.url).port
+        except ValueError as error:
+            problems.append(Problem(("url",), str(error), 'write url = "https://bmc:443"'))
+        if (self.user is None) != (self.password_env is None):
+            what = "user and password_env belong together"
+            problems.append(Problem((), what, 'add password_env = "BMC_PASSWORD", or user'))
+        if self.url.startswith("http:") and not self.insecure:
+            what = "http sends everything in the clear"
+            problems.append(Problem(("url",), what, "write https://, or set insecure = true"))
+        if self.ca is not None and self.insecure:
+            what = "with insecure = true no certificate is checked"
+            problems.append(Problem(("ca",), what, "remove insecure"))
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+
+class RedfishMeter:
+    """One chassis, or one resource of a service."""
+
+    def __init__(self, options: RedfishOptions) -> None:
+        self._options = options
+        parts = urlsplit(options.url)
+        self._base = f"{parts.scheme}://{parts.netloc}"
+        self._clock = MidPoint()
+        self._step: float | None = None
+        self._client = _client(options, self._base)
+        try:
+            if parts.path in _SERVICE_PATHS:
+                self._source = find_source(
+                    self._client.get, "/redfish/v1/", options.quantity, options.chassis
+                )
+            else:
+                given = f"{parts.path}?{parts.query}" if parts.query else parts.path
+                path = resolve(self._client.get, given, options.quantity) or given
+                self._source = Source((path,), parts.path.rstrip("/").rsplit("/", 1)[-1])
+            place = self._source.paths[0].removeprefix("/redfish/v1/")
+            self._sensor = f"redfish:{parts.hostname}/{place}"
+            self._about = self._read_values()[0][0]
+        except MeterError:
+            self._client.close()
+            raise
+
+    def describe(self) -> list[SensorInfo]:
+        """One sensor, in W or (quantity energy) J, with what the service says about it."""
+        about, source = self._about, self._source
+        return [
+            self._options.info(
+                sensor=self._sensor,
+                description=f"{self._base}, {source.what}",
+                sampling=about.sampling,
+                unit=about.unit,
+                supply=source.supply,
+                sensor_interval_ns=about.interval_ns,
+                gain_accuracy=about.gain_accuracy,
+                offset_accuracy_w=about.offset_accuracy_w,
+                quantum=self._step,
+                clock_uncertainty_ns=self._clock.uncertainty_ns + about.refresh_ns // 2,
+            )
+        ]
+
+    def sample(self) -> list[Reading]:
+        """One reading. Raises MeterError when a value is null or gone, or the service is."""
+        return [self._read()]
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:
+        """None: everything is read live."""
+        del outcome
+        return []
+
+    def close(self) -> None:
+        """Log out."""
+        self._client.close()
+
+    def _read(self) -> Reading:
+        values, time_ns = self._read_values()
+        if any(value.sampling != self._about.sampling for value in values):
+            what = f"no longer gives its {self._about.sampling} value"
+            raise MeterError(f"{self._base}{self._source.paths[0]}", what)
+        stamps = [value.stamp for value in values if value.stamp is not None]
+        total = sum(value.number for value in values)
+        return Reading(self._sensor, time_ns, total, " ".join(stamps) or None)
+
+    def _read_values(self) -> tuple[list[Value], int]:
+        values, time_ns = self._clock.timed(lambda: [self._one(p) for p in self._source.paths])
+        step = min(value.step for value in values)
+        self._step = step if self._step is None else min(self._step, step)
+        return values, time_ns
+
+    def _one(self, path: str) -> Value:
+        value = read_value(self._client.get(path), self._options.quantity)
+        if value is None:
+            raise MeterError(
+                f"{self._base}{path}",
+                f"has no {self._options.quantity}: the reading is null or missing",
+                "is the chassis on? other quantities are power, average and energy",
+            )
+        return value
+
+
+def _client(options: RedfishOptions, base: str) -> Client:
+    try:
+        from storlab.meters.redfish_client import Access, Client
+    except ModuleNotFoundError as error:
+        raise MeterError("redfish", f"needs the library {error.name}", EXTRA) from error
+    return Client(
+        Access(
+            base=base,
+            user=options.user,
+            password=secret(options.password_env) if options.password_env else None,
+            session=options.auth == "session",
+            ca=options.ca,
+            verify=not options.insecure,
+            timeout_s=options.timeout / NS_PER_S,
+        )
+    )
+
+
+def discover() -> list[Discovered]:
+    """The services of the network are named in the study; says whether the library is here."""
+    try:
+        import httpx  # noqa: F401
+    except ImportError:
+        available, how = False, EXTRA
+    else:
+        available = True
+        how = '{ kind = "redfish", url = "https://bmc", user = "...", password_env = "..." }'
+    return [
+        Discovered(
+            kind="redfish",
+            sensor="chassis power of a BMC by HTTPS",
+            available=available,
+            rate="1 Hz; many BMCs refresh every 1 s to 10 s",
+            accuracy="as the service states it, often not at all",
+            privilege="a read-only user of the BMC",
+            how=how,
+        )
+    ]
+
+
+def open_meter(spec: MeterSpec, target: Target) -> RedfishMeter:
+    """Open, find the power and read it once. Raises StudyError, PreflightError or MeterError."""
+    return RedfishMeter(read_options(RedfishOptions, spec, target))

@@ -1,0 +1,146 @@
+"""HTTP to a Redfish service: TLS that is verified, sessions, and errors in plain words.
+
+Source: DMTF DSP0266 (Redfish specification), sections on sessions and on HTTP Basic authentication.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import httpx
+
+from storlab.base.errors import MeterError
+
+ROOT = "/redfish/v1/"
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the service is, and how to get in."""
+
+    base: str  # scheme, host and port
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    session: bool = True  # False: HTTP Basic with every request
+    ca: str | None = None
+    verify: bool = True
+    timeout_s: float = 10.0
+
+
+class Client:
+    """A Redfish service. All methods raise MeterError, whose text never holds the password."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._session_path: str | None = None
+        basic = access.user is not None and not access.session
+        self._http = httpx.Client(
+            base_url=access.base,
+            auth=(access.user or "", access.password or "") if basic else None,
+            verify=_tls(access),
+            timeout=access.timeout_s,
+            trust_env=False,  # no proxies, no ~/.netrc: a BMC is near, and its password is its own
+            headers={"Accept": "application/json", "OData-Version": "4.0"},
+        )
+
+    def get(self, path: str) -> dict[str, Any]:
+        """A resource. Numbers with a point are Decimal, so that their last digit is known."""
+        if not path.startswith("/"):  # a link to elsewhere would carry the token there
+            raise MeterError(f"{self._access.base} {path[:200]}", "is not a path of this service")
+        if self._access.session and self._access.user is not None and not self._session_path:
+            self._log_in()
+        answer = self._send(lambda: self._http.get(path), path)
+        if answer.status_code == httpx.codes.UNAUTHORIZED and self._session_path:
+            self._log_in()  # sessions end after a time without use
+            answer = self._send(lambda: self._http.get(path), path)
+        self._expect_ok(answer, path)
+        try:
+            body = answer.json(parse_float=Decimal)
+        except ValueError as error:
+            raise MeterError(f"{self._access.base}{path}", "answers no JSON") from error
+        if not isinstance(body, dict):
+            raise MeterError(f"{self._access.base}{path}", "is not a Redfish resource")
+        return body
+
+    def close(self) -> None:
+        """Log out: a service has few sessions."""
+        with suppress(httpx.HTTPError):
+            if self._session_path:
+                self._http.delete(self._session_path)
+        self._session_path = None
+        self._http.close()
+
+    def _log_in(self) -> None:
+        """DSP0266: POST the credentials; the token comes in a header, the session's place too."""
+        self._session_path = None
+        self._http.headers.pop("X-Auth-Token", None)
+        body = {"UserName": self._access.user, "Password": self._access.password}
+        answer = self._send(lambda: self._http.post(SESSIONS, json=body), SESSIONS)
+        self._expect_ok(answer, SESSIONS)
+        token, place = answer.headers.get("X-Auth-Token"), answer.headers.get("Location")
+        if not token or not place:
+            raise MeterError(
+                f"{self._access.base}{SESSIONS}", "gives no session token", 'set auth = "basic"'
+            )
+        self._http.headers["X-Auth-Token"] = token
+        self._session_path = httpx.URL(place).path
+
+    def _send(self, request: Callable[[], httpx.Response], path: str) -> httpx.Response:
+        """Once more where the connection was gone: services close idle ones."""
+        where = f"{self._access.base}{path}"
+        try:
+            try:
+                return request()
+            except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise
+                return request()
+        except httpx.TimeoutException as error:
+            raise MeterError(
+                where,
+                f"no answer within {self._access.timeout_s:g} s",
+                "raise timeout if it is slow",
+            ) from error
+        except httpx.RequestError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                reason = str(error).split("CERTIFICATE_VERIFY_FAILED]")[-1].strip()
+                raise MeterError(
+                    where,
+                    f"its certificate is not trusted: {reason}",
+                    'give the CA that signed it: ca = "/path/of/ca.pem"',
+                ) from error
+            raise MeterError(
+                where, f"cannot be reached: {error}", "check url and the network"
+            ) from error
+
+    def _expect_ok(self, answer: httpx.Response, path: str) -> None:
+        if answer.is_success:
+            return
+        where = f"{self._access.base}{path}"
+        code = answer.status_code
+        if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) or (
+            code == httpx.codes.BAD_REQUEST and path == SESSIONS
+        ):
+            what = f"the service does not let this user in (HTTP {code})"
+            fix = "check user and the secret that password_env names"
+            raise MeterError(where, what if self._access.user else "it needs a user", fix)
+        if code == httpx.codes.NOT_FOUND:
+            raise MeterError(where, "is not there (HTTP 404)", "check url and chassis")
+        raise MeterError(where, f"HTTP {code} {answer.reason_phrase}")
+
+
+def _tls(access: Access) -> ssl.SSLContext | bool:
+    if not access.verify:
+        return False
+    try:
+        return ssl.create_default_context(cafile=access.ca)
+    except OSError as error:  # SSLError is one
+        raise MeterError(
+            f"ca = {access.ca}", f"cannot be read as certificates: {error}", "give a PEM file"
+        ) from error

@@ -1,0 +1,217 @@
+"""Where a Redfish service keeps its power: three generations of the data model.
+
+Source: DMTF DSP0268 (Redfish data model): EnvironmentMetrics, PowerSupplyMetrics, Sensor, Power.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, TypeGuard
+
+from storlab.base.errors import MeterError
+from storlab.model.power import Sampling, Supply
+
+Get = Callable[[str], dict[str, Any]]
+Quantity = Literal["power", "average", "energy"]
+JOULES_PER_KWH = 3_600_000
+NS_PER_S = 1_000_000_000
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_EXCERPTS = {"power": ("PowerWatts", "InputPowerWatts"), "energy": ("EnergyJoules", "EnergykWh")}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number that a resource holds, in W or J, and how it relates to time."""
+
+    number: float
+    step: float  # of the last digit that is printed
+    unit: Literal["W", "J"]
+    sampling: Sampling
+    interval_ns: int | None = None  # that a mean is taken over
+    stamp: str | None = None  # the sensor's own time
+    gain_accuracy: float | None = None
+    offset_accuracy_w: float | None = None
+    refresh_ns: int = 0  # between two readings of the sensor's own
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Resources whose values add up to one sensor."""
+
+    paths: tuple[str, ...]
+    what: str
+    supply: Supply = "unknown"
+
+
+def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
+    """The quantity that a resource holds; None where it has none, or a null. Units: W, J."""
+    if "PowerControl" in resource:
+        return _from_power(resource, quantity)
+    if "ReadingType" in resource or str(resource.get("@odata.type", "")).startswith("#Sensor."):
+        return _from_sensor(resource, quantity)
+    for name in _EXCERPTS.get(quantity, ()):
+        excerpt = resource.get(name)
+        number = excerpt.get("Reading") if isinstance(excerpt, dict) else None
+        if _is_number(number):
+            factor = JOULES_PER_KWH if name == "EnergykWh" else 1
+            return _value(number, factor, "counter" if quantity == "energy" else "instantaneous")
+    return None
+
+
+def resolve(get: Get, path: str, quantity: Quantity) -> str | None:
+    """``path``, or the Sensor it quotes, which also has time and accuracy; None: no value."""
+    resource = get(path)
+    quoted = _origin(resource, quantity)
+    if quoted is not None and read_value(get(quoted), quantity) is not None:
+        return quoted
+    return path if read_value(resource, quantity) is not None else None
+
+
+def _origin(resource: dict[str, Any], quantity: Quantity) -> str | None:
+    for name in _EXCERPTS.get("energy" if quantity == "energy" else "power", ()):
+        excerpt = resource.get(name)
+        if isinstance(excerpt, dict) and isinstance(excerpt.get("DataSourceUri"), str):
+            uri: str = excerpt["DataSourceUri"]
+            return uri if uri.startswith("/") and "#" not in uri else None
+    return None
+
+
+def _from_power(resource: dict[str, Any], quantity: Quantity) -> Value | None:
+    """Legacy ``Power``: PowerConsumedWatts now, AverageConsumedWatts over IntervalInMin."""
+    controls = resource["PowerControl"]
+    control = controls[0] if isinstance(controls, list) and controls else {}
+    now = control.get("PowerConsumedWatts")
+    if quantity == "power" and _is_number(now):
+        return _value(now, 1, "instantaneous")
+    metrics = control.get("PowerMetrics") or {}
+    mean, minutes = metrics.get("AverageConsumedWatts"), metrics.get("IntervalInMin")
+    if quantity != "energy" and _is_number(mean) and _is_number(minutes) and minutes > 0:
+        return _value(mean, 1, "interval_mean", interval_ns=int(minutes * 60 * NS_PER_S))
+    return None
+
+
+def _from_sensor(resource: dict[str, Any], quantity: Quantity) -> Value | None:
+    kind = resource.get("ReadingType")
+    wanted = ("EnergyJoules", "EnergykWh") if quantity == "energy" else ("Power",)
+    number = resource.get("AverageReading" if quantity == "average" else "Reading")
+    if kind not in wanted or not _is_number(number):
+        return None
+    about: dict[str, Any] = {
+        "stamp": resource.get("ReadingTime"),
+        "refresh_ns": duration_ns(resource.get("SensingInterval")) or 0,
+    }
+    if _is_number(resource.get("Accuracy")):  # percent
+        about["gain_accuracy"] = float(resource["Accuracy"]) / 100
+    if quantity != "energy" and _is_number(resource.get("ReadingAccuracy")):  # in the unit
+        about["offset_accuracy_w"] = float(resource["ReadingAccuracy"])
+    if quantity == "average":
+        about["interval_ns"] = duration_ns(resource.get("AveragingInterval"))
+        return _value(number, 1, "interval_mean", **about) if about["interval_ns"] else None
+    factor = JOULES_PER_KWH if kind == "EnergykWh" else 1
+    return _value(number, factor, "counter" if quantity == "energy" else "instantaneous", **about)
+
+
+def _value(number: int | Decimal, factor: int, sampling: Sampling, **about: Any) -> Value:
+    exponent = Decimal(number).as_tuple().exponent
+    return Value(
+        number=float(number * factor),
+        step=10.0 ** min(0, exponent if isinstance(exponent, int) else 0) * factor,
+        unit="J" if sampling == "counter" else "W",
+        sampling=sampling,
+        **about,
+    )
+
+
+def _is_number(value: object) -> TypeGuard[int | Decimal]:
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+
+
+def duration_ns(text: object) -> int | None:
+    """Nanoseconds of an ISO 8601 duration (``"PT1.5S"``); None for anything else."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (Decimal(part or 0) for part in match.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * NS_PER_S)
+
+
+def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) -> Source:
+    """The chassis with that quantity. Raises MeterError where none has it, or several have."""
+    service = get(root)
+    found: dict[str, Source] = {}
+    members = _members(get, _link(service, "Chassis"))
+    for path in members:
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        if chassis in (None, name):
+            source = next(_sources(get, get(path), quantity), None)
+            if source is not None:
+                found[name] = source
+    if not found:
+        names = ", ".join(p.rstrip("/").rsplit("/", 1)[-1] for p in members) or "none"
+        what = f"chassis {chassis} has no {quantity}" if chassis else f"no chassis has {quantity}"
+        raise MeterError(
+            root, f"{what} (chassis: {names})", "give url the path of a resource that has it"
+        )
+    if len(found) > 1:
+        raise MeterError(
+            root,
+            f"several chassis have {quantity}: {', '.join(found)}",
+            f'choose one: chassis = "{next(iter(found))}"',
+        )
+    return next(iter(found.values()))
+
+
+def _sources(get: Get, chassis: dict[str, Any], quantity: Quantity) -> Iterator[Source]:
+    """From the newest model to the oldest: the chassis as a whole, its supplies, ``Power``."""
+    metrics = _link(chassis, "EnvironmentMetrics")
+    if metrics is not None and (path := resolve(get, metrics, quantity)) is not None:
+        yield Source((path,), "EnvironmentMetrics")
+    subsystem = _link(chassis, "PowerSubsystem")
+    if subsystem is not None:
+        supplies = _supplies(get, get(subsystem), quantity)
+        if supplies is not None:
+            yield supplies
+    legacy = _link(chassis, "Power")
+    if legacy is not None and read_value(get(legacy), quantity) is not None:
+        yield Source((legacy,), "Power")
+
+
+def _supplies(get: Get, subsystem: dict[str, Any], quantity: Quantity) -> Source | None:
+    """Input of all supplies that are there; None when one of them does not report it."""
+    paths: list[str] = []
+    kinds: set[str] = set()
+    for member in _members(get, _link(subsystem, "PowerSupplies")):
+        supply = get(member)
+        if (supply.get("Status") or {}).get("State") == "Absent":
+            continue
+        metrics = _link(supply, "Metrics")
+        if metrics is None or read_value(get(metrics), quantity) is None:
+            return None
+        paths.append(metrics)
+        kinds.add(str(supply.get("InputNominalVoltageType") or "")[:2].lower())
+    side: Supply = "ac" if kinds == {"ac"} else "dc" if kinds == {"dc"} else "unknown"
+    what = f"input of {len(paths)} power supplies" if len(paths) > 1 else "input of the supply"
+    return Source(tuple(paths), what, side) if paths else None
+
+
+def _link(resource: dict[str, Any], name: str) -> str | None:
+    link = resource.get(name)
+    path = link.get("@odata.id") if isinstance(link, dict) else None
+    return path if isinstance(path, str) else None
+
+
+def _members(get: Get, path: str | None) -> list[str]:
+    """Paths of a collection's members, over all its pages."""
+    found: list[str] = []
+    pages: set[str] = set()
+    while path is not None and path not in pages:
+        pages.add(path)
+        page = get(path)
+        members = page.get("Members") or []
+        found += [m["@odata.id"] for m in members if isinstance(m.get("@odata.id"), str)]
+        following = page.get("Members@odata.nextLink")
+        path = following if isinstance(following, str) else None
+    return found
