@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import PreflightError
+from storlab.base.errors import PreflightError, StudyError
+from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment, memory_bytes
 from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
 from storlab.lab.plan import make_plan
-from storlab.lab.preflight import Check, check_machine, check_study, refuse_errors
+from storlab.lab.preflight import check_machine, check_study, refuse_errors
 from storlab.lab.study_file import LoadedStudy, load_study
 
 
@@ -81,11 +82,44 @@ def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
     assert checks_of(study)["device"].status == "error"
 
 
-def test_meters_are_said_to_be_unread(tmp_path: Path) -> None:
-    study = loaded(tmp_path, 'path = "null:"\nmeters = [{ kind = "nvme" }]')
-    power = checks_of(study)["power"]
-    assert power.status == "warning"
-    assert "not measured" in power.what
+def test_a_meter_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    meter = 'kind = "csv", path = "none.csv", time_column = "t", time_format = "epoch", '
+    meter += 'clock_offset = 0, columns = ["w"], boundary = "wall"'
+    study = loaded(tmp_path, f'path = "null:"\nmeters = [{{ {meter} }}]')
+    found = checks_of(study)
+    assert found["meter csv"].status == "error"
+    assert "none.csv" in found["meter csv"].what
+    assert found["power"].status == "warning"  # no settle pause
+
+
+def test_a_meter_that_works_is_named_with_its_boundary(tmp_path: Path) -> None:
+    meter = 'kind = "declared", idle_watts = 3, joules_per_byte = 1e-9, boundary = "device"'
+    study = loaded(tmp_path, f'path = "null:"\nmeters = [{{ {meter} }}]', study="settle = 1")
+    found = checks_of(study)
+    assert found["meter declared"].status == "ok"
+    assert "device, declared" in found["meter declared"].what
+    assert "power" not in found
+
+
+def test_a_field_that_a_meter_does_not_have_is_an_error_of_the_study(tmp_path: Path) -> None:
+    study = loaded(tmp_path, 'path = "null:"\nmeters = [{ kind = "declared", idle_wats = 3 }]')
+    with pytest.raises(StudyError, match="idle_watts"):
+        checks_of(study)
+
+
+def test_meters_at_several_boundaries_need_a_headline(tmp_path: Path) -> None:
+    one = '{ kind = "declared", idle_watts = 3, joules_per_byte = 1e-9, boundary = "device" }'
+    meters = f"meters = [{one}, {one.replace('device', 'wall')}]"
+    with pytest.raises(StudyError, match="power_boundary"):
+        checks_of(loaded(tmp_path, f'path = "null:"\n{meters}'))
+    study = loaded(tmp_path, f'path = "null:"\npower_boundary = "wall"\n{meters}')
+    refuse_errors(list(checks_of(study).values()))
+
+
+def test_a_power_state_needs_an_nvme_drive(tmp_path: Path) -> None:
+    target = 'path = "/dev/shm/storlab-power-state.dat"\nsize = "1MiB"\npower_state = 1'
+    study = loaded(tmp_path, f"{target}\ndirect = false")
+    assert checks_of(study)["power state"].status == "error"
 
 
 def test_a_missing_engine_is_an_error_when_the_study_needs_it(

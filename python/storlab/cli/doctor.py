@@ -9,8 +9,9 @@ import typer
 
 from storlab.base.errors import ExitCode
 from storlab.cli.common import JsonOption, console, emit_json
+from storlab.lab.checks import Check
 from storlab.lab.plan import make_plan
-from storlab.lab.preflight import Check, check_machine, check_study
+from storlab.lab.preflight import check_machine, check_study
 from storlab.lab.study_file import load_study
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}

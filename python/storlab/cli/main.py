@@ -19,6 +19,7 @@ VERBS: dict[str, str] = {
     "schema": "storlab.cli.schema:schema",
     "plan": "storlab.cli.plan:plan",
     "doctor": "storlab.cli.doctor:doctor",
+    "meters": "storlab.cli.meters:meters",
     "run": "storlab.cli.run:run",
     "resume": "storlab.cli.resume:resume",
     "status": "storlab.cli.status:status",
@@ -28,6 +29,8 @@ VERBS: dict[str, str] = {
     "import": "storlab.cli.import_:import_",
     "crosscheck": "storlab.cli.crosscheck:crosscheck",
     "verify": "storlab.cli.verify:verify",
+    "audit": "storlab.cli.audit:audit",
+    "published": "storlab.cli.published:published",
 }
 """Name of each verb, in the order of ``--help``, and the function that does it."""
 

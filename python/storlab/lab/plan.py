@@ -224,8 +224,6 @@ def _notes(
                 f"{target.name}: used as it stands; blocks that were never written may be read "
                 "without touching the medium (precondition fills it first)"
             )
-        if target.meters:
-            yield f"{target.name}: meters are kept in the study, but not read by this version"
     unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
     for name in unused:
         yield f"{name}: no workload runs on this target"

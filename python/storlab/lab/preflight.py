@@ -10,12 +10,12 @@ import os
 import resource
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 from storlab import _native
 from storlab.base.errors import PreflightError, StorlabError
 from storlab.base.units import format_bytes_si
 from storlab.engines import get_engine
+from storlab.lab.checks import Check
 from storlab.lab.devices import Device, device_number, read_fact
 from storlab.lab.environment import governor, memory_bytes, numa_node, scheduler
 from storlab.lab.filesystems import (
@@ -26,21 +26,13 @@ from storlab.lab.filesystems import (
     supports_direct,
 )
 from storlab.lab.guard_file import is_kernel_place
+from storlab.lab.power_checks import power_checks
 from storlab.lab.sidecar import is_complete
+from storlab.meters import meter_module
 from storlab.model.point import Plan
 from storlab.model.study import StudyBase, Target
-from storlab.model.types import Table
 
 _ROOMY_MEMLOCK = 64 << 20
-
-
-class Check(Table):
-    """One thing that was looked at."""
-
-    name: str
-    status: Literal["ok", "warning", "error"]
-    what: str
-    fix: str = ""
 
 
 def check_machine() -> list[Check]:
@@ -51,11 +43,17 @@ def check_machine() -> list[Check]:
         _governor(),
         _memlock(),
         _engine_check("fio", needed=False),
-        Check(name="power", status="ok", what=_NO_METERS),
+        _meters_here(),
     ]
 
 
-_NO_METERS = "power is not measured by this version of storlab"
+def _meters_here() -> Check:
+    """What this machine has of its own, without asking anything over a network."""
+    local = [found for kind in ("rapl", "hwmon") for found in meter_module(kind).discover()]
+    usable = sorted(found.sensor for found in local if found.available)
+    if usable:
+        return _ok("power", f"{', '.join(usable)}; `storlab meters` lists all")
+    return _ok("power", "this machine has no power sensor of its own; see `storlab meters`")
 
 
 def check_study(study: StudyBase, plan: Plan, base: Path) -> list[Check]:
@@ -70,11 +68,11 @@ def check_study(study: StudyBase, plan: Plan, base: Path) -> list[Check]:
     for target in study.target:
         if target.name in used and not target.is_null:
             checks += [_under(target, check) for check in _target_checks(target, plan, base)]
-        if target.meters:
-            kinds = ", ".join(sorted({meter.kind for meter in target.meters}))
-            checks.append(
-                _under(target, _warn("power", f"{_NO_METERS}; it ignores meters ({kinds})"))
-            )
+        if target.name in used:
+            checks += [_under(target, check) for check in power_checks(target, base)]
+    if any(target.meters for target in study.target) and study.study.settle == 0:
+        what = "settle = 0 leaves no pause between runs, so idle power cannot be measured"
+        checks.append(_warn("power", what, 'set settle = "30s" in [study]'))
     return checks
 
 

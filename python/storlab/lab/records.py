@@ -6,18 +6,26 @@ from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S
+from storlab.lab.efficiency import density_metrics, energy_metrics
+from storlab.lab.metering import MeteredRun, headline_boundary
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunRecord
-from storlab.model.study import StudyBase
+from storlab.model.study import StudyBase, Target
 from storlab.workloads import WORKLOADS
 
 
 def completed_record(
-    run: PlannedRun, point: Point, study: StudyBase, started_at: str, outcome: RunOutcome
+    run: PlannedRun,
+    point: Point,
+    study: StudyBase,
+    started_at: str,
+    outcome: RunOutcome,
+    metered: MeteredRun | None = None,
 ) -> RunRecord:
     """The record of a run that an engine carried out, to its end or to its failure.
 
-    A failed run has no metrics: they would look like results.
+    A failed run has no metrics: they would look like results. ``metered`` is None where its meters
+    were not read (a run that was imported).
     """
     target = study.target_named(point.target)
     workload = WORKLOADS[point.kind]
@@ -26,10 +34,13 @@ def completed_record(
     flags = workload.flags(point, target, outcome)
     if finished and verdict.verdict == "not-steady":
         flags.append(Flag(kind="not-steady", message=_unsteady_message(verdict)))
-    notes = list(outcome.notes)
-    if target.meters:
-        kinds = ", ".join(sorted({meter.kind for meter in target.meters}))
-        notes.append(f"power not measured: this version reads no meters ({kinds})")
+    power = metered or MeteredRun()
+    concurrency = workload.concurrency(point, outcome) if finished else None
+    metrics = workload.metrics(point, outcome) if finished else []
+    if finished:
+        metrics += energy_metrics(outcome, power.totals, concurrency)
+        metrics += density_metrics(metrics, target, power.totals)
+        flags += _power_flags(target, power)
     return RunRecord(
         **_about(run, point),
         status="finished" if finished else "failed",
@@ -40,15 +51,39 @@ def completed_record(
         window_end_ns=outcome.window_end_ns,
         totals=outcome.totals,
         cpu=outcome.cpu,
-        concurrency=workload.concurrency(point, outcome) if finished else None,
+        concurrency=concurrency,
         steady=_steady_record(verdict, parts_of),
-        metrics=workload.metrics(point, outcome) if finished else [],
+        metrics=metrics,
         flags=flags,
-        notes=notes,
+        notes=[*outcome.notes, *power.notes, *_unread(target, metered)],
         final_sync_ns=outcome.final_sync_ns,
         drain_ns=outcome.drain_ns,
         verify=outcome.verify,
+        power=power.summaries if finished else [],
+        power_boundary=headline_boundary(target, power.boundaries),
     )
+
+
+def _unread(target: Target, metered: MeteredRun | None) -> list[str]:
+    if metered is not None or not target.meters:
+        return []
+    kinds = ", ".join(sorted({meter.kind for meter in target.meters}))
+    return [f"power not measured: the meters were not read ({kinds})"]
+
+
+def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
+    """The headline's power is missing although the target has a meter for it."""
+    wanted = headline_boundary(target, power.boundaries)
+    if not power.boundaries or any(total.boundary == wanted for total in power.totals):
+        return []
+    why = [
+        f"{part.info.sensor}: {note}"
+        for part in power.summaries
+        if part.info.boundary == wanted
+        for note in part.notes
+    ]
+    said = "; ".join(why or power.notes) or "its meters gave no reading"
+    return [Flag(kind="power-not-measured", message=f"power not measured: {said}")]
 
 
 _UNEXPLAINED = Failure(message="the engine ended the run and did not say why")

@@ -6,11 +6,12 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from storlab.base.clock import utc_now_iso
+from storlab.base.clock import utc_now_iso, wall_at_ns
 from storlab.base.errors import ResultError, StorlabError
 from storlab.base.units import NS_PER_S
 from storlab.engines import Engine, get_engine
@@ -18,14 +19,18 @@ from storlab.lab import dataset
 from storlab.lab.dataset import PrepareError
 from storlab.lab.execution import Interrupted, StopRequest, finish
 from storlab.lab.guard import Guard
+from storlab.lab.metering import MeteredRun, Metering
+from storlab.lab.power_states import Opener, PowerStates
 from storlab.lab.precondition import precondition
 from storlab.lab.progress import Reporter
 from storlab.lab.records import completed_record, failed_record
 from storlab.lab.store import ResultStore
 from storlab.lab.verification import Verification, stored_job
+from storlab.meters.nvme_admin import NvmeAdmin
 from storlab.model.job import BlockJob, Member
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import Failure, RunRecord
+from storlab.model.power import AppliedPowerState, Reading
+from storlab.model.result import Failure, RunOutcome, RunRecord
 from storlab.model.study import StudyBase, Target
 from storlab.workloads import WORKLOADS, JobContext
 
@@ -70,8 +75,16 @@ class Summary:
 class Campaign:
     """Carries out what is missing of a plan. Needs the store's lock and an entered guard."""
 
+    _states: PowerStates  # both live as long as the runs
+    _metering: Metering
+
     def __init__(
-        self, store: ResultStore, guard: Guard, reporter: Reporter, stop: StopRequest
+        self,
+        store: ResultStore,
+        guard: Guard,
+        reporter: Reporter,
+        stop: StopRequest,
+        open_drive: Opener = NvmeAdmin.open,
     ) -> None:
         self.store = store
         self.guard = guard
@@ -80,6 +93,7 @@ class Campaign:
         self.study = store.study
         self._engines: dict[str, Engine] = {}
         self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
+        self._open_drive = open_drive
 
     def execute(self, *, retry_failed: bool = False, clean: bool = False) -> Summary:
         """Prepare the targets, then run what is missing. A stop request ends it early.
@@ -119,6 +133,21 @@ class Campaign:
             except PrepareError as error:
                 unprepared[target.name] = error.failure
                 self.reporter.note(f"{target.name}: cannot be prepared: {error.failure.message}")
+        with ExitStack() as stack:
+            base, directory = self.guard.base, self.store.directory
+            self._states = stack.enter_context(
+                PowerStates(targets, base, directory, self._open_drive)
+            )
+            self._metering = stack.enter_context(Metering(targets, base))
+            for note in self._states.notes:
+                self.reporter.note(note)
+            self._measure(todo, unprepared, summary)
+
+    def _measure(
+        self, todo: Sequence[PlannedRun], unprepared: dict[str, Failure], summary: Summary
+    ) -> None:
+        if self._metering.any:
+            self.stop.pause(self.study.study.settle / NS_PER_S)  # idle power before the first run
         for run in todo:
             point = self.store.plan.points[run.point_id]
             self.stop.pause(0)
@@ -131,7 +160,9 @@ class Campaign:
                 record = self._run(run, point)
             summary.records.append(record)
             self.reporter.run_ended(record)
-            self.stop.pause(self.study.study.settle / NS_PER_S)
+            if not self._metering.reads(self.study.target_named(point.target)):
+                self._metering.idle_begins()
+                self.stop.pause(self.study.study.settle / NS_PER_S)
 
     def _prepare(self, target: Target) -> None:
         members = self.guard.members[target.name]
@@ -159,32 +190,65 @@ class Campaign:
         work_dir.mkdir(parents=True)
         raw: dict[str, bytes] = {}
         try:
+            states = self._power_states(target)
             verification = Verification(self.store.directory, target)
             job = make_job(
                 self.study, point, run.repeat, self.guard.members[point.target], work_dir
             )
             job = verification.prepare(run.run_id, job)
             raw["job.json"] = stored_job(job)
-            # Power meters, when there are any, read from here until after the settle pause; the
-            # outcome's window is on the clock that they share (storlab.base.clock).
+            for note in self._metering.load_begins(target):
+                self.reporter.note(note)
+            # Meters read from before this load until after the settle pause; the outcome's window
+            # is on the clock that they share (storlab.base.clock).
             outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
             if job.verify is not None and outcome.status == "finished":
                 self.reporter.note(f"verifying {run.run_id}")
                 verification.check(job, outcome)
         except (StorlabError, OSError, ValueError) as error:
+            self._metering.idle_begins()
             failure = _failure(error)
             failed = failed_record(run, point, engine.describe(), started_at, failure)
             return self._write(failed, [], raw)
         finally:
             shutil.rmtree(work_dir, ignore_errors=True)
-        record = completed_record(run, point, self.study, started_at, outcome)
+        metered = self._settle(target, outcome)
+        record = completed_record(run, point, self.study, started_at, outcome, metered)
+        record = record.model_copy(
+            update={
+                "power_states": states,
+                "wall_at_start_ns": wall_at_ns(outcome.window_start_ns),
+            }
+        )
         if point.target in self._unsteady:
             record = _with_note(record, "preconditioning ended without a steady state")
-        return self._write(record, outcome.samples, {**outcome.raw, **raw})
+        return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
 
-    def _write(self, record: RunRecord, samples: Sequence[Any], raw: dict[str, bytes]) -> RunRecord:
+    def _power_states(self, target: Target) -> list[AppliedPowerState]:
+        states, changed = self._states.apply(target)
+        if changed and self._metering.reads(target):
+            # Idle power belongs to a power state: what was read in the former one does not count.
+            self._metering.idle_begins()
+            self.stop.pause(self.study.study.settle / NS_PER_S)
+        return states
+
+    def _settle(self, target: Target, outcome: RunOutcome) -> MeteredRun:
+        """The pause behind a run, in which its idle power is read. A stop request shortens it."""
+        if self._metering.reads(target):
+            self._metering.idle_begins()
+            with suppress(Interrupted):  # this run is whole, and is kept; the next one sees it
+                self.stop.pause(self.study.study.settle / NS_PER_S)
+        return self._metering.finish(target, outcome)
+
+    def _write(
+        self,
+        record: RunRecord,
+        samples: Sequence[Any],
+        raw: dict[str, bytes],
+        readings: Sequence[Reading] = (),
+    ) -> RunRecord:
         try:
-            return self.store.write_run(record, samples, raw)
+            return self.store.write_run(record, samples, raw, readings)
         except OSError as error:
             raise ResultError(
                 str(self.store.directory),

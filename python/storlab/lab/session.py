@@ -13,10 +13,11 @@ from typing import Any
 from storlab.base.errors import EngineError, ResultError
 from storlab.engines import get_engine
 from storlab.lab import dataset
+from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment
 from storlab.lab.execution import StopRequest
 from storlab.lab.guard import Guard
-from storlab.lab.preflight import Check, check_study, refuse_errors
+from storlab.lab.preflight import check_study, refuse_errors
 from storlab.lab.progress import Reporter
 from storlab.lab.runner import Campaign, Summary, make_job
 from storlab.lab.store import ResultStore

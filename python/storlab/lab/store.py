@@ -6,7 +6,8 @@
     environment.json  host, kernel, drives, versions
     plan.json         the plan and its hash
     result.json       format version, and checksums of study.toml and environment.json
-    runs/<run>/       run.json, samples.parquet, raw/, SHA256SUMS (also checked by `sha256sum -c`)
+    runs/<run>/       run.json, samples.parquet, power.parquet where meters were read, raw/,
+                      SHA256SUMS (also checked by `sha256sum -c`)
     prepare/          one record per preconditioned target
     verify/           state of verify-mode runs (which block holds which generation)
     brief.html, brief.pdf
@@ -44,6 +45,12 @@ from storlab.lab.store_read import (
     validate_record,
 )
 from storlab.model.point import Plan, PlannedRun
+from storlab.model.power import Reading
+from storlab.model.power_readings import (
+    POWER_SCHEMA,
+    readings_from_parquet,
+    readings_to_parquet,
+)
 from storlab.model.result import SCHEMA_VERSION, RunRecord, Sample
 from storlab.model.samples import samples_to_parquet, table_from_parquet
 from storlab.model.study import StudyBase
@@ -187,22 +194,31 @@ class ResultStore:
         return self.runs_dir / run_id
 
     def write_run(
-        self, record: RunRecord, samples: Sequence[Sample], raw: Mapping[str, bytes]
+        self,
+        record: RunRecord,
+        samples: Sequence[Sample],
+        raw: Mapping[str, bytes],
+        readings: Sequence[Reading] = (),
     ) -> RunRecord:
         """Store one run, whole or not at all, and return its record as stored.
 
         A run that is stored already is replaced (``resume --retry-failed``). ``raw`` maps plain
-        file names to contents. Raises ResultError for a cancelled run or one that is not in the
-        plan, and OSError when the file system fails; nothing is then stored.
+        file names to contents; ``readings`` are its meters'. Raises ResultError for a cancelled run
+        or one that is not in the plan, and OSError when the file system fails; nothing is then
+        stored.
         """
         target = self.run_dir(record.run_id)
         if record.status == "cancelled":
             raise ResultError(record.run_id, "was cancelled, so there is nothing complete to store")
         parquet = samples_to_parquet(samples)
-        record = record.model_copy(
-            update={"samples_sha256": hashlib.sha256(parquet).hexdigest(), "raw": sorted(raw)}
-        )
+        sums_of: dict[str, Any] = {"samples_sha256": hashlib.sha256(parquet).hexdigest()}
+        power = readings_to_parquet(readings) if readings else None
+        if power is not None:
+            sums_of["power_sha256"] = hashlib.sha256(power).hexdigest()
+        record = record.model_copy(update={**sums_of, "raw": sorted(raw)})
         files = {"run.json": to_json(record.dump()), "samples.parquet": parquet}
+        if power is not None:
+            files["power.parquet"] = power
         for name, content in raw.items():
             if not _PLAIN_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a plain file name")
@@ -239,6 +255,23 @@ class ResultStore:
                 "read it with the storlab version that wrote it",
             ) from error
 
+    def power(self, run_id: str) -> pa.Table:
+        """The meter readings of a run (columns: ``storlab.model.power_readings.POWER_SCHEMA``).
+
+        Empty where it has none. Raises ResultError when they are missing or damaged.
+        """
+        if self.record(run_id).power_sha256 is None:
+            return POWER_SCHEMA.empty_table()
+        directory = self.run_dir(run_id)
+        try:
+            return readings_from_parquet(read_checked(directory, "power.parquet"))
+        except (ValueError, pa.ArrowException) as error:
+            raise ResultError(
+                str(directory / "power.parquet"),
+                f"cannot be read: {error}",
+                "read it with the storlab version that wrote it",
+            ) from error
+
     def raw(self, run_id: str, name: str) -> bytes:
         """One raw file of a run. Raises ResultError when it is missing or damaged."""
         return read_checked(self.run_dir(run_id), f"raw/{name}")
@@ -251,7 +284,8 @@ class ResultStore:
     def check(self) -> None:
         """Verify every file of every run. Raises ResultError for the first bad one."""
         for record in self.records():
-            for name in ("samples.parquet", *(f"raw/{raw}" for raw in record.raw)):
+            power = ["power.parquet"] if record.power_sha256 is not None else []
+            for name in ("samples.parquet", *power, *(f"raw/{raw}" for raw in record.raw)):
                 read_checked(self.run_dir(record.run_id), name)
 
     def write_prepare(self, name: str, value: Mapping[str, Any]) -> None:

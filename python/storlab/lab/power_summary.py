@@ -1,0 +1,300 @@
+"""From the readings of a run to power and energy: per sensor, and per boundary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from storlab.base.energy import (
+    PowerLine,
+    WindowEnergy,
+    counter_uncertainty_j,
+    energy_uncertainty_j,
+    line_of_counter,
+    line_of_means,
+    line_of_moments,
+    line_sum,
+    standard_from_limit,
+    window_energy,
+)
+from storlab.base.units import NS_PER_S, format_duration
+from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo
+from storlab.model.types import Provenance
+
+LEAST_COVERAGE = 0.95  # of a window; below it there is no energy
+LEAST_READINGS = 2  # inside a window
+STALE_READINGS = 10  # equal ones in a row are worth a note
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """The stretches of one run, in ns of the run's clock. None: there was no such stretch."""
+
+    window: Span
+    idle_before: Span | None = None
+    idle_after: Span | None = None
+
+    @property
+    def whole(self) -> Span:
+        """From the first to the last of them."""
+        every = [span for span in (self.window, self.idle_before, self.idle_after) if span]
+        return min(span[0] for span in every), max(span[1] for span in every)
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRun:
+    """What one sensor gave during one run."""
+
+    info: SensorInfo
+    readings: list[Reading]
+    period_ns: int
+    ended: tuple[int, str] | None = None  # when and why it stopped
+    idle_w: float | None = None  # declared idle power
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryPower:
+    """Power of a target at one boundary: of one sensor, or of the parts of one whole."""
+
+    boundary: Boundary
+    sensors: tuple[str, ...]
+    provenance: Provenance
+    energy_j: float
+    energy_uncertainty_j: float | None
+    duration_s: float
+    mean_w: float
+    p95_w: float
+    peak_w: float
+    idle_w: float | None  # mean of before and after, where they were measured
+
+
+def power_line(info: SensorInfo, readings: Sequence[Reading], period_ns: int) -> PowerLine:
+    """The sensor's power over time, its share taken. Raises ValueError where there is none."""
+    times = [reading.time_ns for reading in readings]
+    values = [reading.value for reading in readings]
+    if info.sampling == "counter":
+        line = line_of_counter(times, values, info.counter_max, info.quantum or 0.0, period_ns)
+    elif info.sampling == "interval_mean":
+        line = line_of_means(times, values, info.sensor_interval_ns, period_ns)
+    else:
+        line = line_of_moments(times, values, period_ns)
+    return line.scaled(info.share)
+
+
+def distinct(readings: Sequence[Reading]) -> list[Reading]:
+    """In order of time, one for each time; repeats of one of the sensor's own stamps left out."""
+    by_time = {reading.time_ns: reading for reading in readings}
+    kept: list[Reading] = []
+    for _, reading in sorted(by_time.items()):
+        if (
+            kept
+            and reading.sensor_time is not None
+            and (reading.sensor_time, reading.value) == (kept[-1].sensor_time, kept[-1].value)
+        ):
+            continue
+        kept.append(reading)
+    return kept
+
+
+def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | None]:
+    """The sensor's summary over the window, and its line where it has one."""
+    start, end = spans.window
+    readings = distinct(run.readings)
+    inside = [r for r in readings if start <= r.time_ns <= end]
+    notes = _stale_notes(run, spans.window)
+    line, why = _line(run, readings, inside, end)
+    taken = window_energy(line, start, end) if line is not None else None
+    if taken is not None and taken.coverage < LEAST_COVERAGE:
+        why = f"readings span only {100 * taken.coverage:.0f} % of the window"
+    if why:
+        notes.append(f"not measured: {why}")
+    measured = None if why else taken
+    before, after = (
+        _idle_w(line, readings, span, run) for span in (spans.idle_before, spans.idle_after)
+    )
+    summary = PowerSummary(
+        info=run.info,
+        readings=len(inside),
+        energy_j=measured.energy_j if measured else None,
+        energy_uncertainty_j=_uncertainty(run.info, measured, inside, spans.window, before, after),
+        mean_w=measured.mean_w if measured else None,
+        p95_w=measured.p95_w if measured else None,
+        peak_w=measured.peak_w if measured else None,
+        idle_before_w=before,
+        idle_after_w=after,
+        coverage=taken.coverage if taken else 0.0,
+        notes=notes,
+    )
+    return summary, None if why else line
+
+
+def _line(
+    run: SensorRun, readings: list[Reading], inside: list[Reading], end_ns: int
+) -> tuple[PowerLine | None, str]:
+    why = ""
+    if run.ended is not None and run.ended[0] < end_ns:
+        why = f"the sensor stopped answering: {run.ended[1]}"
+    elif len(inside) < LEAST_READINGS:
+        why = (
+            f"{len(inside)} readings inside the window, and {LEAST_READINGS} are needed: make "
+            "runtime longer, or rate_hz higher"
+        )
+    elif run.info.sampling == "counter" and len({reading.value for reading in inside}) == 1:
+        why = "the counter stood still"
+    try:
+        line = power_line(run.info, readings, run.period_ns)
+    except ValueError as error:
+        return None, why or str(error)
+    return line, why
+
+
+def _stale_notes(run: SensorRun, window: Span) -> list[str]:
+    """Values that did not change for long: perhaps the sensor hangs, perhaps power is steady."""
+    if run.info.provenance == "declared":
+        return []
+    longest, current, since = 0, 1, 0
+    inside = [r for r in run.readings if window[0] <= r.time_ns <= window[1]]
+    stretch_ns = 0
+    for index in range(1, len(inside)):
+        one, other = inside[index - 1], inside[index]
+        same = (one.value, one.sensor_time) == (other.value, other.sensor_time)
+        current, since = (current + 1, since) if same else (1, index)
+        if current > longest:
+            longest, stretch_ns = current, other.time_ns - inside[since].time_ns
+    if longest <= STALE_READINGS or (
+        inside[0].sensor_time is None and 2 * stretch_ns < window[1] - window[0]
+    ):
+        return []
+    return [
+        f"{longest} readings in a row, over {format_duration(stretch_ns)}, were the same: the "
+        "sensor may be stale"
+    ]
+
+
+def _idle_w(
+    line: PowerLine | None, readings: list[Reading], span: Span | None, run: SensorRun
+) -> float | None:
+    """Mean power over an idle stretch; what the load left in the sensor is left out first."""
+    if run.idle_w is not None:
+        return run.idle_w * run.info.share
+    if line is None or span is None:
+        return None
+    settled = span[0] + (run.info.sensor_interval_ns or 0)
+    within = [r for r in readings if settled <= r.time_ns <= span[1]]
+    if len(within) < LEAST_READINGS:
+        return None
+    # From reading to reading, so that the load at the stretch's edges does not leak into it.
+    taken = window_energy(line, within[0].time_ns, within[-1].time_ns)
+    return taken.mean_w if taken.coverage >= LEAST_COVERAGE else None
+
+
+def _uncertainty(
+    info: SensorInfo,
+    taken: WindowEnergy | None,
+    inside: list[Reading],
+    window: Span,
+    before_w: float | None,
+    after_w: float | None,
+) -> float | None:
+    """Standard uncertainty of the energy; None where the sensor's accuracy is not stated."""
+    if taken is None or (info.gain_accuracy is None and info.offset_accuracy_w is None):
+        return None
+    idle = [power for power in (before_w, after_w) if power is not None]
+    step_w = taken.mean_w - min(idle) if idle else taken.peak_w
+    sync_ns = float(info.clock_uncertainty_ns)
+    spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
+    interval_ns = info.sensor_interval_ns or 0
+    if info.sampling == "interval_mean" and spacings and interval_ns > max(spacings):
+        sync_ns += interval_ns / 2  # a rolling mean lags behind by up to half its interval
+    duration_s = (window[1] - window[0]) / NS_PER_S
+    gain = standard_from_limit(info.gain_accuracy or 0.0)
+    offset_w = standard_from_limit(info.offset_accuracy_w or 0.0) * info.share
+    quantum = (info.quantum or 0.0) * info.share
+    sync_s = standard_from_limit(sync_ns / NS_PER_S)
+    if info.sampling == "counter":
+        return counter_uncertainty_j(
+            taken.energy_j,
+            duration_s,
+            gain=gain,
+            offset_w=offset_w,
+            quantum_j=quantum,
+            step_w=step_w,
+            sync_s=sync_s,
+        )
+    return energy_uncertainty_j(
+        taken.energy_j,
+        duration_s,
+        gain=gain,
+        offset_w=offset_w,
+        quantum_w=quantum,
+        spacings_s=[spacing / NS_PER_S for spacing in spacings],
+        step_w=step_w,
+        sync_s=sync_s,
+    )
+
+
+def parts_at(summaries: Sequence[PowerSummary], boundary: Boundary) -> list[PowerSummary]:
+    """The sensors that make up the power at a boundary: the first one, and the other parts of its
+    whole where it is a part. Later ones are other views of the same power, never added to it.
+    """
+    at = [summary for summary in summaries if summary.info.boundary == boundary]
+    if not at or not at[0].info.whole:
+        return at[:1]
+    return [summary for summary in at if summary.info.whole == at[0].info.whole]
+
+
+def boundary_power(
+    summaries: Sequence[PowerSummary], lines: Mapping[str, PowerLine], window: Span
+) -> list[BoundaryPower]:
+    """Power at every boundary where all its parts were measured, in the order of the study."""
+    found = []
+    for boundary in dict.fromkeys(summary.info.boundary for summary in summaries):
+        parts = parts_at(summaries, boundary)
+        total = _total(parts, [lines.get(part.info.sensor) for part in parts], window)
+        if total is not None:
+            found.append(total)
+    return found
+
+
+def _total(
+    parts: Sequence[PowerSummary], lines: Sequence[PowerLine | None], window: Span
+) -> BoundaryPower | None:
+    known = [line for line in lines if line is not None]
+    if len(known) < len(parts):
+        return None
+    try:
+        taken = window_energy(line_sum(known) if len(known) > 1 else known[0], *window)
+    except ValueError:
+        return None  # parts that do not overlap in time
+    if not taken.energy_j > 0:
+        return None
+    # Parts of one whole have the same make of sensor: their errors may well have the same sign.
+    uncertainties = [part.energy_uncertainty_j for part in parts]
+    stated = [u for u in uncertainties if u is not None]
+    declared = any(part.info.provenance != "measured" for part in parts)
+    return BoundaryPower(
+        boundary=parts[0].info.boundary,
+        sensors=tuple(part.info.sensor for part in parts),
+        provenance="declared" if declared else "measured",
+        energy_j=taken.energy_j,
+        energy_uncertainty_j=math.fsum(stated) if len(stated) == len(parts) else None,
+        duration_s=(window[1] - window[0]) / NS_PER_S,
+        mean_w=taken.mean_w,
+        p95_w=taken.p95_w,
+        peak_w=taken.peak_w,
+        idle_w=_whole_idle_w(parts),
+    )
+
+
+def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
+    """Idle power of the whole: the mean of before and after; None unless every part has one."""
+    both = []
+    for name in ("idle_before_w", "idle_after_w"):
+        values = [getattr(part, name) for part in parts]
+        if all(value is not None for value in values):
+            both.append(math.fsum(values))
+    return math.fsum(both) / len(both) if both else None

@@ -1,0 +1,253 @@
+"""csv: a trace that another program logged during the run (a power analyser, a PDU's export).
+
+Its times are of another clock, so the study has to say how far that clock is off: ``clock_offset``
+is added to them. A text of digits is never guessed at: columns, unit and kind of time are named.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from storlab.base.clock import monotonic_ns, wall_at_ns
+from storlab.base.errors import FieldProblems, MeterError, Problem
+from storlab.base.nearest import suggest
+from storlab.base.units import NS_PER_S, parse_duration
+from storlab.meters import Discovered
+from storlab.meters.options import MeterOptions, read_options
+from storlab.model.power import Reading, Sampling, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+
+_MARGIN_NS = 3_600 * NS_PER_S  # kept on both sides of a window, for idle power
+_STEP_NS = 10_000_000  # a wall clock that moved by less was only disciplined
+_EPOCH_UNITS = {"epoch": NS_PER_S, "epoch_ms": 1_000_000, "epoch_us": 1_000, "epoch_ns": 1}
+_MULTIPLES = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "J": 1.0, "Wh": 3_600.0, "kWh": 3.6e6}
+
+
+class CsvOptions(MeterOptions):
+    """Fields of ``kind = "csv"``."""
+
+    path: str = Field(min_length=1)
+    time_column: str = Field(min_length=1)
+    time_format: Literal["epoch", "epoch_ms", "epoch_us", "epoch_ns", "iso", "monotonic"]
+    clock_offset: str | float  # added to the log's times; "-1.5s", "250ms", a number of seconds
+    clock_uncertainty: str | float = 0.0
+    columns: list[str] = Field(min_length=1)  # one sensor each
+    unit: Literal["W", "mW", "kW", "J", "Wh", "kWh"] = "W"
+    sampling: Sampling | None = None  # default: instantaneous for power, counter for energy
+    interval: str | float | None = None  # of interval means
+    counter_max: float | None = Field(default=None, gt=0)  # in the unit
+    delimiter: str = Field(default=",", min_length=1, max_length=1)
+    comment: str = "#"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> CsvOptions:
+        problems = []
+        for name in ("clock_offset", "clock_uncertainty", "interval"):
+            try:
+                signed_ns(getattr(self, name) or 0)
+            except ValueError as error:
+                problems.append(Problem((name,), str(error), f'for example {name} = "250ms"'))
+        counts = self.unit in ("J", "Wh", "kWh")
+        if self.sampling is not None and counts != (self.sampling == "counter"):
+            problems.append(
+                Problem(
+                    ("sampling",),
+                    f"{self.sampling} does not go with {self.unit}",
+                    "energy is a counter; power is instantaneous or interval_mean",
+                )
+            )
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @property
+    def how(self) -> Sampling:
+        """How its values relate to time."""
+        return self.sampling or ("counter" if self.unit in ("J", "Wh", "kWh") else "instantaneous")
+
+
+def signed_ns(value: str | float) -> int:
+    """Nanoseconds from ``"-1.5s"`` or a number of seconds. Raises ValueError."""
+    if isinstance(value, str):
+        text = value.strip()
+        size = parse_duration(text.lstrip("+-"))
+        return -size if text.startswith("-") else size
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a duration")
+    return round(value * NS_PER_S)
+
+
+def time_reader(time_format: str) -> Callable[[str], int]:
+    """From the text of a time stamp to ns (of 1970, or of CLOCK_MONOTONIC). Raises ValueError."""
+    if time_format == "iso":
+        return _iso_ns
+    unit = _EPOCH_UNITS.get(time_format, NS_PER_S)
+    return lambda text: _decimal_ns(text, unit)
+
+
+def _decimal_ns(text: str, unit_ns: int) -> int:
+    match = re.fullmatch(r"\s*(-?)(\d+)(?:\.(\d+))?\s*", text)
+    if match is None:  # floats lose ns of an epoch, so digits are taken as they stand
+        return round(float(text) * unit_ns)
+    sign, whole, part = match.groups(default="")
+    size = int(whole) * unit_ns + (int(part) * unit_ns // 10 ** len(part) if part else 0)
+    return -size if sign else size
+
+
+def _iso_ns(text: str) -> int:
+    moment = datetime.fromisoformat(text.strip())
+    if moment.tzinfo is None:
+        raise ValueError("a time without its zone; log it in UTC, with Z or +00:00")
+    since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * NS_PER_S + since.microseconds * 1_000
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
+
+
+class CsvMeter:
+    """Reads the part of a log that belongs to a run, when the run is over."""
+
+    periodic = False  # the log grows without us
+
+    def __init__(self, options: CsvOptions, where: str) -> None:
+        self._options = options
+        self._where = where
+        self._path = Path(options.path)
+        self._offset_ns = signed_ns(options.clock_offset)
+        self._notes: list[str] = []
+        self._relation_ns = wall_at_ns(0)
+        self._columns()
+
+    def describe(self) -> list[SensorInfo]:
+        """One sensor per column. Columns are added up only when ``part_of`` says so."""
+        options = self._options
+        counts = options.how == "counter"
+        factor = _MULTIPLES[options.unit]
+        return [
+            options.info(
+                sensor=f"csv:{column}",
+                description=f"logged elsewhere, column {column} of {self._path.name}",
+                sampling=options.how,
+                unit="J" if counts else "W",
+                counter_max=None if options.counter_max is None else options.counter_max * factor,
+                sensor_interval_ns=None
+                if options.interval is None
+                else signed_ns(options.interval),
+                clock_uncertainty_ns=abs(signed_ns(options.clock_uncertainty)),
+            )
+            for column in options.columns
+        ]
+
+    def sample(self) -> list[Reading]:
+        """Nothing: the log is read when the run is over."""
+        return []
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:
+        """Every logged value from an hour before the window to an hour after it.
+
+        Raises MeterError when the log cannot be read, or a row of it.
+        """
+        self._note_a_step()
+        start, end = outcome.window_start_ns - _MARGIN_NS, outcome.window_end_ns + _MARGIN_NS
+        return [reading for reading in self._readings() if start <= reading.time_ns <= end]
+
+    def notes(self) -> list[str]:
+        """What the last run has to know about the log; then forgotten."""
+        said, self._notes = self._notes, []
+        return said
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _note_a_step(self) -> None:
+        now = wall_at_ns(0)
+        moved = now - self._relation_ns
+        if abs(moved) > _STEP_NS and self._options.time_format != "monotonic":
+            self._notes.append(
+                f"csv: this machine's wall clock stepped by {moved / NS_PER_S:+.3f} s since the "
+                "log was opened; its times are placed by the clock as it stands now"
+            )
+        self._relation_ns = now
+
+    def _columns(self) -> list[str]:
+        for header in self._rows():
+            names = [name.strip() for name in header[1]]
+            for wanted in (self._options.time_column, *self._options.columns):
+                if wanted not in names:
+                    fix = suggest(wanted, names)
+                    raise self._bad(f"has no column {wanted}", fix)
+            return names
+        raise self._bad("is empty", "the first row has to name the columns")
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        comment = self._options.comment
+        try:
+            with self._path.open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.reader(file, delimiter=self._options.delimiter)
+                for row in reader:
+                    if row and not (comment and row[0].startswith(comment)):
+                        yield reader.line_num, row
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            said = getattr(error, "strerror", None) or error
+            raise self._bad(f"cannot be read: {said}", "start its logger before the run") from None
+
+    def _readings(self) -> Iterator[Reading]:
+        names = self._columns()
+        at = names.index(self._options.time_column)
+        wanted = [(f"csv:{name}", names.index(name)) for name in self._options.columns]
+        to_ns = time_reader(self._options.time_format)
+        shift = self._offset_ns
+        if self._options.time_format != "monotonic":
+            now = monotonic_ns()
+            shift -= wall_at_ns(now) - now
+        factor = _MULTIPLES[self._options.unit]
+        rows = self._rows()
+        next(rows)
+        for line, row in rows:
+            if len(row) < len(names):
+                continue  # the last row may be half written; a short one has nothing to say
+            try:
+                time_ns = to_ns(row[at]) + shift
+                values = [(name, row[i].strip()) for name, i in wanted]
+                yield from (Reading(n, time_ns, _finite(v) * factor) for n, v in values if v)
+            except ValueError as error:
+                raise self._bad(f"line {line}: {error}", "check columns and time_format") from None
+
+    def _bad(self, what: str, fix: str) -> MeterError:
+        return MeterError(self._where, f"{self._path} {what}", fix)
+
+
+def discover() -> list[Discovered]:
+    """Always there: a log has to be named."""
+    return [
+        Discovered(
+            kind="csv",
+            sensor="csv",
+            available=True,
+            rate="as logged",
+            accuracy="give accuracy_percent and clock_uncertainty",
+            privilege="none",
+            how='meters = [{ kind = "csv", boundary = "wall", path = "log.csv", time_column = "t", '
+            'time_format = "epoch", clock_offset = 0, columns = ["watts"] }]',
+        )
+    ]
+
+
+def open_meter(spec: MeterSpec, target: Target) -> CsvMeter:
+    """Open for a study. Raises StudyError or MeterError (no such log, no such column)."""
+    where = f'target "{target.name}": csv meter'
+    return CsvMeter(read_options(CsvOptions, spec, target), where)

@@ -1,0 +1,226 @@
+"""hwmon: power and energy inputs of any driver that the kernel has, in sysfs.
+
+Source: the kernel's ``Documentation/hwmon/sysfs-interface``: power in uW, energy in uJ, averaging
+intervals in ms. A chip is named by its driver, and by its device where two have the same driver,
+because the numbers of ``hwmonN`` change from boot to boot.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from storlab.base.errors import MeterError, StudyError
+from storlab.base.nearest import suggest
+from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch, listed, read_number, read_text
+from storlab.meters.options import MeterOptions, read_options
+from storlab.model.power import Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+
+ROOT = Path("/sys")
+_INPUT = re.compile(r"(power\d+)_(input|average)|(energy\d+)_(input)")
+_MICRO = 1e-6
+_NS_PER_MS = 1_000_000
+
+
+class HwmonOptions(MeterOptions):
+    """Fields of ``kind = "hwmon"``."""
+
+    chip: str = Field(min_length=1)  # "acpi_power_meter", or "ina226 1-0040"
+    inputs: list[str] | None = Field(default=None, min_length=1)  # "power1", or its label
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One file to read, and what stands beside it."""
+
+    chip: str  # name of the driver
+    device: str  # which of its devices
+    name: str  # "power1"
+    label: str
+    file: Path
+    interval_ns: int | None
+    gain_accuracy: float | None
+
+    @property
+    def is_energy(self) -> bool:
+        """Whether it counts energy."""
+        return self.name.startswith("energy")
+
+    @property
+    def sensor(self) -> str:
+        """Its name in a result."""
+        place = f"{self.chip} {self.device}" if self.device else self.chip
+        return f"hwmon:{place}:{self.name}"
+
+
+def inputs(root: Path) -> list[Input]:
+    """Every power and energy input of a machine; of one with input and average, the average."""
+    found: dict[tuple[str, str], Input] = {}
+    for chip in sorted((root / "class" / "hwmon").glob("hwmon*")):
+        names = sorted(entry.name for entry in chip.iterdir()) if chip.is_dir() else []
+        for name in filter(_INPUT.fullmatch, names):
+            one = _input(chip, name)
+            found.setdefault((str(chip), one.name), one)  # "average" sorts before "input"
+    return list(found.values())
+
+
+def _input(chip: Path, file: str) -> Input:
+    name, _, kind = file.partition("_")
+    interval_ms = read_number(chip / f"{name}_average_interval")
+    device = (chip / "device").resolve().name if (chip / "device").exists() else ""
+    return Input(
+        chip=read_text(chip / "name") or chip.name,
+        device=device,
+        name=name,
+        label=read_text(chip / f"{name}_label") or name,
+        file=chip / file,
+        interval_ns=interval_ms * _NS_PER_MS if kind == "average" and interval_ms else None,
+        gain_accuracy=_accuracy(read_text(chip / f"{name}_accuracy")),
+    )
+
+
+def _accuracy(text: str | None) -> float | None:
+    """A relative error. Drivers print the error (``1%``), or how much is right (``98.5%``)."""
+    try:
+        percent = float((text or "").rstrip("% "))
+    except ValueError:
+        return None
+    return min(percent, 100 - percent) / 100 if 0 <= percent <= 100 else None
+
+
+class HwmonMeter:
+    """Reads the inputs of one chip. Raises MeterError where one cannot be read."""
+
+    def __init__(self, options: HwmonOptions, where: str, root: Path = ROOT) -> None:
+        self._options = options
+        self._where = where
+        self._watch = Stopwatch()
+        self._inputs = list(_chosen(inputs(root), options, where))
+        for one in self._inputs:
+            self._read(one)
+
+    def describe(self) -> list[SensorInfo]:
+        """One sensor per input. They are added up only when ``part_of`` says so."""
+        return [self._info(one) for one in self._inputs]
+
+    def sample(self) -> list[Reading]:
+        """Every input, in W or J."""
+        return [self._read(one) for one in self._inputs]
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:
+        """Nothing: everything was read while it ran."""
+        del outcome
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _info(self, one: Input) -> SensorInfo:
+        is_mean = one.interval_ns is not None or one.file.name.endswith("_average")
+        return self._options.info(
+            sensor=one.sensor,
+            description=f"{one.chip} {one.device} {one.label}".replace("  ", " "),
+            sampling="counter"
+            if one.is_energy
+            else "interval_mean"
+            if is_mean
+            else "instantaneous",
+            unit="J" if one.is_energy else "W",
+            gain_accuracy=one.gain_accuracy,
+            quantum=_MICRO,
+            sensor_interval_ns=one.interval_ns,
+            clock_uncertainty_ns=self._watch.uncertainty_ns,
+        )
+
+    def _read(self, one: Input) -> Reading:
+        try:
+            text, time_ns = self._watch.read(one.file.read_text)
+            value = int(text)
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or "it holds no number"
+            raise MeterError(
+                self._where,
+                f"{one.sensor} cannot be read: {said}",
+                "check that the driver is loaded and that this user may read the file",
+            ) from None
+        return Reading(one.sensor, time_ns, value * _MICRO)
+
+
+def _chosen(found: list[Input], options: HwmonOptions, where: str) -> Iterator[Input]:
+    chips = {one.chip for one in found} | {f"{one.chip} {one.device}" for one in found}
+    of_chip = [o for o in found if options.chip in (o.chip, f"{o.chip} {o.device}")]
+    if not of_chip:
+        raise MeterError(
+            f"{where}.chip",
+            f"no chip {options.chip} on this machine measures power or energy",
+            suggest(options.chip, chips) if chips else "storlab meters lists what there is",
+        )
+    devices = {one.device for one in of_chip}
+    if len(devices) > 1:
+        raise StudyError(
+            f"{where}.chip",
+            f"{len(devices)} devices have the driver {options.chip}",
+            f"use one of {listed(f'{options.chip} {device}' for device in devices)}",
+        )
+    for name in options.inputs or [one.name for one in of_chip]:
+        matching = [one for one in of_chip if name in (one.name, one.label)]
+        if not matching:
+            names = [one.name for one in of_chip]
+            raise StudyError(f"{where}.inputs", f"{name} is not an input", suggest(name, names))
+        yield matching[0]
+
+
+def discover(root: Path = ROOT) -> list[Discovered]:
+    """Every power and energy input, and whether this user may read it."""
+    found = inputs(root)
+    chips = [one.chip for one in {(o.chip, o.device): o for o in found}.values()]
+    listing = []
+    for one in found:
+        chip = f"{one.chip} {one.device}" if chips.count(one.chip) > 1 else one.chip
+        readable = os.access(one.file, os.R_OK)
+        use = f'meters = [{{ kind = "hwmon", chip = "{chip}", inputs = ["{one.name}"], ... }}]'
+        listing.append(
+            Discovered(
+                kind="hwmon",
+                sensor=one.sensor,
+                available=readable,
+                rate="counter" if one.is_energy else _rate(one),
+                accuracy=_accuracy_text(one.gain_accuracy),
+                privilege="none" if readable else "root",
+                how=f"{use}; add the boundary" if readable else f"let this user read {one.file}",
+            )
+        )
+    return listing or [
+        Discovered(
+            kind="hwmon",
+            sensor="hwmon",
+            available=False,
+            rate="on request",
+            accuracy="by chip",
+            privilege="none",
+            how="no power or energy input in /sys/class/hwmon: load the driver of the sensor chip "
+            "(acpi_power_meter, ina2xx, pmbus)",
+        )
+    ]
+
+
+def _rate(one: Input) -> str:
+    return "on request" if one.interval_ns is None else f"mean of {one.interval_ns / 1e9:g} s"
+
+
+def _accuracy_text(gain: float | None) -> str:
+    return "not stated" if gain is None else f"{100 * gain:g} %"
+
+
+def open_meter(spec: MeterSpec, target: Target) -> HwmonMeter:
+    """Open for a study. Raises StudyError or MeterError."""
+    options = read_options(HwmonOptions, spec, target)
+    return HwmonMeter(options, f'target "{target.name}": hwmon meter', ROOT)

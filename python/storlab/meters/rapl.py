@@ -1,0 +1,196 @@
+"""RAPL: energy counters of the CPU packages and their memory, in powercap's part of sysfs.
+
+Source: the kernel's ``Documentation/power/powercap``. ``energy_uj`` counts up to
+``max_energy_range_uj`` and starts again at 0. What it counts is the processors, not the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from storlab.base.errors import MeterError, StudyError
+from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch, listed, read_number, read_text
+from storlab.meters.options import MeterOptions, read_options
+from storlab.model.power import Boundary, Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.model.study import MeterSpec, Target
+
+ROOT = Path("/sys")
+_ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")  # not intel-rapl-mmio, which is the same packages anew
+_UJ = 1e-6
+_HOW_READ = "run as root, or let this user read energy_uj under /sys/class/powercap"
+
+
+class RaplOptions(MeterOptions):
+    """Fields of ``kind = "rapl"``."""
+
+    boundary: Boundary = "host"
+    zones: list[str] | None = Field(default=None, min_length=1)  # default: packages and their DRAM
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """One counter: ``package-0``, or ``package-0/dram`` inside it."""
+
+    name: str
+    directory: Path
+    max_uj: int
+
+    @property
+    def file(self) -> Path:
+        """Its counter."""
+        return self.directory / "energy_uj"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is a part of the default sum: a package, or memory beside its package."""
+        top, _, inner = self.name.partition("/")
+        return top.startswith("package") and inner in ("", "dram")
+
+
+def zones(root: Path) -> list[Zone]:
+    """The counters of a machine, by name. ``core`` and ``uncore`` are contained in their package,
+    ``dram`` is not; ``psys``, where it exists, contains everything.
+    """
+    base = root / "class" / "powercap"
+    try:
+        entries = sorted(entry for entry in base.iterdir() if _ZONE.fullmatch(entry.name))
+    except OSError:
+        return []
+    tops = {e.name: read_text(e / "name") or e.name for e in entries}
+    found = []
+    for entry in entries:
+        parent = entry.name.rpartition(":")[0]
+        name = tops[entry.name] if parent not in tops else f"{tops[parent]}/{tops[entry.name]}"
+        limit = read_number(entry / "max_energy_range_uj")
+        if limit:
+            found.append(Zone(name, entry, limit))
+    return found
+
+
+class RaplMeter:
+    """Reads the counters of some zones. Raises MeterError where one cannot be read."""
+
+    def __init__(self, options: RaplOptions, where: str, root: Path = ROOT) -> None:
+        self._options = options
+        self._where = where
+        self._watch = Stopwatch()
+        self._zones = list(_chosen(zones(root), options, where))
+        for zone in self._zones:
+            self._read(zone)
+
+    def describe(self) -> list[SensorInfo]:
+        """One counter per zone; packages and their memory are parts of one whole."""
+        return [
+            self._options.info(
+                sensor=f"rapl:{zone.name}",
+                description=f"RAPL {zone.name}: processors and memory, not the whole machine",
+                sampling="counter",
+                unit="J",
+                supply="dc",
+                counter_max=zone.max_uj * _UJ,
+                quantum=_UJ,
+                clock_uncertainty_ns=self._watch.uncertainty_ns,
+                whole="rapl" if zone.is_default else f"rapl {zone.name}",
+            )
+            for zone in self._zones
+        ]
+
+    def sample(self) -> list[Reading]:
+        """Every counter, in J."""
+        return [self._read(zone) for zone in self._zones]
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:
+        """Nothing: everything was read while it ran."""
+        del outcome
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _read(self, zone: Zone) -> Reading:
+        try:
+            text, time_ns = self._watch.read(zone.file.read_text)
+            value = int(text)
+        except PermissionError:
+            raise MeterError(
+                self._where, f"this user may not read the counter of {zone.name}", _HOW_READ
+            ) from None
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or "it holds no number"
+            raise MeterError(
+                self._where, f"the counter of {zone.name} cannot be read: {said}", "see dmesg"
+            ) from None
+        return Reading(f"rapl:{zone.name}", time_ns, value * _UJ)
+
+
+def _chosen(found: list[Zone], options: RaplOptions, where: str) -> Iterator[Zone]:
+    if not found:
+        raise MeterError(
+            where,
+            "this machine has no RAPL counters (virtual machines hide them)",
+            "modprobe intel_rapl_msr on the bare machine, or remove the meter",
+        )
+    if options.zones is None and any(zone.is_default for zone in found):
+        yield from (zone for zone in found if zone.is_default)
+        return
+    by_name = {zone.name: zone for zone in found}
+    for name in options.zones or by_name:
+        if name not in by_name:
+            raise StudyError(
+                f"{where}.zones", f"there is no zone {name}", f"use some of {listed(by_name)}"
+            )
+        yield by_name[name]
+
+
+def discover(root: Path = ROOT) -> list[Discovered]:
+    """Every zone, and whether this user may read it."""
+    found = []
+    for zone in zones(root):
+        readable = os.access(zone.file, os.R_OK)
+        how = 'meters = [{ kind = "rapl", boundary = "host" }]'
+        if not zone.is_default:
+            how = f'meters = [{{ kind = "rapl", boundary = "host", zones = ["{zone.name}"] }}]'
+        found.append(
+            Discovered(
+                kind="rapl",
+                sensor=f"rapl:{zone.name}",
+                available=readable,
+                rate="counter, 1 kHz updates",
+                accuracy="not stated by the maker",
+                privilege="none" if readable else "root",
+                how=how if readable else _HOW_READ,
+            )
+        )
+    return found or [
+        Discovered(
+            kind="rapl",
+            sensor="rapl",
+            available=False,
+            rate="counter",
+            accuracy="not stated by the maker",
+            privilege="root",
+            how="no counters in /sys/class/powercap: bare machines have them "
+            "(modprobe intel_rapl_msr; AMD too)",
+        )
+    ]
+
+
+def open_meter(spec: MeterSpec, target: Target) -> RaplMeter:
+    """Open for a study. Raises StudyError for another boundary than ``host``."""
+    where = f'target "{target.name}": rapl meter'
+    options = read_options(RaplOptions, spec, target)
+    if options.boundary != "host":
+        raise StudyError(
+            f"{where}.boundary",
+            f"RAPL counts the processors and memory of this host, not the {options.boundary}",
+            'set boundary = "host"',
+        )
+    return RaplMeter(options, where, ROOT)
