@@ -17,7 +17,7 @@ from storlab.audit.facts import (
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval, hull, si_interval
 from storlab.audit.places import Place, Places, Value, place_words, read_share
-from storlab.audit.quantities import quantity_of, size_bytes
+from storlab.audit.quantities import factor_of, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import watts_of
 
@@ -111,7 +111,7 @@ def _links(
         ports = number(table, config, per)
         if count is None or not rates:
             continue
-        each = max((span.high for row in rates if (span := si_interval(row))), default=0.0)
+        each = max(_exactly(row) for row in rates)
         many = ports.value.high if ports is not None else 1.0
         ids = (*(row.id for row in rates), *(ports.rows if ports else ()), *count.rows)
         words = f"{count.value.high:g} {who} x {many:g} x {each * 8 / 1e9:.4g} Gb/s"
@@ -138,10 +138,15 @@ def _drive_links(
         ids = (row.id, *(lanes.rows if lanes else ()), *drives.rows)
         yield drives.value.high * width * lane, ids, words, severity
     for row in settings(table, config, _LINK_RATE):
-        span = si_interval(row)
-        if span is not None and span.low > 0:
-            words = f"{drives.value.high:g} drives x {span.high * 8 / 1e9:.4g} Gb/s"
-            yield drives.value.high * span.high, (row.id, *drives.rows), words, "error"
+        each = _exactly(row)
+        if each > 0:
+            words = f"{drives.value.high:g} drives x {each * 8 / 1e9:.4g} Gb/s"
+            yield drives.value.high * each, (row.id, *drives.rows), words, "error"
+
+
+def _exactly(row: Row) -> float:
+    """A nominal rate in B/s: settings are not rounded."""
+    return (row.value or 0.0) * (factor_of(row) or 0.0)
 
 
 def _hdd(table: PublishedTable, places: Places, config: str) -> Iterator[Finding]:

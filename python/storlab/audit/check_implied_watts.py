@@ -65,7 +65,7 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
     found: list[tuple[Watts, str]] = []
     left = list(family)
     for test in (_beyond_neighbours, _far_from):
-        for watts in list(left):
+        for watts in [one for one in left if not one.is_printed]:
             others = [other for other in left if other is not watts]
             expected = test(watts, others)
             elsewhere = [w for w in every if w.place == watts.place and w.point != watts.point]

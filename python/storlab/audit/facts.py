@@ -107,6 +107,7 @@ def is_hdd(table: PublishedTable, config: str) -> bool:
     """Whether the table says that this configuration is made of rotating disks only."""
     said = [row for row in table.rows if row.config and covers(row, config)]
     words = " ".join([config, *(f"{r.metric} {r.printed}" for r in said if r.kind == "config")])
+    words = words.replace("_", " ")
     rotating = re.search(r"\bHDDs?\b|\bhard (disk )?drives?\b|\b\d+k? rpm\b", words, re.I)
     flash = re.search(r"\bSSDs?\b|\bNVMe\b|\bflash\b|\bcache\b|\bhybrid\b", words, re.I)
     return bool(rotating) and not flash

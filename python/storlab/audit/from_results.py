@@ -1,12 +1,273 @@
-"""The audit of a result directory (being written)."""
+"""The audit of a result directory: what its own comparison must not be read as.
+
+The rules for published tables are applied to the means (see ``results_table``); the checks here
+need the runs: effective concurrency, flags, repeats, engines, power boundaries, provenance.
+"""
 
 from __future__ import annotations
 
-from storlab.analysis.compare import Comparison
-from storlab.audit.finding import Finding
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from storlab.analysis.compare import Cell, Comparison, Row, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.points import WorkloadPoint
+from storlab.audit import RULES, audit_table, sort_findings
+from storlab.audit.finding import Finding, Severity
+from storlab.audit.results_table import results_table
+from storlab.lab.store import ResultStore
+
+# Said here from the runs themselves, with more than a table of means can tell.
+FROM_RUNS = ("effective_concurrency", "missing", "power_boundary")
+SHOWN = 4  # examples in one finding
+
+FLAGS: dict[str, tuple[Severity, str]] = {
+    "client-bound": (
+        "warning",
+        "The load generator was at its limit: the target may be faster than shown, and a ratio to "
+        "it is too small or too large.",
+    ),
+    "page-cache": (
+        "warning",
+        "Memory may have served this I/O. A comparison with a target that was opened with "
+        "O_DIRECT compares memory with storage.",
+    ),
+    "not-steady": (
+        "warning",
+        "Throughput drifted over the window: another window would give another number.",
+    ),
+    "open-loop-behind": (
+        "warning",
+        "The offered rate was not reached: latencies hold for the rate that was served.",
+    ),
+    "verify-failed": (
+        "warning",
+        "Blocks did not hold what was acknowledged: rates of a target that loses data mean little.",
+    ),
+    "posix-fallback": (
+        "note",
+        "Threads did the I/O instead of io_uring: the client costs more CPU per operation.",
+    ),
+}
+
+
+def audit_results(path: str | Path) -> list[Finding]:
+    """Findings about a result directory, errors first. Failed runs are part of no value.
+
+    Raises ``ResultError`` when the directory or a run is damaged.
+    """
+    return audit_comparison(compare(load_dataset([ResultStore.open(Path(path))])))
 
 
 def audit_comparison(comparison: Comparison) -> list[Finding]:
-    """Findings about a comparison."""
-    del comparison
-    return []
+    """The same for a comparison that was made already. Rows of findings are point or run ids."""
+    table = results_table(comparison)
+    found = audit_table(table, [name for name in RULES if name not in FROM_RUNS])
+    for check in CHECKS:
+        found += check(comparison)
+    return sort_findings(found, comparison.dataset.point_ids.values())
+
+
+def _where(comparison: Comparison, point: WorkloadPoint) -> str:
+    for section in comparison.sections:
+        if any(p.key == point.key for p in section.points):
+            return section.where(point).replace("\u00a0", " ")
+    return point.workload
+
+
+def _ids(*cells: Cell) -> list[str]:
+    return [cell.point_id for cell in cells if cell.point_id is not None]
+
+
+def _examples(texts: list[str]) -> str:
+    more = f"; and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return "; ".join(texts[:SHOWN]) + more
+
+
+def _compared(comparison: Comparison) -> Iterator[tuple[Row, Cell, Cell]]:
+    """Every pair of cells that ratios are made of: a target's and the baseline's."""
+    for row in comparison.rows.values():
+        base = row.cells[comparison.baseline]
+        for target in comparison.others:
+            if row.cells[target].measured and base.measured:
+                yield row, row.cells[target], base
+
+
+def _concurrency(comparison: Comparison) -> Iterator[Finding]:
+    for target in comparison.others:
+        rows: list[str] = []
+        texts: list[str] = []
+        for row, cell, base in _compared(comparison):
+            differing = [r.concurrency for r in row.ratios[target].values() if r.concurrency]
+            if cell.target == target and differing:
+                one, other = differing[0]
+                texts.append(f"{_where(comparison, row.point)}: {one:.3g} against {other:.3g}")
+                rows += _ids(cell, base)
+        if texts:
+            yield Finding(
+                rule="effective_concurrency",
+                severity="warning",
+                rows=rows,
+                printed=f"latency ratios of {target} to {comparison.baseline}",
+                recomputed=f"operations in flight: {_examples(texts)}",
+                why="Comparison made at different effective concurrency (Little's law: rate x mean "
+                "latency). Latency grows with the operations in flight, so the ratio shows the "
+                "queue as well as the target.",
+            )
+
+
+def _flags(comparison: Comparison) -> Iterator[Finding]:
+    for kind, (severity, why) in FLAGS.items():
+        for target in comparison.targets:
+            cells = [(row, row.cells[target]) for row in comparison.rows.values()]
+            touched = [(row, c) for row, c in cells if any(f.kind == kind for f in c.flags)]
+            if touched:
+                measured = sum(cell.measured for _, cell in cells)
+                yield Finding(
+                    rule=kind.replace("-", "_"),
+                    severity=severity,
+                    rows=_ids(*(cell for _, cell in touched)),
+                    printed=f"{target}: {len(touched)} of {measured} points",
+                    recomputed=_examples(
+                        [
+                            f"{_where(comparison, row.point)}: {flag.message}"
+                            for row, cell in touched
+                            for flag in cell.flags
+                            if flag.kind == kind
+                        ]
+                    ),
+                    why=why,
+                )
+
+
+def _repeats(comparison: Comparison) -> Iterator[Finding]:
+    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
+    single = [cell for cell in cells if len(cell.runs) == 1]
+    if single:
+        yield Finding(
+            rule="repeats",
+            severity="note",
+            rows=_ids(*single),
+            printed=f"{len(single)} of {sum(c.measured for c in cells)} points with one run",
+            recomputed="no interval",
+            why="A single run gives no spread: a ratio made of it decides nothing.",
+        )
+
+
+def _runs(comparison: Comparison) -> Iterator[Finding]:
+    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
+    failed = [run.record.run_id for cell in cells for run in cell.failed]
+    if failed:
+        yield Finding(
+            rule="failed_runs",
+            severity="note",
+            rows=failed,
+            printed=f"{len(failed)} runs that failed or were cancelled",
+            recomputed="part of no value",
+            why="What fails may be what is slow: the values hold for the runs that finished.",
+        )
+    missing = [cell for cell in cells if len(cell.runs) + len(cell.failed) < cell.planned]
+    if missing:
+        yield Finding(
+            rule="incomplete",
+            severity="note",
+            rows=_ids(*missing),
+            printed=f"{len(missing)} points with fewer runs than were planned",
+            recomputed=f"{sum(c.planned - len(c.runs) - len(c.failed) for c in missing)} runs are "
+            "missing",
+            why="Repeats are spread over the campaign to catch drift; the missing ones would have "
+            "been its end.",
+        )
+
+
+def _engines(comparison: Comparison) -> Iterator[Finding]:
+    found: dict[str, tuple[list[str], str]] = {}
+    for row, cell, base in _compared(comparison):
+        one, other = (_programs(side) for side in (cell, base))
+        if one != other:
+            rows, _ = found.setdefault(cell.target, ([], ""))
+            text = f"{_where(comparison, row.point)}: {one} against {other}"
+            found[cell.target] = ([*rows, *_ids(cell, base)], text)
+    for target, (rows, text) in found.items():
+        yield Finding(
+            rule="engines",
+            severity="warning",
+            rows=rows,
+            printed=f"ratios of {target} to {comparison.baseline}",
+            recomputed=text,
+            why="The two sides were loaded by different programs or kernel interfaces; a part of "
+            "the difference may be theirs.",
+        )
+
+
+def _programs(cell: Cell) -> str:
+    engines = (run.record.engine for run in cell.runs)
+    return " or ".join(sorted({f"{e.name} {e.version} {e.backend or ''}".strip() for e in engines}))
+
+
+def _provenance(comparison: Comparison) -> Iterator[Finding]:
+    mixed = [
+        (row, cell, base)
+        for row, cell, base in _compared(comparison)
+        if cell.provenance != base.provenance
+    ]
+    if mixed:
+        row, cell, base = mixed[0]
+        yield Finding(
+            rule="provenance",
+            severity="warning",
+            rows=[i for _, one, other in mixed for i in _ids(one, other)],
+            printed=f"ratios at {len(mixed)} points",
+            recomputed=f"{_where(comparison, row.point)}: {cell.target} is {cell.provenance}, "
+            f"{base.target} {base.provenance}",
+            why="A ratio of a measured to a modelled or emulated value is not a measurement.",
+        )
+
+
+def _power(comparison: Comparison) -> Iterator[Finding]:
+    cells = [c for row in comparison.rows.values() for c in row.cells.values() if c.measured]
+    without = [cell for cell in cells if cell.power is None]
+    if without:
+        reasons = dict.fromkeys(f"{c.target}: {c.power_missing or 'no meter'}" for c in without)
+        yield Finding(
+            rule="power",
+            severity="note",
+            rows=_ids(*without),
+            printed="power, energy and efficiency",
+            recomputed=f"not measured ({_examples(list(reasons))})",
+            why="Nothing can be said about watts or efficiency at these points.",
+        )
+    for target in comparison.others:
+        unequal = [
+            (row, cell, base)
+            for row, cell, base in _compared(comparison)
+            if cell.target == target
+            and cell.power is not None
+            and base.power is not None
+            and cell.power.boundary != base.power.boundary
+        ]
+        if unequal:
+            _, cell, base = unequal[0]
+            is_refused = all(target in r.refused for r, _, _ in unequal)
+            yield Finding(
+                rule="power_boundary",
+                severity="note" if is_refused else "warning",
+                rows=[i for _, one, other in unequal for i in _ids(one, other)],
+                printed="no ratio of power (refused)" if is_refused else "ratios of power",
+                recomputed=f"power of {target} is that of the "
+                f"{cell.power.boundary if cell.power else ''}, of {base.target} that of the "
+                f"{base.power.boundary if base.power else ''}",
+                why="Watts at unequal boundaries include different things: fans, power supplies "
+                "and controllers on one side only.",
+            )
+
+
+CHECKS: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
+    _concurrency,
+    _flags,
+    _repeats,
+    _runs,
+    _engines,
+    _provenance,
+    _power,
+)

@@ -20,6 +20,7 @@ class Watts:
     span: Interval
     rows: tuple[str, ...]
     how: str
+    is_printed: bool = False
 
     @property
     def words(self) -> str:
@@ -54,7 +55,7 @@ def watts_of(places: Places, config: str, place: Place) -> Iterator[Watts]:
         span = si_interval(row)
         if span is not None and span.low > 0 and point_of(row) not in seen:
             seen.add(point_of(row))
-            yield Watts(place, point_of(row), span, (row.id,), "as printed")
+            yield Watts(place, point_of(row), span, (row.id,), "as printed", True)
 
 
 def _points(values: dict[str, Value], row: Row) -> list[tuple[str, Value]]:

@@ -20,8 +20,13 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
 
 def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:
     """A claim as the audit takes it: what it asserts, and which runs of which side it names."""
-    boundaries = {c.label: c.target.power_boundary for c in comparison.dataset.targets}
+    cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
+    boundaries = {
+        cell.target: cell.power.boundary
+        for point in claim.point_ids
+        if (cell := cells.get(point)) is not None and cell.power is not None
+    }
     base = tuple(run for run in claim.run_ids if owners.get(run) == claim.baseline)
     mine = tuple(run for run in claim.run_ids if run not in base)
     sides = [

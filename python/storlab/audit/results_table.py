@@ -1,0 +1,130 @@
+"""A result directory as a published table, so that the rules for tables hold for it as well.
+
+Values are means over the repeats, with three significant digits as a brief prints them. Power is
+left out: it was measured, so nothing is implied, and efficiency is a ratio of sums over the repeats,
+not of two printed means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint, describe
+from storlab.audit.table import PublishedTable, Row
+from storlab.base.units import format_size
+
+_X_NAMES = {"jobs": "numjobs", "queue_depth": "iodepth"}
+_METRICS = {
+    "throughput_mb_s.all": ("throughput", "total", "MB/s"),
+    "iops.all": ("iops", "total", "IOPS"),
+    "latency_mean_ns.read": ("latency_avg", "read", "ns"),
+    "latency_mean_ns.write": ("latency_avg", "write", "ns"),
+    "latency_p99_ns.read": ("latency_p99", "read", "ns"),
+    "latency_p99_ns.write": ("latency_p99", "write", "ns"),
+}
+
+
+def results_table(comparison: Comparison) -> PublishedTable:
+    """The measured cells and the facts of the targets. Ids are ``point id:metric.operation``."""
+    rows = [*_facts(comparison)]
+    for section in comparison.sections:
+        for point in section.points:
+            for cell in comparison.row(point).cells.values():
+                rows += _cell_rows(section, point, cell)
+    name = " and ".join(store.study.study.name for store in comparison.dataset.stores)
+    places = ", ".join(str(store.directory) for store in comparison.dataset.stores)
+    return PublishedTable(name, places, tuple(rows))
+
+
+def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[Row]:
+    if not cell.measured or cell.point_id is None:
+        return
+    for key, (metric, op, unit) in _METRICS.items():
+        interval = cell.values.get(key)
+        if interval is None or not _is_plain(key, point):
+            continue
+        yield _row(
+            id=f"{cell.point_id}:{key}",
+            config=cell.target,
+            workload=_work(section, point),
+            rw_mix=_mix(point),
+            block_size=_block(point),
+            op=op,
+            metric=metric,
+            x_name=_X_NAMES.get(section.axes.x, section.axes.x),
+            x_value=str(point.params.get(section.axes.x, "")),
+            value=float(f"{interval.estimate:.3g}"),
+            unit=unit,
+            kind="measured",
+        )
+
+
+def _is_plain(key: str, point: WorkloadPoint) -> bool:
+    """Trims move no bytes: rates of mixes with trims are no rate x block size."""
+    return not point.params.get("trim_percent") or not key.startswith(("iops", "throughput"))
+
+
+def _work(section: Section, point: WorkloadPoint) -> str:
+    """Whatever tells this cell from others and has no column of its own."""
+    own = ("read_percent", "block_size", section.axes.x)
+    others = [name for name in section.axes.varying if name not in own]
+    return ", ".join(p for p in (point.workload, point.engine, describe(point.params, others)) if p)
+
+
+def _mix(point: WorkloadPoint) -> str:
+    share = point.params.get("read_percent")
+    return f"{share:g}/{100 - share:g}" if isinstance(share, int | float) else ""
+
+
+def _block(point: WorkloadPoint) -> str:
+    size = point.params.get("block_size")
+    return format_size(size) if isinstance(size, int) else ""
+
+
+def _facts(comparison: Comparison) -> Iterator[Row]:
+    """Settings that all points share, and facts that the study declares about its targets."""
+    points = comparison.dataset.points
+    for name, metric in _X_NAMES.items():
+        values = {p.params.get(name) for p in points}
+        paced = any(p.params.get("rate_iops") is not None for p in points)
+        value = next(iter(values)) if len(values) == 1 else None
+        if isinstance(value, int) and not paced:
+            yield _row(id=f"study:{name}", metric=metric, value=float(value), unit="count")
+    for column in comparison.dataset.targets:
+        target = column.target
+        label = column.label
+        if target.drives is not None:
+            yield _row(
+                id=f"target {label}:drives",
+                config=label,
+                metric="drive_count",
+                value=float(target.drives),
+                unit="count",
+            )
+        if target.capacity is not None:
+            yield _row(
+                id=f"target {label}:capacity",
+                config=label,
+                metric="raw_capacity",
+                value=target.capacity / 1e12,
+                unit="TB",
+            )
+
+
+def _row(**known: str | float) -> Row:
+    texts = {
+        name: str(known.get(name, ""))
+        for name in (
+            *("id", "config", "workload", "rw_mix", "block_size", "op", "metric"),
+            *("x_name", "x_value", "unit", "compare_config"),
+        )
+    }
+    value = float(known["value"])
+    return Row(
+        **texts,
+        value=value,
+        qualifier="exact",
+        kind=str(known.get("kind", "config")),
+        printed=f"{value:.10g}",
+    )
