@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import MeterError, PreflightError, StorlabError, StudyError
@@ -127,6 +128,9 @@ def test_a_counter_and_its_reset(exporter: Exporter, opened: list[PrometheusMete
         exporter.page = f"energy_joules_total {joules}\n"
         values.append(meter.sample()[0].value)
     assert values == [1000, 1600, 1650, 1690, 1700]
+    (note,) = meter.notes()
+    assert note.endswith("the counter began anew, so some of the energy was not counted (2 times)")
+    assert meter.notes() == []
     (info,) = meter.describe()
     assert (info.sampling, info.unit, info.counter_max) == ("counter", "J", None)
 
@@ -217,6 +221,7 @@ def test_one_failed_scrape_is_a_gap_and_several_are_the_end(
 
     behave(broken)
     assert meter.sample() == []
+    assert words in meter.notes()[0]
     behave(good)
     assert meter.sample()[0].value == 7.25
     behave(broken)
@@ -362,7 +367,6 @@ def test_the_boundary_has_to_be_said() -> None:
 
 
 def test_tls_by_the_study_s_own_authority(tmp_path: Path, opened: list[PrometheusMeter]) -> None:
-    trustme = pytest.importorskip("trustme", reason="trustme is not installed")
     authority = trustme.CA()
     ca_file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(ca_file)

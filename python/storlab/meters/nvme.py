@@ -61,14 +61,14 @@ class NvmeMeter:
             gain_accuracy=gain,
             quantum=power.quantum_w,
             sensor_interval_ns=INTERVAL_NS,
-            clock_uncertainty_ns=self._watch.uncertainty_ns,
             whole="drives" if len(self._drives) > 1 else "",
             provenance="modelled" if estimated else "measured",
         )
 
     def describe(self) -> list[SensorInfo]:
         """One sensor per drive; the description ends with the ceilings of its power states."""
-        return list(self._infos)
+        slowest = {"clock_uncertainty_ns": self._watch.uncertainty_ns}
+        return [info.model_copy(update=slowest) for info in self._infos]
 
     def sample(self) -> list[Reading]:
         """Mean power of the last second of every drive. Raises MeterError when one is gone."""

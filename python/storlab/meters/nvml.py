@@ -170,12 +170,13 @@ class NvmlMeter:
             label = nvml.call(name, nvml.lib.nvmlDeviceGetName, handle)
             gpu = _Gpu(name, label, handle, nvml.way(name, handle, options.reading))
             self._gpus.append(gpu)
-            self._read(gpu)  # the library is slow once: the first read is not the one to go by
-            self._infos.append(_info(gpu, options, self._watch, several=len(found) > 1))
+            nvml.call(name, nvml.read, handle, gpu.way)  # slow once: not the read to go by
+            self._infos.append(_info(gpu, options, several=len(found) > 1))
 
     def describe(self) -> list[SensorInfo]:
         """One sensor per GPU."""
-        return list(self._infos)
+        slowest = {"clock_uncertainty_ns": self._watch.uncertainty_ns + _REFRESH_NS // 2}
+        return [info.model_copy(update=slowest) for info in self._infos]
 
     def sample(self) -> list[Reading]:
         """Read every GPU. Raises MeterError when one is lost, or its counter began anew."""
@@ -204,7 +205,7 @@ class NvmlMeter:
         self._nvml.close()
 
 
-def _info(gpu: _Gpu, options: MeterOptions, watch: Stopwatch, *, several: bool) -> SensorInfo:
+def _info(gpu: _Gpu, options: MeterOptions, *, several: bool) -> SensorInfo:
     said: dict[Way, tuple[str, Sampling]] = {
         "energy": ("energy counter since the driver was loaded", "counter"),
         "instant": ("power at the sensor's latest sample", "instantaneous"),
@@ -219,7 +220,6 @@ def _info(gpu: _Gpu, options: MeterOptions, watch: Stopwatch, *, several: bool) 
         supply="dc",
         quantum=_MILLI,
         sensor_interval_ns=_AVERAGE_INTERVAL_NS if gpu.way == "average" else None,
-        clock_uncertainty_ns=watch.uncertainty_ns + _REFRESH_NS // 2,
         whole="GPUs" if several else "",
     )
 

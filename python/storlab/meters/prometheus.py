@@ -229,6 +229,7 @@ class PrometheusMeter:
         self._exporter = exporter
         self._name = f"prometheus:{options.selector}"
         self._failures = 0
+        self._noted: dict[str, int] = {}
         self._latest_ns = -1
         self._stamp: str | None = None
         self._raw: float | None = None  # the counter's last value
@@ -266,8 +267,9 @@ class PrometheusMeter:
         try:
             found, time_ns = self._scrape()
             reading = self._reading(found, time_ns)
-        except MeterError:
+        except MeterError as failure:
             self._failures += 1
+            self._note(failure.what)
             if self._failures >= MOST_FAILURES:
                 raise
             return []
@@ -328,8 +330,20 @@ class PrometheusMeter:
         """
         if self._raw is not None and value < self._raw:
             self._before += self._raw
+            self._note("the counter began anew, so some of the energy was not counted")
         self._raw = value
         return self._before + value
+
+    def _note(self, what: str) -> None:
+        self._noted[what] = self._noted.get(what, 0) + 1
+
+    def notes(self) -> list[str]:
+        """What went wrong since the last call, and how often."""
+        noted, self._noted = self._noted, {}
+        where = self._exporter.where
+        return [
+            f"{where}: {what}" + (f" ({n} times)" if n > 1 else "") for what, n in noted.items()
+        ]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
         """None."""
