@@ -10,8 +10,9 @@ mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], 
   both sides;
 - ``inconclusive``: everything else: too few or too noisy repeats to tell.
 
-``agree`` means: within the margin, as far as the repeats can tell. The stronger claim, that the engines were shown
-to be equivalent, holds where the whole interval lies inside the zone (``equivalent``).
+``agree`` means: within the margin, as far as the repeats can tell. The stronger claim, that the
+engines were shown to be equivalent, holds where the whole interval lies inside the zone
+(``equivalent``).
 
 CPU per I/O and effective concurrency are reported and never judged.
 """
