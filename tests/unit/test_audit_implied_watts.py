@@ -95,3 +95,31 @@ def test_a_point_that_would_fit_is_the_authors_right() -> None:
 def test_reads_are_no_siblings_of_writes() -> None:
     mixes = ("100/0", "100/0 ", "0/100", "50/50")
     assert check("implied_watts", cells("A", [10, 10, 20, 16], mixes=mixes)) == []
+
+
+def gains(
+    throughput: float, efficiency: float, power: float, x: object = 256
+) -> list[dict[str, str]]:
+    """Three claims of A against B, in percent: more throughput, more efficiency, less power."""
+    common = {"config": "A", "compare_config": "B", "kind": "ratio_claim", "unit": "%"}
+    at = {"block_size": "4KB", "x_name": "workers", "x_value": x, "qualifier": "exact"}
+    return [
+        row(**common, **at, metric="throughput_increase", value=throughput),
+        row(**common, **at, metric="power_efficiency_increase", value=efficiency),
+        row(**common, metric="max_power_reduction", value=power),
+    ]
+
+
+def test_gains_that_imply_more_power_where_less_is_claimed() -> None:
+    found = check("implied_watts", gains(147, 104, 20))
+    assert [(f.severity, f.rows) for f in found] == [("note", ["001", "002", "003"])]
+    assert "21 % more" in found[0].recomputed
+
+
+def test_gains_that_agree_with_the_claim_about_power() -> None:
+    assert check("implied_watts", gains(30, 62, 20)) == []
+    assert check("implied_watts", gains(30, 30, 20)) == []  # equal power is no contradiction
+    assert check("implied_watts", gains(147, 104, 20)[:2]) == []
+    other_point = gains(147, 104, 20)
+    other_point[1]["x_value"] = "512"
+    assert check("implied_watts", other_point) == []

@@ -7,10 +7,12 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator
 
+from storlab.audit.cells import is_headline
 from storlab.audit.finding import Finding
-from storlab.audit.intervals import shown
-from storlab.audit.places import Place, Places, place_words, read_share
-from storlab.audit.table import PublishedTable
+from storlab.audit.intervals import Interval, shown, si_interval
+from storlab.audit.places import Place, Places, place_of, place_words, point_of, read_share
+from storlab.audit.quantities import quantity_of
+from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import Watts, watts_of
 
 SUMMARY = "watts implied by throughput / efficiency (or energy / time), against sibling cells"
@@ -18,6 +20,7 @@ TIGHT = 0.12  # deviation (of logarithms) up to which the siblings are a family
 FAR = 1.3  # from the median of such a family
 BEYOND_NEIGHBOURS = 1.15  # beyond both of the mixes next to it
 FEWEST = 4
+CLEARLY = 1.03  # how far implied watts must lie on the other side of equal
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
@@ -29,6 +32,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
         ]
         for family in _families(every):
             yield from _outliers(config, family, every)
+    yield from _claims(table)
 
 
 def _families(every: list[Watts]) -> list[list[Watts]]:
@@ -119,3 +123,69 @@ def _beyond_neighbours(watts: Watts, others: list[Watts]) -> str | None:
     if low / BEYOND_NEIGHBOURS <= watts.span.high and watts.span.low <= high * BEYOND_NEIGHBOURS:
         return None
     return f"the mixes next to it imply {sides[0].words} and {sides[1].words}"
+
+
+def _claims(table: PublishedTable) -> Iterator[Finding]:
+    """Gains that imply more watts where the table claims fewer, or the other way round."""
+    power = [row for row in table.rows if quantity_of(row).name == "power" and _ratio(row)]
+    for (config, compared, place, _), claims in _gains(table).items():
+        for above, below in (("throughput", "power_efficiency"), ("energy", "duration")):
+            one, other = claims.get(above), claims.get(below)
+            ratios = (_ratio(one), _ratio(other)) if one and other else (None, None)
+            if one is None or other is None or ratios[0] is None or ratios[1] is None:
+                continue
+            implied = ratios[0] / ratios[1]
+            against = [row for row in power if _opposes(row, config, compared, implied)]
+            if against:
+                more = "more" if implied.low > 1 else "less"
+                change = Interval(abs(implied.low - 1), abs(implied.high - 1)).middle
+                yield Finding(
+                    rule="implied_watts",
+                    severity="note",
+                    rows=[one.id, other.id, *(row.id for row in against)],
+                    printed=f"{place_words(place)}: {one.metric} {one.printed}, {other.metric} "
+                    f"{other.printed}; {against[0].metric} {against[0].printed}",
+                    recomputed=f"{config} drew {implied} times the power of {compared}, "
+                    f"{100 * change:.0f} % {more}",
+                    why="The two gains together say how the watts under this load compare, and "
+                    "they compare the other way round than the claim about power does. That claim "
+                    "holds for a limit, not for what was drawn here.",
+                )
+
+
+def _gains(table: PublishedTable) -> dict[tuple[str, str, Place, str], dict[str, Row]]:
+    """The exact claims of each cell and operating point, by quantity."""
+    found: dict[tuple[str, str, Place, str], dict[str, Row]] = {}
+    for row in table.rows:
+        exact = row.kind == "ratio_claim" and row.compare_config and not is_headline(row)
+        if exact and _ratio(row) is not None:
+            key = (row.config, row.compare_config, place_of(row), point_of(row))
+            found.setdefault(key, {}).setdefault(quantity_of(row).name, row)
+    return found
+
+
+def _opposes(row: Row, config: str, compared: str, implied: Interval) -> bool:
+    claimed = _ratio(row)
+    if claimed is None or {row.config, row.compare_config} != {config, compared}:
+        return False
+    if row.config != config:
+        claimed = Interval(1, 1) / claimed
+    return (claimed.high < 1 and implied.low > CLEARLY) or (
+        claimed.low > 1 and implied.high < 1 / CLEARLY
+    )
+
+
+def _ratio(row: Row) -> Interval | None:
+    """A claim as config over compared; None for open ends, and for words that leave it open."""
+    form, span = quantity_of(row).form, si_interval(row)
+    if span is None or not (math.isfinite(span.low) and math.isfinite(span.high)):
+        return None
+    if form == "ratio":
+        ratio = span
+    elif form == "increase":
+        ratio = span.plus(1)
+    elif form == "reduction":
+        ratio = Interval(1 - span.high, 1 - span.low)
+    else:
+        return None
+    return ratio if ratio.low > 0 else None

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from storlab.audit.intervals import Interval, hull
-from storlab.audit.quantities import quantity_of
 from storlab.audit.table import PublishedTable, Row
 
 _SETTINGS = ("config", "context", "limit")
@@ -172,9 +170,3 @@ def is_load_x(x_name: str) -> bool:
         "concurrency",
         "outstanding",
     )
-
-
-def has_quantity(rows: Iterable[Row], names: Iterable[str]) -> bool:
-    """Whether any of the rows is about one of these quantities."""
-    wanted = set(names)
-    return any(quantity_of(row).name in wanted for row in rows)

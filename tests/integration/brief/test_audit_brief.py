@@ -1,0 +1,185 @@
+"""storlab's own briefs are audited: claims are recomputed, and an error stops the brief."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from integration.brief.brief_fixture import build_store
+from integration.brief.conftest import Made
+from storlab.analysis.compare import Comparison
+from storlab.analysis.stats import Interval
+from storlab.audit.from_claims import AuditError, BriefClaims, ClaimData, audit_brief
+from storlab.base.errors import ExitCode
+from storlab.brief import build, write_brief
+from storlab.brief.audited import audited, claim_data
+from storlab.brief.claims import Claim, make_claims
+from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
+
+
+@pytest.fixture
+def records(comparison: Comparison) -> dict[str, RunRecord]:
+    return {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
+
+
+@pytest.fixture
+def claims(comparison: Comparison) -> list[ClaimData]:
+    return [claim_data(comparison, claim) for claim in make_claims(comparison)]
+
+
+def why(claim: ClaimData, records: dict[str, RunRecord]) -> str:
+    found = audit_brief(BriefClaims([claim], records))
+    assert all(f.severity == "error" for f in found)
+    return " ".join(f"{f.why} {f.recomputed}" for f in found)
+
+
+def test_honest_claims_have_no_finding(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    assert len(claims) >= 8
+    assert {claim.metric for claim in claims} >= {"throughput_mb_s.all", "latency_mean_ns.read"}
+    assert audit_brief(BriefClaims(claims, records)) == []
+
+
+def test_a_wrong_ratio(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+    ratio = claims[0].ratio
+    wrong = replace(claims[0], ratio=replace(ratio, estimate=ratio.estimate * 1.02))
+    assert "ratio does not follow" in why(wrong, records)
+
+
+def test_a_wrong_interval(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+    ratio = claims[0].ratio
+    assert ratio.low is not None
+    wrong = replace(claims[0], ratio=replace(ratio, low=ratio.low * 1.05))
+    assert "interval does not follow" in why(wrong, records)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("\u00d7", "9\u00d7", "multiple in the sentence"),
+        ("\u00a0% less", "3\u00a0% less", "percentage in the sentence"),
+    ],
+)
+def test_a_sentence_with_another_number(
+    old: str, new: str, said: str, claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    claim = next(c for c in claims if old in c.statement)
+    assert said in why(replace(claim, statement=claim.statement.replace(old, new, 1)), records)
+
+
+def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+    claim = claims[0]
+    number = claim.statement.split(" moved ")[1].split(" ")[0]
+    wrong = claim.statement.replace(f"moved {number} ", "moved 1 ")
+    assert "A value in the sentence" in why(replace(claim, statement=wrong), records)
+    assert why(claim, records) == ""
+
+
+def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+    one, other = claims[0].sides
+    lost = dict(records)
+    del lost[one.run_ids[0]]
+    assert "does not exist" in why(claims[0], lost)
+    failed = {**records, one.run_ids[0]: records[one.run_ids[0]].model_copy(
+        update={"status": "failed"})}  # fmt: skip
+    assert "is failed" in why(claims[0], failed)
+    elsewhere = replace(claims[0], sides=(one, claims[1].sides[1]))
+    assert "different work" in why(elsewhere, records)
+    both = replace(claims[0], sides=(one, replace(other, run_ids=one.run_ids)))
+    assert "both sides" in why(both, records)
+
+
+def test_a_claim_that_the_runs_do_not_decide(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    """Both sides made of the same numbers: the ratio is right, and there is nothing to claim."""
+    one, other = claims[0].sides
+    same = {
+        **records,
+        **{
+            theirs: records[mine].model_copy(update={"target": other.target, "run_id": theirs})
+            for mine, theirs in zip(one.run_ids, other.run_ids, strict=True)
+        },
+    }
+    said = why(replace(claims[0], ratio=Interval(1.0, 0.9, 1.1, 3)), same)
+    assert "interval" in said
+
+
+def test_what_must_stand_beside_a_claim(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    throughput, latency = claims[0], next(c for c in claims if "latency" in c.metric)
+    assert "client-bound" in why(replace(throughput, said=frozenset()), records)
+    assert "effective concurrency" in why(replace(latency, caveat=""), records)
+    sides = [
+        replace(side, boundary=at)
+        for side, at in zip(throughput.sides, ("device", "wall"), strict=True)
+    ]
+    power = replace(throughput, metric="iops.all", sides=(sides[0], sides[1]))
+    assert "boundar" not in why(power, records)  # no watts in it
+    watts = {
+        run: record.model_copy(
+            update={
+                "metrics": [
+                    *record.metrics,
+                    *(
+                        m.model_copy(update={"name": "efficiency_mb_s_w"})
+                        for m in record.metrics
+                        if (m.name, m.operation) == ("throughput_mb_s", "all")
+                    ),
+                ]
+            }
+        )
+        for run, record in records.items()
+    }
+    assert "unequal boundaries" in why(replace(power, metric="efficiency_mb_s_w.all"), watts)
+
+
+def test_a_run_that_says_two_things(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
+    claim = next(c for c in claims if c.metric == "latency_mean_ns.read")
+    run = claim.sides[0].run_ids[0]
+    wrong = records[run].model_dump()
+    wrong["totals"]["read"]["latency"]["mean_ns"] *= 3
+    assert "two things" in why(claim, {**records, run: RunRecord.model_validate(wrong)})
+
+
+def test_the_brief_shows_the_audit(made: Made) -> None:
+    assert '<section id="audit"' in made.html
+    assert 'href="#audit"' in made.html
+    assert "effective concurrency" in made.html
+    start = made.html.index('id="storlab-data">') + len('id="storlab-data">')
+    data = json.loads(made.html[start : made.html.index("</script>", start)])
+    assert {f["rule"] for f in data["audit"]} == {
+        "effective_concurrency",
+        "client_bound",
+        "power",
+    }
+    assert all(f["severity"] != "error" for f in data["audit"])
+
+
+def test_an_error_stops_the_brief(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comparison: Comparison
+) -> None:
+    """A defect in the claims is put in where they are made; nothing may be written then."""
+    store: ResultStore = build_store(tmp_path / "results", mixes=(30,), repeats=2)
+
+    def exaggerate(found: Comparison) -> list[Claim]:
+        return [
+            replace(c, ratio=replace(c.ratio, estimate=c.ratio.estimate * 2))
+            for c in make_claims(found)
+        ]
+
+    monkeypatch.setattr(build, "make_claims", exaggerate)
+    out = tmp_path / "out" / "brief.html"
+    with pytest.raises(AuditError) as caught:
+        write_brief(store, out=out, pdf=False)
+    assert caught.value.exit_code == ExitCode.AUDIT
+    assert "audit stopped the brief" in caught.value.what
+    assert caught.value.findings
+    assert not out.parent.exists()
+    assert audited(comparison, make_claims(comparison))  # the real claims go through
