@@ -21,7 +21,7 @@ FLOORS: dict[str, int] = {
     "brief": 6,
     "cli": 7,
 }
-# On one floor, who may lean on whom: a brief is made of figures, an audit of runs reads comparisons.
+# On one floor, who may lean on whom: a brief is made of figures, an audit of runs of comparisons.
 SIDEWAYS = {("brief", "figures"), ("audit", "analysis")}
 
 FILE_LINES = 500

@@ -36,15 +36,20 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _families(every: list[Watts]) -> list[list[Watts]]:
-    """For each kind of work the operating point whose cells agree best: the author's best case."""
+    """Cells of one kind of work and operating point.
+
+    Where points are not stated, the one at which the cells agree best: the author's best case.
+    """
     kinds: dict[str, dict[str, list[Watts]]] = {}
     for watts in every:
         kinds.setdefault(_kind(watts.place), {}).setdefault(watts.point, []).append(watts)
     found = []
     for by_point in kinds.values():
         large = [group for group in by_point.values() if len(group) >= FEWEST]
-        if large:
-            found.append(min(large, key=_scatter))
+        guesses = [group for group in large if any(watts.is_guess for watts in group)]
+        found += [group for group in large if group not in guesses]
+        if guesses:
+            found.append(min(guesses, key=_scatter))
     return found
 
 
@@ -72,7 +77,9 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
         for watts in [one for one in left if not one.is_printed]:
             others = [other for other in left if other is not watts]
             expected = test(watts, others)
-            elsewhere = [w for w in every if w.place == watts.place and w.point != watts.point]
+            elsewhere = [
+                w for w in every if w.is_guess and w.place == watts.place and w.point != watts.point
+            ]
             if expected is not None and not any(_fits(other, others) for other in elsewhere):
                 found.append((watts, expected))
         left = [watts for watts in left if all(watts is not out for out, _ in found)]

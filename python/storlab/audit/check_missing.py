@@ -24,8 +24,8 @@ _SPREAD = re.compile(
     r"|iqr|sem|uncertainty|margin)(_|$)"
 )
 _METER = re.compile(
-    r"(^|_)(power|watt|energy)?_?meters?(_|$)|metering|sensor|(^|_)(pdu|analy[sz]er|bmc|ipmi|rapl|redfish|quarch|instrument|telemetry)(_|$)"
-    r"|power_(source|tool|method|monitor)"
+    r"(^|_)(power|watt|energy)?_?meters?(_|$)|metering|sensor|power_(source|tool|method|monitor)"
+    r"|(^|_)(pdu|analy[sz]er|bmc|ipmi|rapl|redfish|quarch|instrument|telemetry)(_|$)"
 )
 _DATA = re.compile(
     r"data_?set|working_set|(file|test|total|checkpoint|span|object_count|footprint)_?size"

@@ -1,8 +1,8 @@
 """A result directory as a published table, so that the rules for tables hold for it as well.
 
 Values are means over the repeats, with three significant digits as a brief prints them. Power is
-left out: it was measured, so nothing is implied, and efficiency is a ratio of sums over the repeats,
-not of two printed means.
+left out: it was measured, so nothing is implied, and efficiency is a ratio of sums over the
+repeats, not of two printed means.
 """
 
 from __future__ import annotations

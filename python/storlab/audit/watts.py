@@ -21,6 +21,7 @@ class Watts:
     rows: tuple[str, ...]
     how: str
     is_printed: bool = False
+    is_guess: bool = False  # the efficiency's own point is not stated, and this is one of several
 
     @property
     def words(self) -> str:
@@ -42,7 +43,10 @@ def watts_of(places: Places, config: str, place: Place) -> Iterator[Watts]:
                 if point not in seen:
                     seen.add(point)
                     rows = (*value.rows, row.id)
-                    yield Watts(place, point, value.span / span, rows, "throughput / efficiency")
+                    how = "throughput / efficiency"
+                    yield Watts(
+                        place, point, value.span / span, rows, how, is_guess=not point_of(row)
+                    )
     for row in places.of(config, place, "energy"):
         for time in places.of(config, place, "duration"):
             energy, length = si_interval(row), si_interval(time)
