@@ -15,7 +15,7 @@ from storlab.base.errors import PreflightError, Problem
 
 KEYRING_SERVICE = "storlab"
 _SECRET_WORDS = re.compile(
-    r"(^|_)(pass|passwd|password|passphrase|pwd|secret|token|community|api_?key|auth_?key|priv_?key)$",
+    r"(^|_)(pass|passwd|password|passphrase|pwd|secret|token|community|(api|auth|priv)_?key)$",
     re.IGNORECASE,
 )
 

@@ -13,10 +13,11 @@ from pydantic import Field, model_validator
 
 from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
+from storlab.base.units import NS_PER_S
 from storlab.meters import Discovered
-from storlab.meters.ipmitool import NS_PER_S, Connection, Shell, program
+from storlab.meters.common import Stopwatch
+from storlab.meters.ipmitool import Connection, Shell, program
 from storlab.meters.options import MeterOptions, read_options
-from storlab.meters.stamping import MidPoint
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
@@ -47,7 +48,7 @@ class IpmiOptions(MeterOptions):
     sensors: list[Annotated[str, Field(min_length=1, pattern=r'^[^"\n]+$')]] | None = Field(
         default=None, min_length=1, description="SDR power sensors, added up; instead of DCMI"
     )
-    timeout: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
+    timeout: Duration = Field(default="4s", gt=0)  # type: ignore[assignment]
 
     @model_validator(mode="after")
     def _access(self) -> IpmiOptions:
@@ -87,7 +88,7 @@ class IpmiMeter:
         )
         place = options.host or f"ipmi{options.device}"
         self._sensor = f"ipmi:{place}"
-        self._clock = MidPoint()
+        self._clock = Stopwatch()
         self._tolerances_w: dict[str, float] = {}
         self._shell: Shell | None = Shell(self._connection)
         try:
@@ -134,7 +135,7 @@ class IpmiMeter:
             self._shell = None
 
     def _read(self, shell: Shell) -> Reading:
-        (watts, stamp), time_ns = self._clock.timed(lambda: self._read_watts(shell))
+        (watts, stamp), time_ns = self._clock.read(lambda: self._read_watts(shell))
         return Reading(self._sensor, time_ns, watts, stamp)
 
     def _read_watts(self, shell: Shell) -> tuple[float, str | None]:

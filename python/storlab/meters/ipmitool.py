@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError
+from storlab.base.secrets import hide
+from storlab.base.units import NS_PER_S
 
 PROMPT = b"ipmitool> "
-NS_PER_S = 1_000_000_000
-LOGIN_ANSWERS = 24  # a login, with all the repeats of ipmitool's own, ends before so many waits
+LONG_ANSWERS = 24  # a login with ipmitool's own repeats, or a whole SDR, ends before so many waits
 
 
 def program() -> str | None:
@@ -40,7 +41,7 @@ class Connection:
     privilege: str = "user"
     cipher_suite: int | None = None
     device: int = 0
-    timeout_s: float = 10.0  # of one reading
+    timeout_s: float = 4.0  # of one answer
 
     @property
     def where(self) -> str:
@@ -51,9 +52,9 @@ class Connection:
         """ipmitool's options. ``-v`` once: the reason of a failed login is said only then."""
         if self.host is None:
             return ["-v", "-I", "open", "-d", str(self.device)]
-        wait_s = max(1, math.ceil(self.timeout_s / 2))  # asked twice: UDP may lose one
+        wait_s = max(1, math.ceil(self.timeout_s))
         options = ["-v", "-I", self.interface, "-H", self.host, "-p", str(self.port), "-E"]
-        options += ["-N", str(wait_s), "-R", "2", "-L", self.privilege.upper()]
+        options += ["-N", str(wait_s), "-R", "1", "-L", self.privilege.upper()]
         if self.user is not None:
             options += ["-U", self.user]
         if self.cipher_suite is not None:
@@ -73,6 +74,8 @@ class Shell:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._long_s = connection.timeout_s * LONG_ANSWERS
+        self._is_new = True
         found = program()
         if found is None:
             raise MeterError("ipmitool", "is not installed", "install the package ipmitool")
@@ -85,20 +88,24 @@ class Shell:
             start_new_session=True,  # Ctrl-C stops the campaign, which then stops the meters
         )
         try:
-            self._read(connection.timeout_s * LOGIN_ANSWERS)
+            self._read(self._long_s)
         except MeterError:
             self.kill()
             raise
 
     def command(self, text: str) -> str:
-        """What ipmitool prints for a command. Raises MeterError when it or the BMC is gone."""
+        """What ipmitool prints for a command. Raises MeterError when it or the BMC is gone.
+
+        The first command may take longer: it may have to read the whole SDR repository.
+        """
         assert self._process.stdin is not None  # noqa: S101 - Popen was given a pipe
         try:
             self._process.stdin.write(text.encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
             raise MeterError(self._connection.where, f"ipmitool is gone: {error}") from error
-        answer = self._read(self._connection.timeout_s + 2)
+        answer = self._read(self._long_s if self._is_new else self._connection.timeout_s + 2)
+        self._is_new = False
         return answer.replace(text, "", 1).strip()  # readline repeats the command
 
     def _read(self, limit_s: float) -> str:
@@ -160,4 +167,5 @@ def login_error(connection: Connection, said: str) -> MeterError:
             return MeterError(connection.where, what, fix)
     lines = [line for line in said.splitlines() if line.strip()]
     last = lines[-1].strip() if lines else "nothing"
-    return MeterError(connection.where, f'ipmitool ended; it said "{last}"')
+    said_last = hide(last, [connection.password or ""])
+    return MeterError(connection.where, f'ipmitool ended; it said "{said_last}"')

@@ -112,7 +112,7 @@ def _study_error(spec: MeterSpec, target: Target, problems: Sequence[Problem]) -
     listed = [
         {
             "line": None,
-            "where": ".".join([place, *map(str, problem.field)]),
+            "where": ": ".join([place, ".".join(map(str, problem.field))]).rstrip(": "),
             "what": problem.what,
             "fix": problem.fix,
         }

@@ -9,10 +9,11 @@ from pydantic import Field, model_validator
 
 from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
+from storlab.base.units import NS_PER_S
 from storlab.meters import Discovered
+from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.redfish_sources import (
-    NS_PER_S,
     Quantity,
     Source,
     Value,
@@ -20,7 +21,6 @@ from storlab.meters.redfish_sources import (
     read_value,
     resolve,
 )
-from storlab.meters.stamping import MidPoint
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
@@ -77,7 +77,7 @@ class RedfishMeter:
         self._options = options
         parts = urlsplit(options.url)
         self._base = f"{parts.scheme}://{parts.netloc}"
-        self._clock = MidPoint()
+        self._clock = Stopwatch()
         self._step: float | None = None
         self._client = _client(options, self._base)
         try:
@@ -137,7 +137,7 @@ class RedfishMeter:
         return Reading(self._sensor, time_ns, total, " ".join(stamps) or None)
 
     def _read_values(self) -> tuple[list[Value], int]:
-        values, time_ns = self._clock.timed(lambda: [self._one(p) for p in self._source.paths])
+        values, time_ns = self._clock.read(lambda: [self._one(p) for p in self._source.paths])
         step = min(value.step for value in values)
         self._step = step if self._step is None else min(self._step, step)
         return values, time_ns

@@ -12,12 +12,12 @@ from decimal import Decimal
 from typing import Any, Literal, TypeGuard
 
 from storlab.base.errors import MeterError
+from storlab.base.units import NS_PER_S
 from storlab.model.power import Sampling, Supply
 
 Get = Callable[[str], dict[str, Any]]
 Quantity = Literal["power", "average", "energy"]
 JOULES_PER_KWH = 3_600_000
-NS_PER_S = 1_000_000_000
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _EXCERPTS = {"power": ("PowerWatts", "InputPowerWatts"), "energy": ("EnergyJoules", "EnergykWh")}
 

@@ -22,6 +22,7 @@ from pydantic import (
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
+from storlab.base.secrets import secret_problems
 from storlab.base.units import LARGEST
 from storlab.model.facts import Cost, Rack
 from storlab.model.power import Boundary
@@ -102,6 +103,14 @@ class MeterSpec(StudyTable):
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str = Field(description="which sensor: nvme, snmp, ...")
     boundary: Boundary = Field(default="device", description="what the sensor's reading includes")
+
+    @model_validator(mode="after")
+    def _no_secrets(self) -> MeterSpec:
+        """Here and not only in the meters: a study is copied into its result before they open."""
+        problems = secret_problems(self.model_extra or {})
+        if problems:
+            raise FieldProblems(problems)
+        return self
 
 
 class Target(StudyTable):

@@ -1,0 +1,113 @@
+"""Secrets come from the environment or a keyring, and stay out of studies and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import keyring
+import keyring.backend
+import pytest
+from keyring.errors import KeyringLocked
+
+from storlab.base.errors import PreflightError, StudyError
+from storlab.base.secrets import hide, secret, secret_problems
+from storlab.lab.study_file import parse_study
+
+NAME = "STORLAB_TEST_SECRET"
+STUDY = """\
+[study]
+name = "s"
+
+[[target]]
+name = "a"
+path = "null:"
+meters = [{ kind = "redfish", url = "https://bmc", %s }]
+
+[[workload]]
+kind = "block"
+"""
+
+
+class Memory(keyring.backend.KeyringBackend):
+    """A keyring of this process."""
+
+    priority = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[tuple[str, str], str] = {}
+        self.is_locked = False
+
+    def get_password(self, service: str, username: str) -> str | None:
+        if self.is_locked:
+            raise KeyringLocked("locked")
+        return self.held.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.held[service, username] = password
+
+
+@pytest.fixture
+def ring(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
+    monkeypatch.delenv(NAME, raising=False)
+    before = keyring.get_keyring()
+    memory = Memory()
+    keyring.set_keyring(memory)
+    yield memory
+    keyring.set_keyring(before)
+
+
+def test_the_environment_comes_first(ring: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring.held["storlab", NAME] = "from the keyring"
+    assert secret(NAME) == "from the keyring"
+    monkeypatch.setenv(NAME, "")
+    assert secret(NAME) == "from the keyring"  # an empty variable is none
+    monkeypatch.setenv(NAME, "from the environment")
+    assert secret(NAME) == "from the environment"
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_secret_that_is_nowhere(ring: Memory, is_locked: bool) -> None:
+    ring.held["another program", NAME] = "not ours"
+    ring.is_locked = is_locked
+    with pytest.raises(PreflightError) as caught:
+        secret(NAME)
+    assert f"export {NAME}=" in caught.value.fix
+    assert f"keyring set storlab {NAME}" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"password": "x"}, True),
+        ({"priv_password": "x"}, True),
+        ({"Password": "x"}, True),
+        ({"community": "public"}, True),
+        ({"api_key": "x"}, True),
+        ({"url": "https://root:calvin@bmc/redfish"}, True),
+        ({"password_env": "BMC_PASSWORD"}, False),
+        ({"url": "https://root@bmc"}, False),
+        ({"url": "https://[fe80::1]:443/"}, False),
+        ({"url": "https://[broken"}, False),
+        ({"share_rule": "bypass: 8 of 24"}, False),
+        ({"bypass": 1}, False),
+    ],
+)
+def test_which_fields_hold_secrets(fields: dict[str, object], refused: bool) -> None:
+    problems = secret_problems(fields)
+    assert bool(problems) == refused
+    assert all(problem.field == (next(iter(fields)),) for problem in problems)
+    assert not any(str(v) in p.what + p.fix for p in problems for v in fields.values())
+
+
+@pytest.mark.parametrize("field", ['password = "calvin"', 'proxy = "http://me:calvin@proxy"'])
+def test_a_study_with_a_secret_is_refused_before_anything_is_written(field: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse_study(STUDY % field, "s.toml")
+    assert "password_env" in str(caught.value)
+    assert "calvin" not in str(caught.value)
+    assert caught.value.problems[0]["line"] == 7
+
+
+def test_messages_are_cleaned_of_the_longest_secret_first() -> None:
+    assert hide("tried abc and abcdef", ["abc", "", "abcdef"]) == "tried *** and ***"
