@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     RESULT = 8  # a result directory is missing, incomplete or damaged
     ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
     DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify)
-    AUDIT = 11  # the audit found an error: in the table, or in storlab's own brief
+    AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
 
 
 class StorlabError(Exception):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
 from storlab.audit.finding import Finding
 from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_brief
 from storlab.audit.from_results import audit_comparison
-from storlab.brief.claims import Claim
+from storlab.brief.claims import Claim, make_claims
+from storlab.lab.store import ResultStore
 
 
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
@@ -16,6 +19,12 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     plain = [claim_data(comparison, claim) for claim in claims]
     return [*audit_brief(BriefClaims(plain, records)), *audit_comparison(comparison)]
+
+
+def audit_directory(directory: Path) -> list[Finding]:
+    """What the brief of a result directory would be told. Raises ResultError for damaged runs."""
+    comparison = compare(load_dataset([ResultStore.open(directory)]))
+    return audited(comparison, make_claims(comparison))
 
 
 def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:

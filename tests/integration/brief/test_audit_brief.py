@@ -15,7 +15,7 @@ from storlab.analysis.stats import Interval
 from storlab.audit.from_claims import AuditError, BriefClaims, ClaimData, audit_brief
 from storlab.base.errors import ExitCode
 from storlab.brief import build, write_brief
-from storlab.brief.audited import audited, claim_data
+from storlab.brief.audited import audit_directory, audited, claim_data
 from storlab.brief.claims import Claim, make_claims
 from storlab.lab.store import ResultStore
 from storlab.model.result import RunRecord
@@ -183,3 +183,10 @@ def test_an_error_stops_the_brief(
     assert caught.value.findings
     assert not out.parent.exists()
     assert audited(comparison, make_claims(comparison))  # the real claims go through
+
+
+def test_a_directory_is_audited_as_its_brief_is(
+    full_store: ResultStore, comparison: Comparison
+) -> None:
+    of_brief = audited(comparison, make_claims(comparison))
+    assert audit_directory(full_store.directory) == of_brief
