@@ -67,6 +67,12 @@ def place_of(row: Row) -> Place:
 _OPERATIONS = {"read", "write", "get", "put", "total"}
 
 
+def is_one_mix(value: Value) -> bool:
+    """Whether reads and writes ran together there: the workload or its mix says so."""
+    shares = value.place[1].split("/")
+    return "mix" in value.place[0] or (len(shares) == 2 and not {"0", "100"} & set(shares))
+
+
 def is_headline(row: Row) -> bool:
     """Whether a claim is about several cells at once: an extreme, a range or a headline."""
     bounded = quantity_of(row).bound != ""
@@ -108,9 +114,9 @@ def shown(row: Row) -> str:
 
 
 def measured(table: PublishedTable) -> list[Value]:
-    """Every measured number of the table, claims and settings apart."""
+    """Every measured number of the table; claims, settings and ends of ranges apart."""
     rows = [r for r in table.rows if r.kind == "measured" and not quantity_of(r).is_claim]
-    return [value for row in rows for value in values_of(row)]
+    return [value for row in rows if not quantity_of(row).bound for value in values_of(row)]
 
 
 def facts(table: PublishedTable) -> list[Value]:
@@ -201,7 +207,8 @@ def claimed_ratios(row: Row) -> list[Interval]:
     unit = quantity.unit
     if printed is None or not row.has_printed_number:
         return []
-    kind = unit.kind if unit is not None else ("x" if quantity.form == "ratio" else "")
+    unnamed = "x" if quantity.form == "ratio" and not row.unit.strip() else ""
+    kind = unit.kind if unit is not None else unnamed
     if kind == "percent":
         return _of_percent(quantity, printed.scaled(0.01))
     if kind == "x" or (kind == "count" and quantity.form == "ratio"):

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from storlab.audit.cells import Value, configs_of, values_of
+from storlab.audit.cells import Value, configs_of, place_of, values_of
 from storlab.audit.check_units import slip_between
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.quantities import operation_of, quantity_of
@@ -83,8 +83,10 @@ def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Findi
 
 def _severity(a: Row, b: Row) -> Severity:
     """Settings may be of two machines, and unnamed operating points may be two points."""
-    open_point = NOT_STATED in (a.x_value, b.x_value)
-    return "warning" if a.kind in ("config", "limit") or open_point else "error"
+    if a.kind == "config" and not a.config:
+        return "note"
+    is_open = NOT_STATED in (a.x_value, b.x_value) or not any(place_of(a))
+    return "warning" if a.kind in ("config", "limit") or is_open else "error"
 
 
 def _why(a: Row, b: Row) -> str:
@@ -92,6 +94,8 @@ def _why(a: Row, b: Row) -> str:
         return "One cell has two values; if these are two operating points, they are not named."
     if a.kind in ("config", "limit"):
         return "One fact of the set-up has two values: a reader cannot know which one was used."
+    if not any(place_of(a)):
+        return "One number has two values; if these are of two workloads, they are not named."
     return "One cell has two values that no rounding brings together."
 
 

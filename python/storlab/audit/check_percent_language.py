@@ -105,8 +105,9 @@ def _time_and_throughput(claims: list[Row]) -> Iterator[Finding]:
 
 
 def _about_work(time: Row, rate: Row) -> bool:
-    """Whether both are of the whole work: neither of a part, nor of ramps and the like."""
-    return not quantity_of(time).part and not quantity_of(rate).part and not rate.op.strip()
+    """Whether both are of the whole of one named work: neither of a part, nor of a ramp."""
+    parts = quantity_of(time).part or quantity_of(rate).part
+    return not parts and not rate.op.strip() and any(place_of(time))
 
 
 def _in_percent(ratio: Interval) -> str:

@@ -7,7 +7,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.cells import MAXIMUM, Value, configs_of, facts, measured, normal, values_of
+from storlab.audit.cells import (
+    MAXIMUM,
+    Value,
+    configs_of,
+    facts,
+    is_one_mix,
+    measured,
+    normal,
+    values_of,
+)
 from storlab.audit.derived import Product, products
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval
@@ -43,7 +52,14 @@ def _operations(values: list[Value]) -> Iterator[Finding]:
     for ops in cells.values():
         for first, second in (("get", "put"), ("read", "write")):
             if {first, second, "total"} <= set(ops):
-                yield from _sum(ops[first], ops[second], ops["total"])
+                totals = [v for v in ops["total"] if is_one_mix(v) or _is_named_total(v)]
+                yield from _sum(ops[first], ops[second], totals)
+
+
+def _is_named_total(value: Value) -> bool:
+    """Reads, writes and a mix may be three tests; a total is a total of what stands beside it."""
+    words = {value.rows[0].op.lower(), *quantity_of(value.rows[0]).part.split("_")}
+    return bool(words & {"total", "sum", "aggregate", "combined", "get+put"})
 
 
 def _sum(first: list[Value], second: list[Value], totals: list[Value]) -> Iterator[Finding]:
@@ -134,7 +150,8 @@ def _costs(table: PublishedTable) -> Iterator[Finding]:
         words = set(q.part.split("_"))
         part = "total" if words == {"total"} else q.part
         for v in values_of(row):
-            groups[v.config, v.place, q.name, v.unit].setdefault(part, []).append(v)
+            place = (*v.place[:3], normal(row.op), *v.place[4:])
+            groups[v.config, place, q.name, v.unit].setdefault(part, []).append(v)
     for parts in groups.values():
         named = [
             v for part, v in parts.items() if part not in ("total", "") and "total" not in part
@@ -187,6 +204,8 @@ def _product(table: PublishedTable, whole: Row, thing: str) -> Iterator[Broken]:
         wanted = value.interval
         if any(wanted.meets(size) for p in made for size in _sizes(p, thing)):
             continue
+        if _is_another(table, whole, made, thing):
+            continue
         best = min(made, key=lambda p: abs(math.log(p.interval.middle / wanted.middle)))
         factor = _factor(value)
         yield Broken(
@@ -199,6 +218,27 @@ def _product(table: PublishedTable, whole: Row, thing: str) -> Iterator[Broken]:
             binary=True,
         )
         return
+
+
+def _is_another(table: PublishedTable, whole: Row, made: list[Product], thing: str) -> bool:
+    """Whether the row may be about something else than the products.
+
+    A rated capacity may be that of one drive; what names no configuration may be of another
+    machine, when the same metric stands once more and fits.
+    """
+    words = set(whole.metric.lower().split("_"))
+    value = next(iter(values_of(whole)))
+    if words & {"rated", "tested"}:
+        sizes = [v for p in made for v in values_of(p.rows[0])]
+        return any(value.interval.meets(size.interval) for size in sizes)
+    others = [r for r in table.rows if r.metric == whole.metric and r.id != whole.id]
+    return whole.config == "" and any(
+        v.interval.meets(size)
+        for r in others
+        for v in values_of(r)
+        for p in made
+        for size in _sizes(p, thing)
+    )
 
 
 def _sizes(product: Product, thing: str) -> list[Interval]:

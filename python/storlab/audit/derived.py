@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from storlab.audit.cells import Value, configs_of, facts, measured, values_of
+from storlab.audit.cells import Value, configs_of, facts, is_one_mix, measured, values_of
 from storlab.audit.intervals import Interval
 from storlab.audit.quantities import Quantity
 from storlab.audit.table import PublishedTable, Row
@@ -119,6 +119,8 @@ def _totals(values: list[Value]) -> Iterator[Value]:
     for first, second in (("get", "put"), ("read", "write")):
         for a in values:
             if a.place[3] != first or a.quantity.name not in ("throughput", "iops"):
+                continue
+            if not is_one_mix(a):
                 continue
             other, total = ((*a.place[:3], op, *a.place[4:]) for op in (second, "total"))
             if (a.config, total, a.quantity.name) in printed:

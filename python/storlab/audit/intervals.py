@@ -151,8 +151,10 @@ def printed_interval(row: Row) -> Interval | None:
     claimed = row.kind not in ("measured", "config", "limit")
     if words in AT_LEAST:
         high = math.inf
-    elif words in AT_MOST and (words != "up_to" or claimed):
+    elif words == "up_to" and claimed:
         low = -math.inf
+    elif words in AT_MOST and words != "up_to":
+        low, high = -math.inf, value + unit / 2
     return Interval(low, high)
 
 

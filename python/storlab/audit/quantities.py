@@ -138,6 +138,10 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("rate", "rate"),
     ("speed", "rate"),
     ("version", "version"),
+    ("elapsed time", "duration"),
+    ("run time", "duration"),
+    ("wall time", "duration"),
+    ("completion time", "duration"),
     ("time", "duration"),
     ("duration", "duration"),
     ("runtime", "duration"),
@@ -277,10 +281,16 @@ def _settled(name: str, by_unit: str) -> str:
 def quantity_of(row: Row) -> Quantity:
     """What a row is about. In headlines and ranges, min and max name an end of the range."""
     found = quantity(row.metric, row.unit)
-    ranged = row.kind == "headline_claim" or row.qualifier.startswith("range_")
-    if not ranged or found.form != "value" or found.statistic not in ("min", "max"):
+    ranged = _RANGE_ENDS.get(row.qualifier.lower(), "")
+    if ranged:
+        extreme = found.statistic in ("min", "max")
+        return replace(found, bound=ranged, statistic="" if extreme else found.statistic)
+    if row.kind != "headline_claim" or found.is_claim or found.statistic not in ("min", "max"):
         return found
     return replace(found, statistic="", bound="min" if found.statistic == "min" else "max")
+
+
+_RANGE_ENDS: dict[str, Bound] = {"range_min": "min", "range_max": "max"}
 
 
 def factor_of(row: Row) -> float | None:

@@ -15,8 +15,12 @@ from storlab.audit.intervals import shown as number
 from storlab.audit.quantities import size_bytes
 from storlab.audit.table import PublishedTable, Row
 
-BINARY = {1024.0 / 1000: "KB and KiB", 1.024**2: "MB and MiB", 1.024**3: "GB and GiB"}
-BINARY[1.024**4] = "TB and TiB"
+BINARY = {
+    1.024: "prefixes of 1,000 and of 1,024",
+    1.024**2: "MB and MiB",
+    1.024**3: "GB and GiB",
+    1.024**4: "TB and TiB",
+}
 DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
 
 
@@ -122,10 +126,11 @@ def _efficiencies(group: list[Value]) -> Iterator[Broken]:
         ratio = _printed_factor(power) / _printed_factor(energy)
         formula = f"{number(ratio)} x {power.text}"
         yield from _broken(energy, power.interval, (power,), formula, why, binary=False)
-    for work, power in _each(group, "energy_per_work", "power_efficiency"):
-        made = Interval(1.0, 1.0) / power.interval
-        why = "Energy per byte is one over bytes per joule."
-        yield from _broken(work, made, (power,), f"1 / {power.text}", why, binary=False)
+    why = "Energy per byte is one over bytes per joule."
+    for name in ("power_efficiency", "energy_efficiency"):
+        for work, power in _each(group, "energy_per_work", name):
+            made = Interval(1.0, 1.0) / power.interval
+            yield from _broken(work, made, (power,), f"1 / ({power.text})", why, binary=False)
 
 
 def _over_power(group: list[Value]) -> Iterator[Broken]:

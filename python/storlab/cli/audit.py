@@ -1,0 +1,107 @@
+"""``storlab audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from storlab.audit import RULES, audit_table, rule_summaries, sort_findings
+from storlab.audit.finding import SEVERITIES, Finding, Severity
+from storlab.audit.table import PublishedTable, load_published
+from storlab.base.errors import ExitCode, UsageError
+from storlab.base.nearest import suggest
+from storlab.cli.common import JsonOption, console, emit_json
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def audit(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="A CSV of published numbers, the name of a shipped table, or a result directory.",
+        ),
+    ],
+    rules: Annotated[
+        list[str] | None,
+        typer.Option("--rule", "-r", metavar="NAME", help="Only this rule; may be repeated."),
+    ] = None,
+    severity: Annotated[
+        str,
+        typer.Option("--severity", metavar="LEVEL", help="The least: error, warning or note."),
+    ] = "note",
+    as_json: JsonOption = False,
+) -> None:
+    """Check printed numbers against each other and against physics.
+
+    Errors are arithmetic or physics that cannot be; warnings mislead as they stand; notes say what
+    a reader lacks to check a number. Each finding names its rows, what was printed and what follows
+    from the other rows. Rounding and truncation are allowed for. The exit code is 10 when there
+    are errors, whatever --severity shows. docs/audit.md explains every rule.
+
+    Example: storlab audit results.csv --severity warning
+    """
+    if severity not in SEVERITIES:
+        raise UsageError("--severity", f'there is no "{severity}"', suggest(severity, SEVERITIES))
+    for rule in rules or ():
+        if rule not in RULES:
+            raise UsageError("--rule", f'there is no rule "{rule}"', suggest(rule, RULES))
+    table, findings = _findings(path, rules)
+    shown = [f for f in findings if SEVERITIES.index(f.severity) <= SEVERITIES.index(severity)]
+    counts = {level: sum(f.severity == level for f in findings) for level in SEVERITIES}
+    if as_json:
+        emit_json(
+            {
+                "path": path,
+                "rules": rules or list(RULES),
+                "counts": counts,
+                "findings": [f.dump() for f in shown],
+            }
+        )
+    else:
+        _print(path, table, shown, counts)
+    if counts["error"]:
+        raise typer.Exit(int(ExitCode.DISAGREE))
+
+
+def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
+    """A result directory's findings are those of its brief; a table's are those of its rows."""
+    if Path(path).is_dir():
+        from storlab.audit.from_results import audit_results
+
+        found = audit_results(Path(path))
+        return None, sort_findings(f for f in found if not rules or f.rule in rules)
+    table = load_published(path)
+    return table, audit_table(table, rules)
+
+
+def _print(
+    path: str, table: PublishedTable | None, findings: list[Finding], counts: dict[Severity, int]
+) -> None:
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_lines=True)
+    drawn.add_column("severity", no_wrap=True)
+    drawn.add_column("rule", no_wrap=True)
+    drawn.add_column("rows", min_width=8, overflow="fold")
+    drawn.add_column("printed", ratio=3, overflow="fold")
+    drawn.add_column("recomputed", ratio=3, overflow="fold")
+    drawn.add_column("why", ratio=3, overflow="fold")
+    for f in findings:
+        drawn.add_row(
+            Text(f.severity, style=_STYLES[f.severity]),
+            f.rule,
+            " ".join(f.rows),
+            Text(f.printed),
+            Text(f.recomputed),
+            Text(f.why),
+        )
+    if findings:
+        console.print(drawn)
+    what = f"{path}: {len(table.rows)} rows" if table is not None else path
+    said = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in counts.items())
+    console.print(f"{what}, {len(rule_summaries())} rules: {said}", soft_wrap=True)

@@ -1,0 +1,70 @@
+"""Synthetic published tables for the tests of the audit's rules of arithmetic."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from storlab.audit import RULES
+from storlab.audit.finding import Finding
+from storlab.audit.table import PublishedTable, read_table
+from storlab.model.published import COLUMNS
+
+PLACE = {"workload": "mixed", "rw_mix": "70/30", "block_size": "256KB", "op": "read+write"}
+
+
+def cell(
+    metric: str, printed: str, unit: str, config: str = "A", at: str = "8", **more: str
+) -> dict[str, str]:
+    """A measured row at a place; ``at`` is the operating point."""
+    row = {**PLACE, "config": config, "metric": metric, "unit": unit, "printed": printed}
+    point = {"x_name": "jobs", "x_value": at} if at else {}
+    return {**row, **point, "qualifier": "exact", "kind": "measured", **more}
+
+
+def claim(
+    metric: str, printed: str, unit: str = "x", config: str = "A", to: str = "B", **more: str
+) -> dict[str, str]:
+    """A claim about one place: config against the other."""
+    found = cell(metric, printed, unit, config)
+    return {**found, "kind": "ratio_claim", "compare_config": to, **more}
+
+
+def headline(
+    metric: str, printed: str, unit: str = "x", qualifier: str = "up_to", **more: str
+) -> dict[str, str]:
+    """A claim about all places."""
+    empty = dict.fromkeys((*PLACE, "x_name", "x_value"), "")
+    found = claim(metric, printed, unit)
+    return {**found, **empty, "kind": "headline_claim", "qualifier": qualifier, **more}
+
+
+def fact(metric: str, printed: str, unit: str, config: str = "A", **more: str) -> dict[str, str]:
+    """A setting of a configuration."""
+    row = {"config": config, "metric": metric, "unit": unit, "printed": printed}
+    return {**row, "kind": "config", "qualifier": "exact", **more}
+
+
+def table(*rows: dict[str, str]) -> PublishedTable:
+    """The table of these rows, numbered from 001, written and read as a CSV."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "synthetic.csv"
+        with place.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(COLUMNS))
+            writer.writeheader()
+            for number, row in enumerate(rows, 1):
+                value = row["printed"].replace(",", "").strip("~≈ x%")
+                writer.writerow({"id": f"{number:03d}", "value": value, **row})
+        return read_table(place)
+
+
+def findings(rule: str, *rows: dict[str, str]) -> list[Finding]:
+    """What one rule says of these rows."""
+    return list(import_module(RULES[rule]).check(table(*rows)))
+
+
+def severities(rule: str, *rows: dict[str, str]) -> list[str]:
+    """The severities of what one rule says."""
+    return [finding.severity for finding in findings(rule, *rows)]

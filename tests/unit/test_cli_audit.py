@@ -1,0 +1,90 @@
+"""``storlab audit`` and ``storlab published``: what they print, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from storlab.base.errors import ExitCode
+from storlab.cli.main import main
+from storlab.model.published import COLUMNS, published_names
+
+HEAD = "id,config,metric,value,unit,kind,compare_config\n"
+GOOD = HEAD + "1,A,power_efficiency,150.5,MB/s/W,measured,\n2,A,TB/kWh,541.7,TB/kWh,measured,\n"
+BAD = GOOD.replace("541.7", "521.9") + "3,A,slower_iops,135,%,ratio_claim,B\n"
+
+
+def _table(directory: Path, text: str) -> str:
+    path = directory / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_errors_give_exit_code_10_and_all_fields(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["audit", _table(tmp_path, BAD), "--json", "--severity", "error"])
+    assert code == ExitCode.DISAGREE == 10
+    said = json.loads(capsys.readouterr().out)
+    found = {f["rule"]: f for f in said["findings"]}
+    assert set(found) == {"identities", "percent_language"}
+    assert found["identities"]["rows"] == ["2", "1"]
+    assert set(found["identities"]) == {
+        *("rule", "severity", "rows", "printed", "recomputed", "why")
+    }
+    assert said["counts"]["error"] == 2
+
+
+def test_no_errors_give_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", _table(tmp_path, GOOD), "--rule", "identities"]) == ExitCode.OK
+    assert "2 rows" in capsys.readouterr().out
+
+
+def test_the_exit_code_is_that_of_all_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _table(tmp_path, BAD)
+    assert main(["audit", path, "--rule", "totals", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+    assert main(["audit", path, "--rule", "identities"]) == ExitCode.DISAGREE
+    text = capsys.readouterr().out
+    assert "521.9 TB/kWh" in text
+    assert "1 error, 0 warnings, 0 notes" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["audit", "none.csv"], ExitCode.RESULT, "none.csv"),
+        (["audit", "micron-6600-ion-vs-16-hdd"], ExitCode.RESULT, "did you mean"),
+        (["audit", "t.csv", "--rule", "totls"], ExitCode.USAGE, 'did you mean "totals"'),
+        (["audit", "t.csv", "--severity", "eror"], ExitCode.USAGE, 'did you mean "error"'),
+        (["published", "shwo"], ExitCode.USAGE, 'did you mean "show"'),
+        (["published", "show"], ExitCode.USAGE, "which table?"),
+        (["published", "show", "nothing"], ExitCode.RESULT, "shipped table"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(
+    arguments: list[str], code: ExitCode, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == code
+    assert words in capsys.readouterr().err
+
+
+def test_shipped_tables_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["published", "list"]) == ExitCode.OK
+    text = capsys.readouterr().out
+    names = published_names()
+    assert len(names) >= 5
+    assert all(name in text for name in names)
+    assert main(["published", "list", "--json"]) == ExitCode.OK
+    listed = json.loads(capsys.readouterr().out)["tables"]
+    assert [t["name"] for t in listed] == names
+    assert main(["published", "show", names[0], "--json"]) == ExitCode.OK
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == next(t["rows"] for t in listed if t["name"] == names[0])
+    assert set(rows[0]) == set(COLUMNS)
+    assert main(["published", "show", names[0]]) == ExitCode.OK
+    assert rows[0]["printed"] in capsys.readouterr().out
