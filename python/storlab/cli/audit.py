@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from storlab.audit import RULES, audit_table, rule_summaries, sort_findings
+from storlab.audit import RULES, audit_table, rule_summaries
 from storlab.audit.finding import SEVERITIES, Finding, Severity
 from storlab.audit.table import PublishedTable, load_published
 from storlab.base.errors import ExitCode, UsageError
@@ -50,7 +50,7 @@ def audit(
     if severity not in SEVERITIES:
         raise UsageError("--severity", f'there is no "{severity}"', suggest(severity, SEVERITIES))
     for rule in rules or ():
-        if rule not in RULES:
+        if rule not in RULES and not Path(path).is_dir():  # a directory has checks of its runs, too
             raise UsageError("--rule", f'there is no rule "{rule}"', suggest(rule, RULES))
     table, findings = _findings(path, rules)
     shown = [f for f in findings if SEVERITIES.index(f.severity) <= SEVERITIES.index(severity)]
@@ -76,7 +76,7 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
         from storlab.audit.from_results import audit_results
 
         found = audit_results(Path(path))
-        return None, sort_findings(f for f in found if not rules or f.rule in rules)
+        return None, [f for f in found if not rules or f.rule in rules]
     table = load_published(path)
     return table, audit_table(table, rules)
 
