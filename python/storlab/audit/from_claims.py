@@ -107,7 +107,13 @@ def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Findi
                        "the two targets it names, that did the same work.")  # fmt: skip
         return
     runs = [[records[run] for run in side.run_ids] for side in claim.sides]
-    values = [[recompute(claim.metric, record) for record in side] for side in runs]
+    if is_power(claim.metric):
+        values = [
+            [summed(claim.metric, side, said.boundary)]
+            for side, said in zip(runs, claim.sides, strict=True)
+        ]
+    else:
+        values = [[recompute(claim.metric, record) for record in side] for side in runs]
     known = [[value for value in side if value is not None] for side in values]
     twice = [text for side in runs for record in side for text in _record_problems(claim, record)]
     if twice:
@@ -149,6 +155,8 @@ def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
         yield _finding(claim, f"ratio {again.estimate:.6g}, not {claim.ratio.estimate:.6g}",
                        "The ratio does not follow from the runs.")  # fmt: skip
         return
+    if is_power(claim.metric):
+        return  # its interval holds the meter's uncertainty as well, which no run tells
     ends = zip((claim.ratio.low, claim.ratio.high), (again.low, again.high), strict=True)
     for said, found in ends:
         if (said is None) != (found is None) or (
@@ -251,12 +259,42 @@ def recompute(metric: str, record: RunRecord) -> float | None:
         return sum(t.bytes for op, t in chosen.items() if op in MOVED) / window_s
     if name == "iops" and chosen and window_s > 0:
         return sum(t.operations for op, t in chosen.items() if op != "sync") / window_s
-    energy_j = record.metric("energy_j")
-    if name in ("efficiency_mb_s_w", "efficiency_tb_kwh") and energy_j and chosen:
-        per_joule = sum(t.bytes for op, t in chosen.items() if op in MOVED) / energy_j
-        return per_joule if name == "efficiency_mb_s_w" else per_joule * 3.6e6
     recorded = record.metric(name, operation or "all")
     return recorded / 1e9 if recorded is not None and name.endswith("_ns") else recorded
+
+
+def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> float | None:
+    """A power metric of several runs: sums over the runs before they are divided, SI base units.
+
+    None where a run has no energy at that boundary, or the metric is no such ratio.
+    """
+    joules = [_energy_j(record, boundary) for record in records]
+    energy_j = sum(joule for joule in joules if joule is not None)
+    if not records or None in joules or energy_j <= 0:
+        return None
+    moved, operations, window_s = 0.0, 0.0, 0.0
+    for record in records:
+        moved += sum(t.bytes for op, t in record.totals.items() if op in MOVED)
+        operations += sum(t.operations for op, t in record.totals.items() if op != "sync")
+        window_s += (record.window_end_ns - record.window_start_ns) / 1e9
+    name = metric.partition(".")[0]
+    known = {
+        "efficiency_mb_s_w": moved / energy_j,
+        "efficiency_tb_kwh": moved / energy_j * 3.6e6,
+        "iops_w": operations / energy_j,
+        "power_w": energy_j / window_s if window_s > 0 else None,
+        "energy_j": energy_j / len(records),
+    }
+    return known.get(name)
+
+
+def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
+    found = (
+        metric.value
+        for metric in record.metrics
+        if metric.name == "energy_j" and boundary in (None, metric.boundary)
+    )
+    return next(found, None)
 
 
 def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:

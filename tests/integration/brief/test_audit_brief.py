@@ -18,7 +18,7 @@ from storlab.brief import build, write_brief
 from storlab.brief.audited import audit_directory, audited, claim_data
 from storlab.brief.claims import Claim, make_claims
 from storlab.lab.store import ResultStore
-from storlab.model.result import RunRecord
+from storlab.model.result import Metric, RunRecord
 
 
 @pytest.fixture
@@ -122,22 +122,35 @@ def test_what_must_stand_beside_a_claim(
     ]
     power = replace(throughput, metric="iops.all", sides=(sides[0], sides[1]))
     assert "boundar" not in why(power, records)  # no watts in it
-    watts = {
-        run: record.model_copy(
-            update={
-                "metrics": [
-                    *record.metrics,
-                    *(
-                        m.model_copy(update={"name": "efficiency_mb_s_w"})
-                        for m in record.metrics
-                        if (m.name, m.operation) == ("throughput_mb_s", "all")
-                    ),
-                ]
-            }
-        )
-        for run, record in records.items()
-    }
+    watts = {run: with_energy(record) for run, record in records.items()}
     assert "unequal boundaries" in why(replace(power, metric="efficiency_mb_s_w.all"), watts)
+
+
+def with_energy(record: RunRecord) -> RunRecord:
+    """The record with 100 J at either boundary."""
+    energy = [
+        Metric(name="energy_j", value=100.0, unit="J", boundary=at) for at in ("device", "wall")
+    ]
+    return record.model_copy(update={"metrics": [*record.metrics, *energy]})
+
+
+def test_efficiency_is_a_ratio_of_sums(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    watts = {run: with_energy(record) for run, record in records.items()}
+    one, other = (replace(side, boundary="wall") for side in claims[0].sides)
+    sums = [sum(t.bytes for r in s.run_ids for t in watts[r].totals.values()) for s in (one, other)]
+    honest = replace(
+        claims[0],
+        metric="efficiency_mb_s_w.all",
+        statement="no number",
+        ratio=Interval(sums[0] / sums[1], 0.1, 0.9, 3),
+        sides=(one, other),
+    )
+    assert why(honest, watts) == ""
+    wrong = replace(honest, ratio=replace(honest.ratio, estimate=honest.ratio.estimate * 1.01))
+    assert "ratio does not follow" in why(wrong, watts)
+    assert "not measured in every run" in why(honest, records)
 
 
 def test_a_run_that_says_two_things(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
