@@ -75,4 +75,5 @@ class RunningCounter:
 
     def _write(self) -> None:
         counted = (monotonic_ns() - self._begin_ns) * self.watts / 1e3
-        put(self.file, (self._start_uj + int(counted)) % self._modulus)
+        if self.file.parent.is_dir():  # else it was unplugged
+            put(self.file, (self._start_uj + int(counted)) % self._modulus)

@@ -89,6 +89,17 @@ def test_a_counter_that_goes_back_without_a_maximum_was_reset() -> None:
         unwrap_counter([5, 7, 1], None, 0)
 
 
+def test_a_pause_of_a_counter_loses_nothing_unless_it_may_have_wrapped() -> None:
+    times = [*range(0, 11 * S, S), *range(20 * S, 31 * S, S)]
+    values = [t / S * 5 % 1000 for t in times]
+    assert line_of_counter(times, values, 999, 1).gaps == ()
+    small = [t / S * 5 % 40 for t in times]
+    line = line_of_counter(times, small, 39, 1)
+    assert line.gaps == ((10 * S, 20 * S),)
+    assert window_energy(line, 0, 30 * S).coverage == pytest.approx(2 / 3)
+    assert window_energy(line, 0, 10 * S).energy_j == pytest.approx(50)
+
+
 def test_the_sum_of_lines_is_taken_where_all_of_them_are() -> None:
     moments = line_of_moments([0, 2 * S, 4 * S], [0, 20, 0])
     steps = line_of_counter([S, 2 * S, 3 * S], [0, 5, 7], None, 0)

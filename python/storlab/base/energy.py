@@ -21,7 +21,8 @@ TB_KWH_PER_MB_J = 3.6
 """MB/J to TB/kWh: 1 TB is 10^6 MB, and 1 kWh is 3.6 x 10^6 J."""
 
 GAP_PERIODS = 4
-"""Readings further apart than so many of their usual distances leave a gap between them."""
+LEAST_GAP_NS = NS_PER_S
+"""Readings further apart than so many of their usual distances, and than 1 s, leave a gap."""
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -124,21 +125,24 @@ def line_of_means(
 
 
 def line_of_counter(
-    times_ns: Sequence[int],
-    energy_j: Sequence[float],
-    counter_max: float | None,
-    step: float,
-    period_ns: int | None = None,
+    times_ns: Sequence[int], energy_j: Sequence[float], counter_max: float | None, step: float
 ) -> PowerLine:
     """From an energy counter: between two readings, their difference at constant power.
 
-    Raises ValueError below two readings, and as :func:`unwrap_counter`.
+    A pause between readings loses nothing, unless the counter may have wrapped in it more than
+    once. Raises ValueError below two readings, and as :func:`unwrap_counter`.
     """
     times, _ = _checked(times_ns, energy_j)
     counted = unwrap_counter(energy_j, counter_max, step)
-    watts = np.diff(counted) * NS_PER_S / np.diff(times)
+    spacing = np.diff(times)
+    watts = np.diff(counted) * NS_PER_S / spacing
     corners = np.stack((times[:-1], times[1:]), axis=1).reshape(-1)
-    return PowerLine(corners, np.repeat(watts, 2), _gaps(times, period_ns))
+    gaps: tuple[tuple[int, int], ...] = ()
+    if counter_max is not None:
+        could_count = float(np.median(watts)) * spacing / NS_PER_S
+        wide = np.flatnonzero(could_count > counter_max)
+        gaps = tuple((int(times[i]), int(times[i + 1])) for i in wide)
+    return PowerLine(corners, np.repeat(watts, 2), gaps)
 
 
 def _checked(times_ns: Sequence[int], values: Sequence[float]) -> tuple[Times, Floats]:
@@ -158,7 +162,7 @@ def _checked(times_ns: Sequence[int], values: Sequence[float]) -> tuple[Times, F
 def _gaps(times: Times, period_ns: int | None) -> tuple[tuple[int, int], ...]:
     spacing = np.diff(times)
     usual = max(float(np.median(spacing)), float(period_ns or 0))
-    wide = np.flatnonzero(spacing > GAP_PERIODS * usual)
+    wide = np.flatnonzero(spacing > max(GAP_PERIODS * usual, LEAST_GAP_NS))
     return tuple((int(times[i]), int(times[i + 1])) for i in wide)
 
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from storlab.base.clock import monotonic_ns
 from storlab.base.energy import PowerLine, line_sum
 from storlab.base.errors import MeterError, StorlabError, StudyError
-from storlab.base.units import NS_PER_S
 from storlab.lab.meter_thread import MeterThread
 from storlab.lab.power_summary import (
     BoundaryPower,
@@ -255,10 +254,11 @@ def _readings(runs: Sequence[SensorRun]) -> list[Reading]:
 def power_over_time(
     record: RunRecord, readings: pa.Table, boundary: Boundary | None = None
 ) -> tuple[list[int], list[float]]:
-    """Power at a boundary (the headline's by default) at every moment its sensors were read.
+    """Power at a boundary (the headline's by default), parts added up and shares taken.
 
-    ``readings`` is the run's ``power.parquet``. Returns times (ns of the run's clock) and W, parts
-    added up and shares taken; both empty where a part was not measured.
+    ``readings`` is the run's ``power.parquet``. Returns times (ns of the run's clock) and W: of
+    moments the power then, of counters and interval means the power from then to the next time.
+    Both are empty where a part has no readings.
     """
     wanted = boundary or record.power_boundary
     parts = [] if wanted is None else parts_at(record.power, wanted)
@@ -270,8 +270,7 @@ def power_over_time(
     for part in parts:
         own = by_sensor.get(part.info.sensor, {})
         try:
-            ordered = [own[t] for t in sorted(own)]
-            lines.append(power_line(part.info, ordered, round(NS_PER_S / _DEFAULT_RATE_HZ)))
+            lines.append(power_line(part.info, [own[t] for t in sorted(own)]))
         except ValueError:
             return [], []
     if not lines:

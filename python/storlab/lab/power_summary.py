@@ -72,12 +72,20 @@ class BoundaryPower:
     idle_w: float | None  # mean of before and after, where they were measured
 
 
-def power_line(info: SensorInfo, readings: Sequence[Reading], period_ns: int) -> PowerLine:
-    """The sensor's power over time, its share taken. Raises ValueError where there is none."""
+def power_line(
+    info: SensorInfo, readings: Sequence[Reading], period_ns: int | None = None
+) -> PowerLine:
+    """The sensor's power over time, its share taken. Raises ValueError where there is none.
+
+    ``readings`` as :func:`distinct` gives them; ``period_ns`` is how far apart they were meant to
+    be.
+    """
+    if info.sampling == "counter":
+        readings = _apart(readings)
     times = [reading.time_ns for reading in readings]
     values = [reading.value for reading in readings]
     if info.sampling == "counter":
-        line = line_of_counter(times, values, info.counter_max, info.quantum or 0.0, period_ns)
+        line = line_of_counter(times, values, info.counter_max, info.quantum or 0.0)
     elif info.sampling == "interval_mean":
         line = line_of_means(times, values, info.sensor_interval_ns, period_ns)
     else:
@@ -100,6 +108,26 @@ def distinct(readings: Sequence[Reading]) -> list[Reading]:
     return kept
 
 
+def _apart(readings: Sequence[Reading]) -> list[Reading]:
+    """Readings of a counter without those that follow another at once.
+
+    Nothing is lost, since it goes on counting; but the power between two moments that hardly differ
+    would be made of the counter's steps.
+    """
+    if len(readings) <= 2:
+        return list(readings)
+    spacings = sorted(b.time_ns - a.time_ns for a, b in pairwise(readings))
+    least_ns = spacings[len(spacings) // 2] / 2
+    kept = [readings[0]]
+    for reading in readings[1:-1]:
+        if reading.time_ns - kept[-1].time_ns >= least_ns:
+            kept.append(reading)
+    last = readings[-1]
+    if len(kept) > 1 and last.time_ns - kept[-1].time_ns < least_ns:
+        kept.pop()
+    return [*kept, last]
+
+
 def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | None]:
     """The sensor's summary over the window, and its line where it has one."""
     start, end = spans.window
@@ -108,7 +136,7 @@ def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | N
     notes = _stale_notes(run, spans.window)
     line, why = _line(run, readings, inside, end)
     taken = window_energy(line, start, end) if line is not None else None
-    if taken is not None and taken.coverage < LEAST_COVERAGE:
+    if not why and taken is not None and taken.coverage < LEAST_COVERAGE:
         why = f"readings span only {100 * taken.coverage:.0f} % of the window"
     if why:
         notes.append(f"not measured: {why}")

@@ -1,0 +1,148 @@
+"""Metrics of energy, efficiency and density: one place for every workload family."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storlab.lab.efficiency import density_metrics, energy_metrics
+from storlab.lab.power_summary import BoundaryPower
+from storlab.model.result import (
+    Concurrency,
+    EngineInfo,
+    Metric,
+    Operation,
+    OperationTotals,
+    RunOutcome,
+)
+from storlab.model.study import Target
+
+S = 1_000_000_000
+
+
+def outcome(read: int = 6 * 10**9, written: int = 0, operations: int = 1000) -> RunOutcome:
+    totals: dict[Operation, OperationTotals] = {
+        "read": OperationTotals(operations=operations, bytes=read),
+        "write": OperationTotals(operations=0, bytes=written),
+        "sync": OperationTotals(operations=50, bytes=0),
+    }
+    return RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="native", version="0"),
+        window_start_ns=0,
+        window_end_ns=60 * S,
+        samples=[],
+        totals=totals,
+        cpu=None,
+    )
+
+
+def power(energy_j: float = 600.0, **changes: object) -> BoundaryPower:
+    fields = {
+        "boundary": "device",
+        "sensors": ("m",),
+        "provenance": "measured",
+        "energy_j": energy_j,
+        "energy_uncertainty_j": 6.0,
+        "duration_s": 60.0,
+        "mean_w": energy_j / 60,
+        "p95_w": 11.0,
+        "peak_w": 12.0,
+        "idle_w": 4.0,
+        **changes,
+    }
+    return BoundaryPower(**fields)  # type: ignore[arg-type]
+
+
+def named(metrics: list[Metric]) -> dict[str, Metric]:
+    return {metric.name: metric for metric in metrics}
+
+
+def test_every_metric_has_its_formula_unit_and_boundary() -> None:
+    found = named(energy_metrics(outcome(), [power()]))
+    assert {name: (m.value, m.unit) for name, m in found.items()} == {
+        "power_w": (10, "W"),
+        "power_p95_w": (11, "W"),
+        "power_peak_w": (12, "W"),
+        "energy_j": (600, "J"),
+        "energy_wh": (pytest.approx(1 / 6), "Wh"),
+        "idle_power_w": (4, "W"),
+        "energy_net_j": (360, "J"),
+        "efficiency_mb_s_w": (10, "MB/s/W"),
+        "efficiency_tb_kwh": (36, "TB/kWh"),
+        "efficiency_net_mb_s_w": (pytest.approx(6000 / 360), "MB/s/W"),
+        "iops_w": (pytest.approx(1000 / 600), "IOPS/W"),
+    }
+    assert {m.boundary for m in found.values()} == {"device"}
+    assert {m.provenance for m in found.values()} == {"measured"}
+    assert found["efficiency_mb_s_w"].uncertainty == pytest.approx(0.1)
+    assert found["power_w"].uncertainty == pytest.approx(0.1)
+
+
+def test_operations_at_the_edges_add_to_the_uncertainty() -> None:
+    some = Concurrency(configured=64, implied=100.0)
+    found = named(energy_metrics(outcome(), [power(energy_uncertainty_j=1e-9)], some))
+    edge = (2**0.5) * 100 / (12**0.5) / 1000
+    assert found["efficiency_mb_s_w"].uncertainty == pytest.approx(10 * edge, rel=1e-6)
+
+
+def test_what_is_not_known_has_no_metric() -> None:
+    found = named(energy_metrics(outcome(), [power(idle_w=None, energy_uncertainty_j=None)]))
+    assert not {"idle_power_w", "energy_net_j", "efficiency_net_mb_s_w"} & set(found)
+    assert found["efficiency_mb_s_w"].uncertainty is None
+    assert energy_metrics(outcome(), []) == []
+    nothing_moved = named(energy_metrics(outcome(read=0, operations=0), [power()]))
+    assert not {"efficiency_mb_s_w", "iops_w"} & set(nothing_moved)
+    assert nothing_moved["energy_j"].value == 600
+
+
+def test_idle_power_above_the_load_gives_no_net_efficiency() -> None:
+    found = named(energy_metrics(outcome(), [power(idle_w=20.0)]))
+    assert found["energy_net_j"].value == -600
+    assert "efficiency_net_mb_s_w" not in found
+
+
+def test_declared_power_makes_declared_metrics_at_its_own_boundary() -> None:
+    both = [power(), power(1200.0, boundary="wall", provenance="declared")]
+    metrics = energy_metrics(outcome(), both)
+    by = {(m.name, m.boundary): m for m in metrics}
+    assert by["efficiency_mb_s_w", "device"].value == 10
+    assert by["efficiency_mb_s_w", "wall"].value == 5
+    assert by["efficiency_mb_s_w", "wall"].provenance == "declared"
+
+
+def test_density_needs_the_facts_of_the_target() -> None:
+    rates = [
+        Metric(name="throughput_mb_s", value=1000, unit="MB/s"),
+        Metric(name="iops", value=500, unit="1/s"),
+        Metric(name="iops", value=1, unit="1/s", operation="read"),
+    ]
+    bare = Target(name="t", path="null:")
+    assert density_metrics(rates, bare, [power()]) == []
+    facts = bare.model_copy(
+        update={"capacity": 20 * 10**12, "rack_units": 2.0, "price": 5000.0, "currency": "EUR"}
+    )
+    found = {m.name: (m.value, m.unit, m.provenance) for m in density_metrics(rates, facts)}
+    assert found == {
+        "throughput_mb_s_tb": (50, "MB/s/TB", "measured"),
+        "throughput_mb_s_ru": (500, "MB/s/RU", "measured"),
+        "throughput_mb_s_kmoney": (200, "MB/s/kEUR", "measured"),
+        "iops_tb": (25, "IOPS/TB", "measured"),
+        "iops_ru": (250, "IOPS/RU", "measured"),
+        "iops_kmoney": (100, "IOPS/kEUR", "measured"),
+        "capacity_tb_ru": (10, "TB/RU", "declared"),
+        "capacity_tb_kmoney": (4, "TB/kEUR", "declared"),
+    }
+    of_power = named(density_metrics([], facts, [power()]))
+    assert of_power["power_w_tb"].value == 0.5
+    assert of_power["power_w_ru"].uncertainty == pytest.approx(0.05)
+    assert of_power["power_w_ru"].boundary == "device"
+
+
+@given(st.integers(1, 10**16), st.floats(1e-3, 1e9), st.integers(1, 10**9))
+def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operations: int) -> None:
+    found = named(energy_metrics(outcome(size, 0, operations), [power(energy_j)]))
+    assert found["efficiency_tb_kwh"].value == 3.6 * found["efficiency_mb_s_w"].value
+    throughput = size / 1e6 / 60
+    assert found["efficiency_mb_s_w"].value == pytest.approx(throughput / found["power_w"].value)

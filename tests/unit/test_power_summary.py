@@ -1,0 +1,229 @@
+"""From readings to the power of a run: per sensor and per boundary, and what is not measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+
+from storlab.base.energy import PowerLine
+from storlab.lab.power_summary import (
+    BoundaryPower,
+    SensorRun,
+    Spans,
+    boundary_power,
+    parts_at,
+    summarise,
+)
+from storlab.model.power import PowerSummary, Reading, SensorInfo
+
+S = 1_000_000_000
+SPANS = Spans(
+    window=(100 * S, 160 * S), idle_before=(80 * S, 98 * S), idle_after=(162 * S, 180 * S)
+)
+BASE = {"sensor": "m", "kind": "test", "description": "", "boundary": "wall", "unit": "W"}
+
+
+def sensor(**fields: object) -> SensorInfo:
+    return SensorInfo.model_validate({**BASE, "sampling": "instantaneous", **fields})
+
+
+def load(second: int) -> float:
+    return 200.0 if 98 < second < 162 else 50.0
+
+
+def at(seconds: Iterable[float], name: str = "m", scale: float = 1.0) -> list[Reading]:
+    """Idle at 50 W, 200 W under load; a little uneven, as sensors are."""
+    return [
+        Reading(name, round(t * S), scale * (load(int(t)) + 0.001 * (i % 7)))
+        for i, t in enumerate(seconds)
+    ]
+
+
+def run(info: SensorInfo, readings: list[Reading], **more: object) -> SensorRun:
+    return SensorRun(info, readings, S, **more)  # type: ignore[arg-type]
+
+
+def test_one_sensor_over_window_and_pauses() -> None:
+    summary, line = summarise(run(sensor(), at(range(75, 185))), SPANS)
+    assert line is not None
+    assert summary.readings == 61
+    assert summary.energy_j == pytest.approx(200 * 60, rel=1e-4)
+    assert summary.mean_w == pytest.approx(200, rel=1e-4)
+    assert summary.peak_w == pytest.approx(200, rel=1e-4)
+    assert summary.idle_before_w == pytest.approx(50, rel=1e-3)
+    assert summary.idle_after_w == pytest.approx(50, rel=1e-3)
+    assert summary.coverage == 1
+    assert summary.notes == []
+    assert summary.energy_uncertainty_j is None  # its accuracy is not stated
+
+
+def test_the_share_is_taken_of_everything() -> None:
+    info = sensor(share=0.25, share_rule="6 of 24 drives")
+    summary, _ = summarise(run(info, at(range(75, 185))), SPANS)
+    assert summary.energy_j == pytest.approx(50 * 60, rel=1e-4)
+    assert summary.idle_before_w == pytest.approx(12.5, rel=1e-3)
+
+
+def test_uncertainty_from_what_the_data_sheet_says() -> None:
+    info = sensor(gain_accuracy=0.02, offset_accuracy_w=1.0, quantum=1.0)
+    info = info.model_copy(update={"clock_uncertainty_ns": 100_000_000})
+    summary, _ = summarise(run(info, at(range(75, 185))), SPANS)
+    parts = [
+        0.02 / math.sqrt(3) * 12_000,
+        1 / math.sqrt(3) * 60,
+        math.sqrt(60 / 12),
+        math.sqrt(2) * 150 * 0.1 / math.sqrt(3),
+    ]
+    assert summary.energy_uncertainty_j == pytest.approx(math.hypot(*parts), rel=1e-3)
+
+
+def test_a_counter_that_wraps_in_the_window() -> None:
+    seconds = range(75, 185)
+    counted = [sum(load(t) for t in range(75, s)) % 10_001 for s in seconds]
+    readings = [Reading("m", s * S, value) for s, value in zip(seconds, counted, strict=True)]
+    info = sensor(sampling="counter", unit="J", counter_max=10_000.0, quantum=1.0)
+    summary, _ = summarise(run(info, readings), SPANS)
+    assert summary.energy_j == pytest.approx(200 * 60)
+    assert summary.peak_w == pytest.approx(200)
+    assert summary.idle_after_w == pytest.approx(50)
+
+
+def test_a_counter_read_twice_at_once_has_no_peak() -> None:
+    """One count more, 10 us later, is not 100 kW."""
+    seconds = range(75, 185)
+    readings = [Reading("m", s * S, float(200 * s)) for s in seconds]
+    readings += [Reading("m", s * S + 10_000, 200.0 * s + 1) for s in (120, 184)]
+    info = sensor(sampling="counter", unit="J", quantum=1.0)
+    summary, _ = summarise(run(info, readings), SPANS)
+    assert summary.energy_j == pytest.approx(12_000)
+    assert summary.peak_w == pytest.approx(200, rel=1e-2)
+
+
+def not_measured(summary: PowerSummary, why: str) -> None:
+    assert (summary.energy_j, summary.mean_w, summary.peak_w) == (None, None, None)
+    assert any(why in note and "not measured" in note for note in summary.notes)
+
+
+def test_a_sensor_gone_in_mid_run_measured_nothing() -> None:
+    ended = (130 * S, "connection refused")
+    summary, line = summarise(run(sensor(), at(range(75, 130)), ended=ended), SPANS)
+    not_measured(summary, "connection refused")
+    assert line is None
+    assert summary.idle_before_w == pytest.approx(50, rel=1e-3)
+    assert summary.idle_after_w is None
+
+
+def test_a_sensor_gone_after_the_window_has_measured_it() -> None:
+    ended = (165 * S, "connection refused")
+    summary, _ = summarise(run(sensor(), at(range(75, 165)), ended=ended), SPANS)
+    assert summary.energy_j == pytest.approx(200 * 60, rel=1e-4)
+
+
+def test_too_few_readings_are_no_measurement() -> None:
+    summary, _ = summarise(run(sensor(), at([90, 130, 170])), SPANS)
+    not_measured(summary, "1 readings inside the window")
+    summary, _ = summarise(run(sensor(), []), SPANS)
+    not_measured(summary, "0 readings inside the window")
+
+
+def test_a_hole_of_a_tenth_of_the_window_is_no_measurement() -> None:
+    seconds = [t for t in range(75, 185) if not 120 < t < 127]
+    summary, _ = summarise(run(sensor(), at(seconds)), SPANS)
+    not_measured(summary, "88 %")
+    assert summary.coverage == pytest.approx(53 / 60)
+
+
+def test_a_slow_meter_is_a_measurement() -> None:
+    summary, _ = summarise(run(sensor(), at([t / 2 for t in range(150, 372, 5)])), SPANS)
+    assert summary.energy_j == pytest.approx(200 * 60, rel=1e-4)
+    assert summary.coverage == 1
+
+
+def test_a_counter_that_stands_still_is_not_zero_energy() -> None:
+    info = sensor(sampling="counter", unit="J", quantum=1.0)
+    readings = [Reading("m", t * S, 5.0) for t in range(75, 185)]
+    summary, _ = summarise(run(info, readings), SPANS)
+    not_measured(summary, "stood still")
+
+
+def test_a_counter_that_was_reset_is_no_measurement() -> None:
+    info = sensor(sampling="counter", unit="J", quantum=1.0)
+    readings = [Reading("m", t * S, float(t % 130)) for t in range(75, 185)]
+    not_measured(summarise(run(info, readings), SPANS)[0], "went back")
+
+
+def test_stale_values_are_noted() -> None:
+    readings = [Reading("m", t * S, 100.0) for t in range(75, 185)]
+    summary, _ = summarise(run(sensor(), readings), SPANS)
+    assert summary.energy_j == pytest.approx(6000)  # steady power looks just so
+    assert any("stale" in note for note in summary.notes)
+
+
+def test_an_unchanged_stamp_of_the_sensor_is_one_reading() -> None:
+    """A controller that goes on answering with an old value: the rest is not measured."""
+    readings = [
+        Reading("m", t * S, 100.0 + min(t, 130) % 3, f"12:00:{min(t, 130)}") for t in range(75, 185)
+    ]
+    summary, _ = summarise(run(sensor(), readings), SPANS)
+    not_measured(summary, "50 %")
+    assert any("stale" in note for note in summary.notes)
+    slow = [Reading("m", t * S, 100.0, f"12:00:{t // 3}") for t in range(75, 185)]
+    assert summarise(run(sensor(), slow), SPANS)[0].energy_j == pytest.approx(6000)
+
+
+def test_pauses_without_readings_have_no_idle_power() -> None:
+    summary, _ = summarise(run(sensor(), at(range(98, 163))), SPANS)
+    assert summary.energy_j is not None
+    assert (summary.idle_before_w, summary.idle_after_w) == (None, None)
+    bare = Spans(window=(100 * S, 160 * S))
+    summary, _ = summarise(run(sensor(), at(range(75, 185))), bare)
+    assert (summary.idle_before_w, summary.idle_after_w) == (None, None)
+
+
+def of_boundaries(*infos: SensorInfo) -> list[BoundaryPower]:
+    summaries: list[PowerSummary] = []
+    lines: dict[str, PowerLine] = {}
+    for info in infos:
+        readings = at(range(75, 185), info.sensor) if "gone" not in info.sensor else []
+        summary, line = summarise(run(info, readings), SPANS)
+        summaries.append(summary)
+        if line is not None:
+            lines[info.sensor] = line
+    return boundary_power(summaries, lines, SPANS.window)
+
+
+def test_parts_of_a_whole_are_added_and_other_views_are_not() -> None:
+    outlets = [sensor(sensor=f"outlet {n}", whole="pdu", gain_accuracy=0.01) for n in (1, 2)]
+    other = sensor(sensor="bmc")
+    (power,) = of_boundaries(*outlets, other)
+    assert power.sensors == ("outlet 1", "outlet 2")
+    assert power.energy_j == pytest.approx(2 * 200 * 60, rel=1e-4)
+    assert power.idle_w == pytest.approx(100, rel=1e-3)
+    assert power.p95_w == pytest.approx(400, rel=1e-4)
+    one = summarise(run(outlets[0], at(range(75, 185), "outlet 1")), SPANS)[0]
+    assert one.energy_uncertainty_j is not None
+    assert power.energy_uncertainty_j == pytest.approx(2 * one.energy_uncertainty_j)
+    (power,) = of_boundaries(other, *outlets)
+    assert power.sensors == ("bmc",)
+
+
+def test_boundaries_are_never_added() -> None:
+    powers = of_boundaries(sensor(), sensor(sensor="d", boundary="device", whole="x"))
+    assert [power.boundary for power in powers] == ["wall", "device"]
+    assert all(power.energy_j == pytest.approx(12_000, rel=1e-4) for power in powers)
+
+
+def test_a_whole_without_one_of_its_parts_is_not_measured() -> None:
+    parts = [sensor(sensor=name, whole="pdu") for name in ("outlet 1", "gone")]
+    assert of_boundaries(*parts) == []
+    summaries = [summarise(run(part, []), SPANS)[0] for part in parts]
+    assert [p.info.sensor for p in parts_at(summaries, "wall")] == ["outlet 1", "gone"]
+    assert parts_at(summaries, "host") == []
+
+
+def test_a_declared_part_makes_the_whole_declared() -> None:
+    parts = [sensor(sensor="a", whole="x"), sensor(sensor="b", whole="x", provenance="declared")]
+    (power,) = of_boundaries(*parts)
+    assert power.provenance == "declared"
