@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 7  # stopped by the user; `storlab resume` goes on
     RESULT = 8  # a result directory is missing, incomplete or damaged
     ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
-    DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify)
+    DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify, audit)
     AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
 
 

@@ -73,9 +73,9 @@ def audit(
 def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
     """A result directory's findings are those of its brief; a table's are those of its rows."""
     if Path(path).is_dir():
-        from storlab.audit.from_results import audit_results
+        from storlab.brief.audited import audit_directory
 
-        found = audit_results(Path(path))
+        found = audit_directory(Path(path))
         return None, [f for f in found if not rules or f.rule in rules]
     table = load_published(path)
     return table, audit_table(table, rules)
