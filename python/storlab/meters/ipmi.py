@@ -90,7 +90,7 @@ class IpmiMeter:
         self._sensor = f"ipmi:{place}"
         self._clock = Stopwatch()
         self._tolerances_w: dict[str, float] = {}
-        self._shell: Shell | None = Shell(self._connection)
+        self._shell: Shell | None = self._open()
         try:
             self._read(self._shell)
         except MeterError:
@@ -118,9 +118,9 @@ class IpmiMeter:
             try:
                 return [self._read(self._shell)]
             except MeterError:
-                self._shell.kill()
+                self._shell.close()
                 self._shell = None
-        self._shell = Shell(self._connection)
+        self._shell = self._open()
         return [self._read(self._shell)]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
@@ -133,6 +133,16 @@ class IpmiMeter:
         if self._shell is not None:
             self._shell.close()
             self._shell = None
+
+    def _open(self) -> Shell:
+        """A new session that has read once: the first time ipmitool fetches the SDR, untimed."""
+        shell = Shell(self._connection)
+        try:
+            self._read_watts(shell)
+        except MeterError:
+            shell.close()
+            raise
+        return shell
 
     def _read(self, shell: Shell) -> Reading:
         (watts, stamp), time_ns = self._clock.read(lambda: self._read_watts(shell))

@@ -125,7 +125,8 @@ class SnmpMeter:
         try:
             if self._objects.digits:
                 self._factors = self._decimals(self._client.get(self._objects.digits))
-            values, _ = self._ask()
+            values, _ = self._ask()  # untimed: version 3 first learns who the agent is
+            self._clock.read(self._ask)
         except MeterError:
             self._client.close()
             raise
