@@ -21,6 +21,7 @@ from storlab.analysis.efficiency import (
     unequal,
 )
 from storlab.analysis.points import Section, WorkloadPoint, sections_of
+from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 
 CONCURRENCY_TOLERANCE = 1.10  # latencies further apart in effective concurrency are marked
@@ -187,6 +188,7 @@ class Comparison:
     rows: dict[str, Row]  # by point key
     sections: list[Section]
     columns: list[Column]  # those for which there is a value
+    published: list[PublishedCell] = field(default_factory=list)  # shown beside, never mixed in
 
     @property
     def targets(self) -> list[str]:

@@ -16,6 +16,7 @@ from scipy.special import ndtri, stdtrit
 
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.stats import Interval, mean_interval
+from storlab.lab.power_summary import parts_at
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
 
@@ -24,6 +25,7 @@ WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
 READ_OFF = ("power_p95_w", "idle_power_w")  # of the repeats, as they are
 NO_METER = "no meter"
+GONE = "not measured: "  # how a meter begins to say why
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,8 @@ class Account:
 
     @property
     def label(self) -> str:
-        """``wall, AC``: what a reading includes."""
-        return f"{self.boundary}, {self.supply}" if self.supply else self.boundary
+        """``wall (AC)``: what a reading includes."""
+        return f"{self.boundary} ({self.supply})" if self.supply else self.boundary
 
     @property
     def energy_j(self) -> float:
@@ -262,7 +264,7 @@ def metric_at(record: RunRecord, name: str, boundary: Boundary) -> Metric | None
 
 
 def _summaries(record: RunRecord, boundary: Boundary) -> list[PowerSummary]:
-    return [s for s in record.power if s.info.boundary == boundary and s.energy_j is not None]
+    return [s for s in parts_at(record.power, boundary) if s.energy_j is not None]
 
 
 def missing_reason(runs: Sequence[RunData]) -> str:
@@ -270,8 +272,9 @@ def missing_reason(runs: Sequence[RunData]) -> str:
     if not runs:
         return ""
     notes = [note for run in runs for s in run.record.power for note in s.notes]
-    if notes:
-        return "; ".join(dict.fromkeys(notes))
+    why = [note.removeprefix(GONE) for note in notes if note.startswith(GONE)] or notes
+    if why:
+        return "; ".join(dict.fromkeys(why))
     return "the meter gave no reading" if any(r.record.power for r in runs) else NO_METER
 
 

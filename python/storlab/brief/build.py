@@ -15,21 +15,26 @@ from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.audited import audited
 from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.brief.density import density_section
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import (
     Brief,
     DataTable,
     Drawing,
+    ExtraSection,
     FigureGroup,
     MappingRow,
     RunRow,
     SectionBlock,
 )
+from storlab.brief.power import power_method, power_section
+from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.text import and_list, date_range, plural, sentence_case
 from storlab.figures import FIGURES, draw
 from storlab.figures.common import slug
 from storlab.figures.svg import render
 from storlab.lab.store import ResultStore
+from storlab.model.published import PublishedTable
 from storlab.workloads import WORKLOADS
 
 
@@ -37,6 +42,9 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
     """The model. ``beside`` is the directory of the file that will hold the brief, for links."""
     comparison = compare(load_dataset([store]))
     scale = tables.Scale(comparison)
+    published = load_tables(store)
+    comparison.published = match(comparison, published)
+    extras = _extras(comparison, scale, published)
     sections = [_section(comparison, section, scale) for section in comparison.sections]
     ratios = tables.ratio_table(comparison) if comparison.others else None
     href = _href(store, beside)
@@ -67,13 +75,13 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         mapping_head=mapping_head,
         mapping=mapping,
         sections=sections,
-        overview=_overview(comparison),
+        overview=_overview(comparison, "workload"),
         ratios=ratios,
         configuration=facts.configuration_tables(comparison, store),
         environment=facts.environment_tables(store),
-        method=facts.method(comparison, store),
+        method=[*facts.method(comparison, store), *power_method(comparison)],
         caveats=facts.caveats(comparison, store),
-        legend=_legend(sections, ratios, runs_flags=[r for p in runs for r in p.runs]),
+        legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
         run_columns=[(tables.SHORT[c.key], scale.of(c)[0]) for c in run_columns],
         appendix=runs,
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
@@ -91,6 +99,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
             "audit": [finding.dump() for finding in findings],
         },
         audit=findings,
+        extras=extras,
     )
 
 
@@ -118,7 +127,21 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
     )
 
 
-def _overview(comparison: Comparison) -> list[FigureGroup]:
+def _extras(
+    comparison: Comparison, scale: tables.Scale, published: Sequence[PublishedTable]
+) -> list[ExtraSection]:
+    """The sections that stand once for the campaign, where there is something to say."""
+    every = comparison.sections
+    cost, beside = (_group(n, comparison, every) for n in ("cost_stack", "published_bars"))
+    found = (
+        power_section(comparison, _overview(comparison, "power")),
+        density_section(comparison, [cost] if cost else []),
+        published_section(comparison, published, [beside] if beside else [], scale),
+    )
+    return [section for section in found if section is not None]
+
+
+def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
     groups: list[FigureGroup] = []
     for family in dict.fromkeys(
         (s.kind, s.workload, s.points[0].engine) for s in comparison.sections
@@ -126,7 +149,7 @@ def _overview(comparison: Comparison) -> list[FigureGroup]:
         mine = [
             s for s in comparison.sections if (s.kind, s.workload, s.points[0].engine) == family
         ]
-        wanted = [n for n in WORKLOADS[family[0]].figures if FIGURES[n].scope == "workload"]
+        wanted = [n for n in WORKLOADS[family[0]].figures if FIGURES[n].scope == scope]
         groups += [group for name in wanted if (group := _group(name, comparison, mine))]
     return groups
 
@@ -188,10 +211,14 @@ def _status(comparison: Comparison) -> str:
 
 
 def _legend(
-    sections: Sequence[SectionBlock], ratios: DataTable | None, runs_flags: Sequence[RunRow]
+    sections: Sequence[SectionBlock],
+    ratios: DataTable | None,
+    extras: Sequence[ExtraSection],
+    runs_flags: Sequence[RunRow],
 ) -> list[Mark]:
     marks = [m for section in sections for m in section.table.marks]
     marks += ratios.marks if ratios else []
+    marks += [m for extra in extras for table in extra.tables for m in table.marks]
     marks += [m for run in runs_flags for m in run.flags]
     return [mark(m.kind, "") if m.letter != "†" else m for m in legend(marks)]
 

@@ -40,6 +40,15 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "one-run": ("°", "Only one run finished: there is no interval."),
     "incomplete": ("*", "Fewer runs finished than were planned."),
     "modelled": ("M", "Modelled or emulated, not measured."),
+    "declared": ("D", "Rests on power that the study declares, not on a measurement."),
+    "published": ("R", "As published, not repeated here."),
+    "not-stated": ("?", "The publication does not name the operating point of this number."),
+    "energy-lost": ("E", "Some runs gave no energy; bytes and joules are those of the others."),
+    "share": ("%", "The target is charged a share of what its meter reads."),
+    "unequal-boundaries": (
+        "⊘",
+        "The two sides’ power was taken at different boundaries, which the study accepts.",
+    ),
     "different-concurrency": (
         "≠",
         "The two latencies of this ratio were taken at effective "

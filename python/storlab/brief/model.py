@@ -21,6 +21,7 @@ class Number:
     marks: tuple[Mark, ...] = ()
     missing: bool = False
     strong: bool = False
+    fact: bool = False  # declared or printed: no run of this campaign is behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class TableRow:
     numbers: list[Number]
     first: bool  # begins a group of rows
     links: list[tuple[str, str]]  # words and the point whose runs they lead to
+    chip: str = ""  # provenance of the whole row, where it is not measured
+    note: str = ""  # where it is from, where no runs are behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class DataTable:
     rows: list[TableRow]
     marks: list[Mark] = field(default_factory=list)
 
+    @property
+    def has_runs(self) -> bool:
+        """True where a row leads to runs, or says where it is from."""
+        return any(row.links or row.note for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class SectionBlock:
@@ -83,6 +91,19 @@ class SectionBlock:
     use_cases: list[tuple[str, str]]  # name, block size or the like
     groups: list[FigureGroup]
     table: DataTable
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraSection:
+    """A section that stands once for the whole campaign: power, density, published results."""
+
+    anchor: str
+    title: str
+    short: str  # in the navigation
+    lead: list[str]
+    groups: list[FigureGroup] = field(default_factory=list)
+    tables: list[DataTable] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +182,7 @@ class Brief:
     failed: list[tuple[str, RunRow]]
     data: dict[str, Any]
     audit: list[Finding] = field(default_factory=list)
+    extras: list[ExtraSection] = field(default_factory=list)
 
     def audit_points(self, finding: Finding) -> list[str]:
         """The points in the appendix whose runs a finding of the audit is about."""
@@ -172,4 +194,5 @@ class Brief:
     def drawings(self) -> list[Drawing]:
         """Every figure, in the order of the page."""
         groups = [*self.overview, *(group for s in self.sections for group in s.groups)]
+        groups += [group for extra in self.extras for group in extra.groups]
         return [drawing for group in groups for drawing in group.drawings]

@@ -17,7 +17,15 @@ from typing import Any
 import typst
 import vl_convert
 
-from storlab.brief.model import Brief, DataTable, FigureGroup, Number, PointRuns, SectionBlock
+from storlab.brief.model import (
+    Brief,
+    DataTable,
+    ExtraSection,
+    FigureGroup,
+    Number,
+    PointRuns,
+    SectionBlock,
+)
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
 
@@ -70,6 +78,7 @@ def _model(brief: Brief) -> dict[str, Any]:
         "show_target": len(brief.targets) > 2,
         "configuration": [asdict(t) for t in (*brief.configuration, *brief.environment)],
         "method": brief.method,
+        "extras": [_extra(extra) for extra in brief.extras],
         "legend": [asdict(m) for m in brief.legend],
         "run_columns": brief.run_columns,
         "appendix": [_runs(point) for point in brief.appendix],
@@ -84,6 +93,17 @@ def _section(section: SectionBlock) -> dict[str, Any]:
         "use_cases": section.use_cases,
         "groups": [_group(group) for group in section.groups],
         "table": _table(section.table),
+    }
+
+
+def _extra(extra: ExtraSection) -> dict[str, Any]:
+    return {
+        "title": extra.title,
+        "anchor": extra.anchor,
+        "lead": extra.lead,
+        "groups": [_group(group) for group in extra.groups],
+        "tables": [_table(table) for table in extra.tables],
+        "notes": extra.notes,
     }
 
 
@@ -109,6 +129,7 @@ def _table(table: DataTable) -> dict[str, Any]:
             {
                 "heads": row.heads,
                 "target": row.target,
+                "chip": row.chip,
                 "index": row.index,
                 "numbers": [_number(number) for number in row.numbers],
             }

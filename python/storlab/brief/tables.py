@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from storlab.analysis.compare import Cell, Column, Comparison, Ratio
 from storlab.analysis.dataset import RunData
+from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
-from storlab.brief.flags import Mark, cell_marks, legend, mark
+from storlab.brief.flags import MEANINGS, Mark, cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, TableRow
+from storlab.brief.power import power_number, power_ratio
 from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, times_text
 
@@ -26,8 +28,10 @@ TABLE_KEYS = (
     "intended_latency_mean_ns.write",
     "intended_latency_p99_ns.write",
     "concurrency_effective.all",
+    "power_w.all",
+    "efficiency_mb_s_w.all",
 )
-RUN_KEYS = (*TABLE_KEYS, "cpu_us_per_io.all")
+RUN_KEYS = (*TABLE_KEYS[:-1], "energy_j.all", "cpu_us_per_io.all")
 RATIO_TABLE_KEYS = (
     "throughput_mb_s.all",
     "latency_mean_ns.read",
@@ -38,6 +42,7 @@ RATIO_TABLE_KEYS = (
     "intended_latency_p99_ns.read",
     "intended_latency_mean_ns.write",
     "intended_latency_p99_ns.write",
+    "efficiency_mb_s_w.all",
 )
 SHORT = {
     "throughput_mb_s.all": "throughput",
@@ -54,6 +59,14 @@ SHORT = {
     "intended_latency_p99_ns.write": "write p99, intended",
     "concurrency_effective.all": "effective concurrency",
     "cpu_us_per_io.all": "client CPU",
+    "power_w.all": "power",
+    "power_p95_w.all": "power p95",
+    "idle_power_w.all": "idle power",
+    "energy_j.all": "energy",
+    "efficiency_mb_s_w.all": "per watt",
+    "efficiency_tb_kwh.all": "per energy",
+    "iops_w.all": "operations per watt",
+    "efficiency_net_mb_s_w.all": "per watt above idle",
 }
 UNITS = {"1/s": "1/s", "MB/s": "MB/s", "us/IO": "µs/IO", "1": ""}
 
@@ -73,7 +86,11 @@ class Scale:
 
     def of(self, column: Column) -> tuple[str, float]:
         """Unit to print and factor to divide by."""
-        return (self.unit, self.factor) if column.unit == "ns" else (UNITS[column.unit], 1.0)
+        return (
+            (self.unit, self.factor)
+            if column.unit == "ns"
+            else (UNITS.get(column.unit, column.unit), 1.0)
+        )
 
 
 def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
@@ -121,6 +138,8 @@ def _heads(
 
 
 def _number(cell: Cell, column: Column, scale: Scale) -> Number:
+    if column.is_power:
+        return power_number(cell, column)
     value = cell.values.get(column.key)
     if value is None:
         relevant = not cell.measured
@@ -146,7 +165,8 @@ def _count_marks(cell: Cell) -> list[Mark]:
         said = f"{len(cell.runs)} of {plural(cell.planned, 'planned run')} finished{failed}"
         marks.append(mark("incomplete", said))
     if cell.provenance in NOT_MEASURED:
-        marks.append(mark("modelled", f"provenance: {cell.provenance}"))
+        kind = cell.provenance if cell.provenance in MEANINGS else "modelled"
+        marks.append(mark(kind, f"provenance: {cell.provenance}"))
     return marks
 
 
@@ -154,6 +174,8 @@ def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) 
     """Every ratio to the baseline; None where there is nothing to compare."""
     every = [ratios for row in comparison.rows.values() for ratios in row.ratios.values()]
     known = {key for ratios in every for key in ratios}
+    if any(row.refused for row in comparison.rows.values()):
+        known |= {column.key for column in comparison.columns if column.is_power}
     columns = [c for c in columns_for(comparison, keys) if c.key in known or not known]
     rows = []
     for section in comparison.sections:
@@ -163,7 +185,9 @@ def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) 
                 where = section.where(point)
                 heads = [(where, len(comparison.others) if number == 0 else 0)]
                 numbers = [
-                    _ratio_number(
+                    power_ratio(row, target, comparison.baseline, column)
+                    if column.is_power
+                    else _ratio_number(
                         row.ratios[target].get(column.key),
                         row.cells[target],
                         row.cells[comparison.baseline],
@@ -235,19 +259,24 @@ def appendix(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> lis
                     continue
                 where = section.where(point)
                 runs = [
-                    run_row(run, columns, scale, hrefs[id(run.store)])
+                    run_row(run, columns, scale, hrefs[id(run.store)], cell.power)
                     for run in comparison.dataset.of(point, target)
                 ]
                 found.append(PointRuns(cell.point_id, target, index, where, cell.planned, runs))
     return found
 
 
-def run_row(run: RunData, columns: Sequence[Column], scale: Scale, href: str) -> RunRow:
+def run_row(
+    run: RunData, columns: Sequence[Column], scale: Scale, href: str, power: Account | None
+) -> RunRow:
     """One run as text."""
     record = run.record
     values = []
     for column in columns:
         value = record.metric(column.name, column.operation)
+        if column.is_power and power is not None:  # at the boundary that the brief shows
+            metric = metric_at(record, column.name, power.boundary)
+            value = None if metric is None else metric.value
         if value is None and column.name == "concurrency_effective" and record.concurrency:
             value = record.concurrency.implied
         values.append("–" if value is None else digits3(value / scale.of(column)[1]))

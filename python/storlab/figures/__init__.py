@@ -1,7 +1,8 @@
 """Figures: one file per kind (Vega-Lite through Altair); registered here and nowhere else.
 
 A kind is a function ``draw(comparison, sections) -> list[Figure]``. A workload family names the
-kinds that it wants; those of scope "section" are drawn once per mix, of scope "workload" once.
+kinds that it wants; those of scope "section" are drawn once per mix, of scope "workload" and of
+scope "power" (in the brief's section about power) once. Scope "campaign" belongs to no family.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class FigureKind:
     """Where a kind is drawn, and the heading it stands under."""
 
     place: str  # "module:function"
-    scope: Literal["section", "workload"]
+    scope: Literal["section", "workload", "power", "campaign"]
     heading: str
     lead: str
 
@@ -71,6 +72,33 @@ FIGURES: dict[str, FigureKind] = {
         "section",
         "Over time",
         "One line per repeat: throughput, and the 99th percentile of each interval.",
+    ),
+    "power_over_time": FigureKind(
+        "storlab.figures.power_over_time:draw",
+        "section",
+        "Power over time",
+        "Throughput and power on one clock, one line per repeat. Shaded: the measure window, over "
+        "which energy is integrated. Dashed: declared, not measured.",
+    ),
+    "efficiency_bars": FigureKind(
+        "storlab.figures.efficiency_bars:draw",
+        "power",
+        "Data per joule",
+        "Bytes of all repeats over joules of all repeats, with the 95 % interval of repeats and "
+        "meter. Both axes measure the same bar. Hatched: declared, not measured.",
+    ),
+    "published_bars": FigureKind(
+        "storlab.figures.published_bars:draw",
+        "campaign",
+        "Throughput at the published points",
+        "Solid: measured here. Hatched: as published, not repeated here.",
+    ),
+    "cost_stack": FigureKind(
+        "storlab.figures.cost_stack:draw",
+        "campaign",
+        "Cost",
+        "Servers, network and storage of each configuration, as the study declares them; hatched, "
+        "because nothing of it is measured.",
     ),
     "ratios": FigureKind(
         "storlab.figures.ratios:draw",

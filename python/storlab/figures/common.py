@@ -10,7 +10,7 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value, title_
 from storlab.analysis.stats import Interval
 
 MISSING = "not measured"
-NOT_MEASURED = ("modelled", "emulated")  # provenance that is drawn hatched
+NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched
 
 
 def slug(*parts: str) -> str:

@@ -20,7 +20,8 @@ _NOISE = re.compile(
 )
 _EMPTY_PATH = re.compile(r'<path(?: [a-z-]+="[^"]*")*? d="(?:M0,0h0v0h0Z)?"(?: [a-z-]+="[^"]*")*/>')
 _ID = re.compile(r'\bid="([^"]+)"|url\(#([^)]+)\)')
-_HATCH = re.compile(r"url\(#(?:[a-z0-9-]+-)?hatch-(s\d)\)")
+_HATCH = re.compile(r"url\(#(?:[a-z0-9-]+-)?(hatch[23]?)-(s\d)\)")
+_LINES = {"hatch": (45, 6, 2.5), "hatch2": (135, 6, 1.2), "hatch3": (90, 3.5, 1.2)}
 _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 LINE_HEIGHT = 18
@@ -85,14 +86,20 @@ def _with_hatches(svg: str) -> str:
     wanted = sorted(set(_HATCH.findall(svg)))
     if not wanted:
         return svg
-    patterns = "".join(
-        f'<pattern id="hatch-{name}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        f'patternTransform="rotate(45)"><rect width="6" height="6" fill="var(--{name})" '
-        f'fill-opacity="0.25"/><rect width="2.5" height="6" fill="var(--{name})"/></pattern>'
-        for name in wanted
-    )
+    patterns = "".join(_pattern(kind, name) for kind, name in wanted)
     head = svg.index(">") + 1
     return f"{svg[:head]}<defs>{patterns}</defs>{svg[head:]}"
+
+
+def _pattern(kind: str, name: str) -> str:
+    """Lines on a pale ground of the same colour; kinds differ in angle, distance and width."""
+    angle, step, line = _LINES[kind]
+    return (
+        f'<pattern id="{kind}-{name}" width="{step}" height="{step}" '
+        f'patternUnits="userSpaceOnUse" patternTransform="rotate({angle})">'
+        f'<rect width="{step}" height="{step}" fill="var(--{name})" fill-opacity="0.25"/>'
+        f'<rect width="{line}" height="{step}" fill="var(--{name})"/></pattern>'
+    )
 
 
 def _own_id(match: re.Match[str], name: str) -> str:

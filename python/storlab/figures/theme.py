@@ -60,10 +60,23 @@ def series_role(index: int) -> str:
 
 
 def fill_of(index: int, provenance: str) -> str:
-    """The fill of a bar: plain where measured, hatched where modelled or emulated."""
+    """The fill of a bar: plain where measured, hatched where it was not."""
     if provenance in NOT_MEASURED:
         return f"url(#hatch-s{index % SERIES + 1})"
     return series_role(index)
+
+
+PART_HATCHES = ("hatch", "hatch2", "hatch3")  # the same colour, told apart by their lines
+
+
+def part_fill(index: int, part: int) -> str:
+    """The fill of the part-th piece of the index-th target's stack, none of it measured."""
+    return f"url(#{PART_HATCHES[part % 3]}-s{index % SERIES + 1})"
+
+
+def series_label(target: str, provenance: str) -> str:
+    """A target in a legend: ``16x HDD (declared)``; measured goes without saying."""
+    return f"{target} ({provenance})" if provenance in NOT_MEASURED else target
 
 
 def dash_of(provenance: str) -> list[int]:

@@ -302,6 +302,8 @@ class BlockWorkload:
         "latency_bars",
         "latency_cdf",
         "time_series",
+        "power_over_time",
+        "efficiency_bars",
         "ratios",
     )
 

@@ -23,18 +23,27 @@
   /* Drawings are complete without this; it adds values on hover, one drawing at a time, in view. */
   async function enliven(plot) {
     const figure = plot.closest("figure");
-    const spec = JSON.parse(figure.querySelector("script.spec").textContent);
+    /* Hatches are defined in the still drawing, under its own ids; the live one takes them over. */
+    const still = plot.querySelector("svg");
+    const own = "url(#" + figure.id.slice("fig-".length) + "-hatch";
+    const spec = JSON.parse(
+      figure.querySelector("script.spec").textContent.replaceAll("url(#hatch", own));
     const live = document.createElement("div");
     live.className = "live";
     try {
       await window.vegaEmbed(live, spec, { renderer: "svg", actions: false });
     } catch { return; /* the static drawing stays */ }
     const svg = live.querySelector("svg");
+    const hatches = still.querySelectorAll("pattern");
+    if (hatches.length) {
+      const defs = document.createElementNS("http://www.w3.org/2000/svg", "defs");
+      hatches.forEach(function (hatch) { defs.append(hatch); });
+      svg.prepend(defs);
+    }
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", plot.dataset.alt);
     /* The same box as the drawing it replaces: fonts differ a little, and the page must not move. */
-    const was = plot.querySelector("svg");
-    const width = was.getAttribute("width"), height = was.getAttribute("height");
+    const width = still.getAttribute("width"), height = still.getAttribute("height");
     svg.setAttribute("width", width);
     svg.setAttribute("height", height);
     svg.style.aspectRatio = width + " / " + height;

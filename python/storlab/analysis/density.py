@@ -1,0 +1,145 @@
+"""Density: what fits into a rack, and what it then holds, draws and moves.
+
+Values per rack multiply one target by a count: they are modelled, since nothing that the targets
+would share (network, hosts, cooling) was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.dataset import TargetColumn
+from storlab.analysis.stats import Interval
+from storlab.model.facts import Rack
+from storlab.model.study import Target
+
+TB = 1e12
+MONEY = 1000.0  # throughput is said per 1,000 units of currency
+
+
+@dataclass(frozen=True, slots=True)
+class RackFit:
+    """How often one target fits into the rack. None where a fact is not declared or measured."""
+
+    label: str
+    capacity_tb: float | None
+    rack_units: float | None
+    busy_w: float | None  # at the busiest point: the 95th percentile of readings, else the mean
+    busy_is_p95: bool
+    busy_provenance: str  # of those watts
+    busy_point: str | None  # whose runs those watts are of
+    boundary: str  # "wall (AC)"; empty without power
+    idle_w: float | None
+    by_height: int | None
+    by_power: int | None
+
+    @property
+    def count(self) -> int | None:
+        """Targets in the rack; None where the height says nothing."""
+        if self.by_height is None:
+            return None
+        return self.by_height if self.by_power is None else min(self.by_height, self.by_power)
+
+    @property
+    def limit(self) -> str:
+        """What stops at that count."""
+        if self.by_height is None:
+            return ""
+        if self.by_power is None:
+            return "height"
+        if self.by_power == self.by_height:
+            return "both"
+        return "power" if self.by_power < self.by_height else "height"
+
+
+def rack_of(comparison: Comparison) -> Rack:
+    """The study's rack; 42 units without a power budget where it declares none."""
+    declared = (store.study.rack for store in comparison.dataset.stores)
+    return next((rack for rack in declared if rack is not None), Rack())
+
+
+def fit(comparison: Comparison, column: TargetColumn) -> RackFit:
+    """One target in the rack."""
+    rack, target = rack_of(comparison), column.target
+    cells = [row.cells[column.label] for row in comparison.rows.values()]
+    accounts = [cell.power for cell in cells if cell.power is not None]
+    p95 = [value for a in accounts for value in a.repeats("power_p95_w")]
+    mean = [value for a in accounts for value in a.repeats("power_w")]
+    idle = [value for a in accounts for value in a.repeats("idle_power_w")]
+    complete = len(p95) == len(mean) > 0
+    name = "power_p95_w" if complete else "power_w"
+    each = [(v, c.point_id) for c in cells if c.power for v in c.power.repeats(name)]
+    busy, point_id = max(each, key=lambda pair: pair[0], default=(None, None))
+    words = sorted({a.provenance for a in accounts} - {"measured"})
+    budget = rack.power_budget
+    return RackFit(
+        label=column.label,
+        capacity_tb=None if target.capacity is None else target.capacity / TB,
+        rack_units=target.rack_units,
+        busy_w=busy,
+        busy_is_p95=complete,
+        busy_provenance=words[0] if words else "measured",
+        busy_point=point_id,
+        boundary=accounts[0].label if accounts else "",
+        idle_w=sum(idle) / len(idle) if idle else None,
+        by_height=None if target.rack_units is None else _times(rack.units, target.rack_units),
+        by_power=None if budget is None or not busy else _times(budget, busy),
+    )
+
+
+def _times(whole: float, part: float) -> int:
+    """How often a part fits; 42 / 0.1 is 420, whatever binary fractions say."""
+    return math.floor(whole / part * (1 + 1e-12))
+
+
+def scaled(interval: Interval | None, factor: float | None) -> Interval | None:
+    """An interval in another unit, or of several targets that do not disturb each other."""
+    if interval is None or factor is None:
+        return None
+    low = None if interval.low is None else interval.low * factor
+    high = None if interval.high is None else interval.high * factor
+    return replace(interval, estimate=interval.estimate * factor, low=low, high=high)
+
+
+def per_tb(cell: Cell, target: Target, key: str) -> Interval | None:
+    """A value of the cell per TB (10^12 B) of raw capacity."""
+    return scaled(cell.values.get(key), None if not target.capacity else TB / target.capacity)
+
+
+def per_rack_unit(cell: Cell, target: Target, key: str) -> Interval | None:
+    """A value of the cell per rack unit."""
+    return scaled(cell.values.get(key), None if not target.rack_units else 1 / target.rack_units)
+
+
+def per_money(cell: Cell, target: Target, key: str) -> Interval | None:
+    """A value of the cell per 1,000 units of the target's currency, of the storage's price."""
+    price = storage_price(target)
+    return scaled(cell.values.get(key), MONEY / price if price else None)
+
+
+def storage_price(target: Target) -> float | None:
+    """The price, or the storage part of the cost."""
+    if target.price is not None:
+        return target.price
+    return None if target.cost is None else target.cost.storage
+
+
+def costs(target: Target) -> list[tuple[str, float]]:
+    """The parts of the cost stack that the study declares, in the target's currency."""
+    cost = target.cost
+    if cost is None:
+        return []
+    parts = (
+        ("servers", cost.servers),
+        ("network", cost.network),
+        ("storage", storage_price(target)),
+    )
+    return [(name, value) for name, value in parts if value is not None]
+
+
+def currencies(targets: Sequence[Target]) -> list[str]:
+    """Those in use, in the order of the study."""
+    return list(dict.fromkeys(t.currency for t in targets if storage_price(t) or costs(t)))

@@ -1,0 +1,24 @@
+"""Cells of published configurations that stand beside measured ones, and never among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCell:
+    """One printed number at a measured workload point."""
+
+    config: str  # as the publication names it
+    source: str  # name of the published table
+    rows: tuple[str, ...]  # ids in that table
+    point_key: str  # of the WorkloadPoint
+    key: str  # of the column, such as throughput_mb_s.all
+    value: float  # in the column's unit
+    printed: str  # the token, where it is in the column's unit; else empty
+    stated: bool  # False: the publication does not name the operating point of this number
+
+    @property
+    def label(self) -> str:
+        """The configuration as a series of a figure."""
+        return f"{self.config} (published)"

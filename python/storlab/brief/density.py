@@ -1,0 +1,259 @@
+"""The brief's section about density and cost: per TB, rack unit, rack and money."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from storlab.analysis import density
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.dataset import TargetColumn
+from storlab.analysis.density import RackFit
+from storlab.analysis.stats import Interval
+from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
+from storlab.brief.power import power_marks
+from storlab.brief.text import plural, spread_text
+from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
+from storlab.model.facts import Rack
+from storlab.model.study import Target
+
+UNDECLARED = "not declared"
+THROUGHPUT, IOPS, POWER = "throughput_mb_s.all", "iops.all", "power_w.all"
+Take = Callable[[Cell, Target, RackFit], Interval | None]
+
+
+def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
+    """The section; None where no target declares capacity, rack units, price or cost."""
+    columns = comparison.dataset.targets
+    facts = [c.target for c in columns]
+    if not any(t.capacity or t.rack_units or t.price or t.cost for t in facts):
+        return None
+    fits = {column.label: density.fit(comparison, column) for column in columns}
+    tables = []
+    if any(t.rack_units for t in facts):
+        tables += [_rack_table(comparison, fits), _unit_table(comparison, fits)]
+    if any(t.capacity or density.storage_price(t) for t in facts):
+        tables.append(_worth_table(comparison, fits))
+    return ExtraSection(
+        anchor="density",
+        title="Density and cost",
+        short="Density",
+        lead=_lead(comparison, fits),
+        groups=groups,
+        tables=tables,
+        notes=_notes(comparison, fits),
+    )
+
+
+def _lead(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
+    rack = density.rack_of(comparison)
+    said = []
+    for label, found in fits.items():
+        if found.count is None:
+            continue
+        held = ""
+        if found.capacity_tb is not None:
+            held = f", {digits3(found.count * found.capacity_tb)} TB"
+        limit = "" if rack.power_budget is None else f", limited by {_limit(found)}"
+        said.append(f"{found.count:,} of {label}{held}{limit}")
+    return [f"{_rack_words(rack)} holds {'; or '.join(said)}."] if said else []
+
+
+def _rack_words(rack: Rack) -> str:
+    budget = rack.power_budget
+    power = "" if budget is None else f" and {_watts(budget)}"
+    return f"A rack of {rack.units:g} units{power}"
+
+
+def _watts(power_w: float) -> str:
+    return f"{power_w / 1000:g} kW" if power_w >= 1000 else f"{power_w:g} W"
+
+
+def _limit(found: RackFit) -> str:
+    words = {"both": "height and power alike", "height": "height", "power": "power"}
+    return words.get(found.limit, "")
+
+
+def _plain(
+    value: float | None, otherwise: str, marks: tuple[Mark, ...] = (), point_id: str | None = None
+) -> Number:
+    """A declared fact, or what the runs of a point gave."""
+    if value is None:
+        return Number(otherwise, missing=True)
+    fact = point_id is None
+    return Number(
+        f"{value:,.0f}" if value >= 1000 else f"{value:.5g}", "", point_id, marks, fact=fact
+    )
+
+
+def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
+    rack = density.rack_of(comparison)
+    rows = []
+    for index, (label, found) in enumerate(fits.items()):
+        weak = found.busy_provenance in NOT_MEASURED
+        marks = (mark(found.busy_provenance, "power"),) if weak else ()
+        count, tb, units = found.count, found.capacity_tb, found.rack_units
+        per_unit = None if tb is None or units is None else tb / units
+        modelled = (mark("modelled", "the target’s value times the count"),)
+        numbers = [
+            _plain(tb, UNDECLARED),
+            _plain(units, UNDECLARED),
+            _plain(_rounded(per_unit), "–"),
+            _plain(_rounded(found.busy_w), MISSING, marks, found.busy_point),
+            _plain(_rounded(found.idle_w), MISSING, marks, found.busy_point),
+            _plain(found.by_height, "–"),
+            *(
+                []
+                if rack.power_budget is None
+                else [_plain(found.by_power, MISSING, marks, found.busy_point)]
+            ),
+            _plain(None if tb is None or count is None else tb * count, "–", modelled),
+            _plain(_rounded(_kw(found)), MISSING, (*modelled, *marks), found.busy_point),
+        ]
+        rows.append(
+            TableRow(
+                [], label, index, numbers, True, [],
+                chip=found.busy_provenance if weak else "",
+            )
+        )  # fmt: skip
+    budget = rack.power_budget
+    columns = [
+        ("capacity", "TB"),
+        ("height", "RU"),
+        ("capacity", "TB/RU"),
+        ("power, busiest", "W"),
+        ("power, idle", "W"),
+        (f"fit into {rack.units:g} RU", ""),
+        *([] if budget is None else [(f"fit into {_watts(budget)}", "")]),
+        ("capacity", "TB/rack"),
+        ("power, busiest", "kW/rack"),
+    ]
+    marks_used = legend(m for row in rows for number in row.numbers for m in number.marks)
+    return DataTable(f"What fits into a{_rack_words(rack)[1:]}", [], columns, rows, marks_used)
+
+
+def _rounded(value: float | None) -> float | None:
+    """Three digits: what was measured or divided is not exact."""
+    return None if value is None else float(f"{value:.3g}")
+
+
+def _kw(found: RackFit) -> float | None:
+    if found.count is None or found.busy_w is None:
+        return None
+    return found.count * found.busy_w / 1000
+
+
+def _unit_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
+    return _by_point(
+        comparison,
+        fits,
+        "Per rack unit as measured, and per rack as modelled: one target’s value times the count",
+        [
+            (("throughput", "MB/s/RU"), _per_unit(THROUGHPUT), False),
+            (("operations", "IOPS/RU"), _per_unit(IOPS), False),
+            (("power", "W/RU"), _per_unit(POWER), False),
+            (("throughput", "GB/s/rack"), _per_rack(THROUGHPUT, 1e-3), True),
+            (("operations", "kIOPS/rack"), _per_rack(IOPS, 1e-3), True),
+            (("power", "kW/rack"), _per_rack(POWER, 1e-3), True),
+        ],
+    )
+
+
+def _worth_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
+    targets = [column.target for column in comparison.dataset.targets]
+    money = density.currencies(targets)
+    columns: list[tuple[tuple[str, str], Take, bool]] = [
+        (("throughput", "MB/s/TB"), _per_tb(THROUGHPUT), False),
+        (("operations", "IOPS/TB"), _per_tb(IOPS), False),
+        (("power", "W/TB"), _per_tb(POWER), False),
+    ]
+    if len(money) == 1 and any(density.storage_price(t) for t in targets):
+        unit = f"per 1,000 {money[0]}"
+        columns += [
+            ((f"throughput {unit}", "MB/s"), _per_money(THROUGHPUT), False),
+            ((f"operations {unit}", "IOPS"), _per_money(IOPS), False),
+        ]
+    caption = "Per terabyte of raw capacity" + (
+        ", and per money that the storage costs" if len(columns) > 3 else ""
+    )
+    return _by_point(comparison, fits, caption, columns)
+
+
+def _per_unit(key: str) -> Take:
+    return lambda cell, target, _: density.per_rack_unit(cell, target, key)
+
+
+def _per_tb(key: str) -> Take:
+    return lambda cell, target, _: density.per_tb(cell, target, key)
+
+
+def _per_money(key: str) -> Take:
+    return lambda cell, target, _: density.per_money(cell, target, key)
+
+
+def _per_rack(key: str, factor: float) -> Take:
+    def take(cell: Cell, _: Target, found: RackFit) -> Interval | None:
+        count = found.count
+        return density.scaled(cell.values.get(key), None if count is None else count * factor)
+
+    return take
+
+
+def _by_point(
+    comparison: Comparison,
+    fits: dict[str, RackFit],
+    caption: str,
+    columns: list[tuple[tuple[str, str], Take, bool]],
+) -> DataTable:
+    """Every mix and block size at the far end of its axis; ``columns``: head, value, modelled."""
+    rows: list[TableRow] = []
+    targets = comparison.dataset.targets
+    if all(cell.power is None for row in comparison.rows.values() for cell in row.cells.values()):
+        columns = [column for column in columns if column[0][0] != "power"]
+    for section in comparison.sections:
+        for facet in section.facets():
+            point = last_point(comparison, section, facet)
+            if point is None:
+                continue
+            for index, column in enumerate(targets):
+                cell = comparison.row(point).cells[column.label]
+                numbers = [
+                    _value(cell, column, fits[column.label], take, head[0], modelled=modelled)
+                    for head, take, modelled in columns
+                ]
+                heads = [(section.where(point), len(targets) if index == 0 else 0)]
+                links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
+                rows.append(TableRow(heads, column.label, index, numbers, index == 0, links))
+    marks = legend(m for row in rows for number in row.numbers for m in number.marks)
+    return DataTable(caption, ["workload point"], [c[0] for c in columns], rows, marks)
+
+
+def _value(
+    cell: Cell, column: TargetColumn, found: RackFit, take: Take, what: str, *, modelled: bool
+) -> Number:
+    value = take(cell, column.target, found)
+    if value is None:
+        absent = cell.power is None if what == "power" else not cell.measured
+        return Number(MISSING if absent else UNDECLARED, point_id=cell.point_id, missing=True)
+    marks = [mark("modelled", "one target’s value times the count")] if modelled else []
+    if what == "power" and cell.power is not None:
+        marks += power_marks(cell.power)
+    return Number(digits3(value.estimate), spread_text(value), cell.point_id, tuple(marks))
+
+
+def _notes(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
+    notes = ["Capacity, rack units, prices and costs are those that the study declares."]
+    rack = density.rack_of(comparison)
+    if any(found.busy_w is not None for found in fits.values()):
+        p95 = all(found.busy_is_p95 for found in fits.values() if found.busy_w is not None)
+        what = "95th percentile of its power readings" if p95 else "mean power"
+        notes.append(f"Busiest means the largest {what} over all runs.")
+    for label, found in fits.items():
+        if found.boundary and not found.boundary.startswith("wall"):
+            notes.append(
+                f"The power of {label} was taken at the {found.boundary}: what else a rack feeds "
+                "(hosts, fans, conversion losses) is not in it."
+            )
+        elif not found.boundary and rack.power_budget is not None and found.by_height is not None:
+            notes.append(f"The power of {label} is not known: only height limits its number.")
+    return notes

@@ -1,0 +1,304 @@
+"""The brief's section about power: data per joule, the table of efficiency, and its ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from storlab.analysis.compare import Cell, Column, Comparison, Ratio, Row
+from storlab.analysis.efficiency import NO_METER, Account
+from storlab.analysis.points import Section
+from storlab.brief.claims import BIAS
+from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
+from storlab.brief.text import percent, plural, ratio_bracket, ratio_spread, spread_text
+from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
+
+KEYS = (
+    "power_w.all",
+    "idle_power_w.all",
+    "efficiency_mb_s_w.all",
+    "efficiency_net_mb_s_w.all",
+    "efficiency_tb_kwh.all",
+    "iops_w.all",
+)
+RATIO_KEYS = ("power_w.all", "efficiency_mb_s_w.all", "iops_w.all", "efficiency_net_mb_s_w.all")
+NAMES = {
+    "power_w.all": ("mean power", "W"),
+    "idle_power_w.all": ("idle power", "W"),
+    "efficiency_mb_s_w.all": ("throughput per watt", "MB/s/W"),
+    "efficiency_net_mb_s_w.all": ("per watt above idle", "MB/s/W"),
+    "efficiency_tb_kwh.all": ("data per energy", "TB/kWh"),
+    "iops_w.all": ("operations per watt", "IOPS/W"),
+}
+REFUSED = "no ratio"
+MAIN = "efficiency_mb_s_w.all"
+METHOD = (
+    (
+        "Power and energy",
+        "Power is integrated over the measure window; a reading counts for what its boundary "
+        "includes (device, enclosure, host or wall). Gross is the headline, idle-subtracted "
+        "stands beside it. What was not measured says so, and is never zero.",
+    ),
+    (
+        "Efficiency",
+        "Bytes of all repeats over joules of all repeats. MB/s/W is MB/J, and TB/kWh is 3.6 "
+        "times that, exactly. The 95 % interval joins the spread of the repeats with the "
+        "meter’s standard uncertainty, which is taken as common to all repeats.",
+    ),
+    (
+        "Power boundaries",
+        "A ratio of power or efficiency is given only where both sides’ meters include the same "
+        "things, or where the study accepts unequal boundaries; it is then marked ⊘.",
+    ),
+)
+
+
+NOT_METERED = (("Power and energy", "Not measured: no target of this study has a meter."),)
+
+
+def power_method(comparison: Comparison) -> tuple[tuple[str, str], ...]:
+    """Definitions for the section about method."""
+    return METHOD if is_metered(comparison) else NOT_METERED
+
+
+def is_metered(comparison: Comparison) -> bool:
+    """True where any run has a meter, also one that gave nothing."""
+    return any(run.record.power for run in comparison.dataset.all_runs()) or any(
+        cell.power for row in comparison.rows.values() for cell in row.cells.values()
+    )
+
+
+def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
+    """The section; None where no target has a meter."""
+    if not is_metered(comparison):
+        return None
+    tables = [efficiency_table(comparison)]
+    ratios = efficiency_ratios(comparison) if comparison.others else None
+    return ExtraSection(
+        anchor="power",
+        title="Power and efficiency",
+        short="Power",
+        lead=_lead(comparison),
+        groups=groups,
+        tables=[*tables, *([ratios] if ratios else [])],
+        notes=_notes(comparison),
+    )
+
+
+def _lead(comparison: Comparison) -> list[str]:
+    """What each target draws and at which boundary; then the range of every ratio."""
+    said = [_drawn(comparison, target) for target in comparison.targets]
+    return [*said, *(_ratio_range(comparison, target) for target in comparison.others)]
+
+
+def _cells(comparison: Comparison, target: str) -> list[Cell]:
+    return [row.cells[target] for row in comparison.rows.values()]
+
+
+def _drawn(comparison: Comparison, target: str) -> str:
+    cells = _cells(comparison, target)
+    known = [(c, c.power) for c in cells if c.power is not None]
+    if not known:
+        reason = next((c.power_missing for c in cells if c.power_missing), NO_METER)
+        return f"Power of {target}: {MISSING} ({reason})."
+    account = known[0][1]
+    values = [c.values["power_w.all"].estimate for c, _ in known if "power_w.all" in c.values]
+    low, high = digits3(min(values)), digits3(max(values))
+    span = f"{low} W" if low == high else f"{low} to {high} W"
+    word = "drew" if account.provenance == "measured" else f"is {account.provenance} to draw"
+    said = f"{target} {word} {span} at the {account.label}, over {plural(len(known), 'point')}"
+    gap = len(cells) - len(known)
+    return f"{said}; at {gap} it was {MISSING}." if gap else f"{said}."
+
+
+def _ratio_range(comparison: Comparison, target: str) -> str:
+    rows = comparison.rows.values()
+    refused = next((row.refused[target] for row in rows if target in row.refused), "")
+    if refused:
+        return (
+            f"The efficiencies of {target} and {comparison.baseline} are not compared: their "
+            f"power was taken at different boundaries, {refused}."
+        )
+    ratios = [row.ratios[target][MAIN] for row in rows if MAIN in row.ratios[target]]
+    if not ratios:
+        return f"No ratio of efficiency: power is not known of both {target} and " + (
+            f"{comparison.baseline} at any point."
+        )
+    said = f"Per joule, {target} moved {_span(ratios)}"
+    said = said.replace("#", f"the data of {comparison.baseline}")
+    if ratios[0].boundaries:
+        said += f" The study accepts their unequal boundaries: {ratios[0].boundaries}."
+    return f"{said}{_weak(comparison, (target, comparison.baseline))}"
+
+
+def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
+    """Says of which side power was not measured."""
+    said = [
+        f" The power of {target} is {cell.power.provenance}, not measured."
+        for target in targets
+        for cell in _cells(comparison, target)[:1]
+        if cell.power is not None and cell.power.provenance in NOT_MEASURED
+    ]
+    return "".join(said)
+
+
+def _span(ratios: Sequence[Ratio]) -> str:
+    if len(ratios) == 1:
+        return f"{ratio_bracket(ratios[0].interval)} #."
+    values = [r.interval.estimate for r in ratios]
+    middle = math.exp(math.fsum(math.log(v) for v in values) / len(values))
+    decided = sum(r.decided for r in ratios)
+    return (
+        f"{times_text(middle)} # in the geometric mean of {plural(len(ratios), 'point')}, from "
+        f"{times_text(min(values))} to {times_text(max(values))}; at {decided} of them the "
+        f"interval excludes 1. {BIAS}"
+    )
+
+
+def efficiency_table(comparison: Comparison) -> DataTable:
+    """Every mix and block size at the far end of its axis, with every target."""
+    columns = [c for key in KEYS if (c := comparison.column(key)) is not None]
+    rows: list[TableRow] = []
+    for section, row in _far_rows(comparison):
+        for index, target in enumerate(comparison.targets):
+            cell = row.cells[target]
+            numbers = [power_number(cell, column) for column in columns]
+            if not columns:
+                numbers = [_missing(cell)]
+            numbers += [_meter(cell), Number(cell.power.label if cell.power else "–")]
+            heads = [(section.where(row.point), len(comparison.targets) if index == 0 else 0)]
+            links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
+            chip = cell.power.provenance if cell.power is not None else ""
+            rows.append(
+                TableRow(
+                    heads, target, index, numbers, index == 0, links,
+                    chip=chip if chip in NOT_MEASURED else "",
+                )
+            )  # fmt: skip
+    head = [NAMES[c.key] for c in columns] or [("power", "W")]
+    return DataTable(
+        "Power and efficiency, with the 95 % interval of repeats and meter below each number",
+        ["workload point"],
+        [*head, ("meter, 1 σ", ""), ("power at", "")],
+        rows,
+        legend(m for row in rows for number in row.numbers for m in number.marks),
+    )
+
+
+def _far_rows(comparison: Comparison) -> list[tuple[Section, Row]]:
+    found = []
+    for section in comparison.sections:
+        for facet in section.facets():
+            point = last_point(comparison, section, facet)
+            if point is not None:
+                found.append((section, comparison.row(point)))
+    return found
+
+
+def _missing(cell: Cell) -> Number:
+    reason = cell.power_missing if cell.measured else ""
+    said = MISSING if not reason or reason == NO_METER else f"{MISSING}: {reason}"
+    return Number(said, point_id=cell.point_id, missing=True)
+
+
+def power_number(cell: Cell, column: Column) -> Number:
+    """A value of power or efficiency with its interval and marks."""
+    value = cell.values.get(column.key)
+    if value is None or cell.power is None:
+        if cell.power is None and column.key == "power_w.all":
+            return _missing(cell)
+        return Number(MISSING, point_id=cell.point_id, missing=True)
+    marks = [m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"]
+    return Number(digits3(value.estimate), spread_text(value), cell.point_id, tuple(marks))
+
+
+def _meter(cell: Cell) -> Number:
+    if cell.power is None:
+        return Number("–", missing=True)
+    relative = cell.power.meter_relative()
+    if relative is None:
+        return Number("not stated", point_id=cell.point_id, missing=True)
+    return Number(f"±{percent(relative)}", point_id=cell.point_id)
+
+
+def power_marks(account: Account) -> list[Mark]:
+    """What a reader must know of numbers that rest on this account."""
+    marks = []
+    if account.provenance in NOT_MEASURED:
+        marks.append(mark(account.provenance, f"power is {account.provenance}"))
+    if len(account.entries) == 1:
+        marks.append(mark("one-run", "one run with energy"))
+    if len(account.entries) < account.runs:
+        gone = account.runs - len(account.entries)
+        said = f"{plural(gone, 'run')} of {account.runs} without energy: {account.lost}"
+        marks.append(mark("energy-lost", said))
+    if account.share_rules:
+        marks.append(mark("share", "; ".join(account.share_rules)))
+    return marks
+
+
+def efficiency_ratios(comparison: Comparison) -> DataTable:
+    """Ratios of power and efficiency to the baseline, refused ones with their reason."""
+    columns = [c for key in RATIO_KEYS if (c := comparison.column(key)) is not None]
+    rows: list[TableRow] = []
+    for section, row in _far_rows(comparison):
+        for number, target in enumerate(comparison.others):
+            numbers = [power_ratio(row, target, comparison.baseline, c) for c in columns]
+            heads = [(section.where(row.point), len(comparison.others) if number == 0 else 0)]
+            sides = (row.cells[target], row.cells[comparison.baseline])
+            links = [(side.target, side.point_id) for side in sides if side.point_id]
+            index = comparison.targets.index(target)
+            rows.append(TableRow(heads, target, index, numbers, number == 0, links))
+    return DataTable(
+        f"Ratio to {comparison.baseline}, with the 95 % interval below it; bold where the "
+        "interval excludes 1",
+        ["workload point"],
+        [(NAMES[c.key][0], "") for c in columns],
+        rows,
+        legend(m for row in rows for number in row.numbers for m in number.marks),
+    )
+
+
+def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
+    """A ratio of power or efficiency, or why there is none."""
+    cell, base = row.cells[target], row.cells[baseline]
+    if target in row.refused:
+        said = f"{REFUSED}: {row.refused[target]}"
+        return Number(said, point_id=cell.point_id, missing=True)
+    ratio = row.ratios[target].get(column.key)
+    if ratio is None:
+        unknown = [c.target for c in (cell, base) if c.power is None]
+        said = f"power of {' and '.join(unknown)} {MISSING}" if unknown else "–"
+        return Number(said, point_id=cell.point_id, missing=True)
+    return Number(
+        times_text(ratio.interval.estimate),
+        ratio_spread(ratio.interval),
+        cell.point_id,
+        tuple(_ratio_marks(ratio, (cell, base))),
+        strong=ratio.decided,
+    )
+
+
+def _ratio_marks(ratio: Ratio, sides: Sequence[Cell]) -> list[Mark]:
+    by_kind: dict[str, list[str]] = {}
+    if ratio.boundaries:
+        by_kind["unequal-boundaries"] = [ratio.boundaries]
+    for side in sides:
+        for m in power_marks(side.power) if side.power is not None else []:
+            if m.kind != "share":
+                by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
+    return [mark(kind, "; ".join(said)) for kind, said in by_kind.items()]
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    notes = []
+    for target in comparison.targets:
+        accounts = [c.power for c in _cells(comparison, target) if c.power is not None]
+        if not accounts:
+            continue
+        sensors = ", ".join(dict.fromkeys(s for a in accounts for s in a.sensors))
+        notes.append(f"{target}: power at the {accounts[0].label} by {sensors}.")
+        rules = dict.fromkeys(rule for a in accounts for rule in a.share_rules)
+        notes += [f"{target} is charged {rule}." for rule in rules]
+    return notes

@@ -1,0 +1,274 @@
+"""Published configurations beside measured ones: which printed cells match, and their table.
+
+A cell matches a measured point that has the same mix, block size and operating point. Nothing
+published enters a mean, a ratio or a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
+from storlab.analysis.published import PublishedCell
+from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
+from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
+from storlab.brief.tables import SHORT, Scale
+from storlab.brief.text import and_list, plural, spread_text
+from storlab.figures.common import MISSING, digits3, last_point
+from storlab.figures.theme import series_label
+from storlab.lab.store import ResultStore
+from storlab.model.published import NOT_STATED, PublishedTable, Row, load_published
+
+AXES = {"numjobs": "jobs", "jobs": "jobs", "threads": "jobs", "iodepth": "queue_depth"}
+AXES |= {"qd": "queue_depth", "queue_depth": "queue_depth"}
+SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6, "IOPS/W": 1.0}
+UNITS = {"throughput_mb_s": "MB/s", "iops": "1/s", "latency_mean_ns": "ns", "latency_p99_ns": "ns"}
+UNITS |= {"efficiency_mb_s_w": "MB/s/W", "efficiency_tb_kwh": "TB/kWh", "iops_w": "IOPS/W"}
+LATENCIES = {"avg": "latency_mean_ns", "": "latency_mean_ns", "p99": "latency_p99_ns"}
+NAMES = {
+    "throughput": "throughput_mb_s",
+    "iops": "iops",
+    "power_efficiency": "efficiency_mb_s_w",
+    "energy_efficiency": "efficiency_tb_kwh",
+    "iops_per_watt": "iops_w",
+}
+KEYS = (
+    "throughput_mb_s.all",
+    "iops.all",
+    "latency_mean_ns.read",
+    "latency_p99_ns.read",
+    "latency_mean_ns.write",
+    "latency_p99_ns.write",
+    "efficiency_mb_s_w.all",
+    "efficiency_tb_kwh.all",
+    "iops_w.all",
+)
+HEADS = {
+    "efficiency_mb_s_w.all": ("per watt", "MB/s/W"),
+    "efficiency_tb_kwh.all": ("per energy", "TB/kWh"),
+    "iops_w.all": ("per watt", "IOPS/W"),
+}
+
+
+def load_tables(store: ResultStore) -> list[PublishedTable]:
+    """The tables that the study names; a relative path counts from the result directory, too.
+
+    Raises ResultError for one that is not there.
+    """
+    tables = []
+    for name in store.study.study.published:
+        beside = store.directory / name
+        tables.append(load_published(beside if Path(name).suffix and beside.is_file() else name))
+    return tables
+
+
+def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[PublishedCell]:
+    """The printed cells at measured points. Of a number printed twice, the more exact one."""
+    found: dict[tuple[str, ...], tuple[Row, PublishedCell]] = {}
+    for table in tables:
+        for row in table.rows:
+            key = _key(row)
+            if key is None or not row.is_measured or not row.config or row.value is None:
+                continue
+            for point in _points(comparison, row):
+                cell = _cell(table, row, key, point)
+                place = (table.name, row.config, point.key, key)
+                if place not in found or row.decimals > found[place][0].decimals:
+                    found[place] = (row, cell)
+    return [cell for _, cell in found.values()]
+
+
+def _cell(table: PublishedTable, row: Row, key: str, point: WorkloadPoint) -> PublishedCell:
+    value = (row.value or 0.0) * (factor_of(row) or 1.0) / SI[UNITS[key.split(".", maxsplit=1)[0]]]
+    same = row.value is not None and abs(value - row.value) <= 1e-9 * abs(value)
+    return PublishedCell(
+        config=row.config,
+        source=table.name,
+        rows=(row.id,),
+        point_key=point.key,
+        key=key,
+        value=value,
+        printed=row.printed if same else "",
+        stated=row.x_value not in (NOT_STATED, ""),
+    )
+
+
+def _key(row: Row) -> str | None:
+    """The column that a printed number belongs in, or None."""
+    meaning = quantity_of(row)
+    if meaning.form != "value" or meaning.bound or factor_of(row) is None:
+        return None
+    operation = operation_of(row)
+    if meaning.name == "latency":
+        name = LATENCIES.get(meaning.statistic)
+        return f"{name}.{operation}" if name and operation in ("read", "write") else None
+    name = NAMES.get(meaning.name)
+    whole = operation in ("total", "") and meaning.statistic in ("", "avg")
+    return f"{name}.all" if name and whole else None
+
+
+def _points(comparison: Comparison, row: Row) -> list[WorkloadPoint]:
+    """Where it stands: at its operating point, or at the far end where it names none."""
+    mix, sizes = _mix(row.rw_mix), size_bytes(row.block_size) if row.block_size else ()
+    found = []
+    for section in comparison.sections:
+        for facet in section.facets():
+            points = [p for p in section.of_facet(facet) if _same_work(p, mix, sizes)]
+            if row.x_value in (NOT_STATED, ""):
+                last = last_point(comparison, section, facet)
+                found += [p for p in points if last is not None and p.key == last.key]
+            else:
+                found += [p for p in points if _same_x(p, row)]
+    return found
+
+
+def _mix(text: str) -> float | None:
+    """Percent of reads in ``70/30``."""
+    first = text.partition("/")[0]
+    try:
+        return float(first) if "/" in text else None
+    except ValueError:
+        return None
+
+
+def _same_work(point: WorkloadPoint, mix: float | None, sizes: Sequence[float]) -> bool:
+    reads, size = point.params.get("read_percent"), point.params.get("block_size")
+    return mix is not None and reads == mix and isinstance(size, int) and size in sizes
+
+
+def _same_x(point: WorkloadPoint, row: Row) -> bool:
+    name = AXES.get(row.x_name.lower())
+    return name is not None and row.x is not None and point.params.get(name) == row.x
+
+
+def published_section(
+    comparison: Comparison,
+    tables: Sequence[PublishedTable],
+    groups: list[FigureGroup],
+    scale: Scale,
+) -> ExtraSection | None:
+    """The section; None where the study names no published results."""
+    if not tables:
+        return None
+    cells = comparison.published
+    names = [table.name for table in tables]
+    if not cells:
+        lead = [
+            f"The study names {and_list(names)}, which has no cell with the mix, block size and "
+            "operating point of a point measured here."
+        ]
+        return ExtraSection("published", "Published beside measured", "Published", lead)
+    lead = [
+        f"Printed in {and_list(names)}, and not repeated here: other machines, other set-ups, "
+        "another hand. These numbers stand beside the measured ones and enter no mean, no ratio "
+        "and no finding."
+    ]
+    return ExtraSection(
+        anchor="published",
+        title="Published beside measured",
+        short="Published",
+        lead=lead,
+        groups=groups,
+        tables=[_table(comparison, cells, scale)],
+        notes=_notes(comparison, tables),
+    )
+
+
+def _table(comparison: Comparison, cells: list[PublishedCell], scale: Scale) -> DataTable:
+    keys = [key for key in KEYS if any(cell.key == key for cell in cells)]
+    configs = list(dict.fromkeys((cell.config, cell.source) for cell in cells))
+    rows: list[TableRow] = []
+    for section in comparison.sections:
+        for facet in section.facets():
+            for point in section.of_facet(facet):
+                here = [cell for cell in cells if cell.point_key == point.key]
+                if here:
+                    rows += _point_rows(comparison, section, point, here, keys, configs, scale)
+    marks = legend(m for row in rows for number in row.numbers for m in number.marks)
+    heads = [HEADS.get(key) or (SHORT[key], _scale(key, scale)[0]) for key in keys]
+    caption = "Measured here, with the 95 % interval, and as published (hatched)"
+    return DataTable(caption, ["workload point"], heads, rows, marks)
+
+
+def _scale(key: str, scale: Scale) -> tuple[str, float]:
+    return (
+        (scale.unit, scale.factor)
+        if "latency" in key
+        else (UNITS[key.split(".", maxsplit=1)[0]], 1.0)
+    )
+
+
+def _point_rows(
+    comparison: Comparison,
+    section: Section,
+    point: WorkloadPoint,
+    here: list[PublishedCell],
+    keys: list[str],
+    configs: list[tuple[str, str]],
+    scale: Scale,
+) -> list[TableRow]:
+    present = [c for c in configs if any((x.config, x.source) == c for x in here)]
+    span = len(comparison.targets) + len(present)
+    rows = []
+    for index, target in enumerate(comparison.targets):
+        cell = comparison.row(point).cells[target]
+        heads = [(section.where(point), span if index == 0 else 0)]
+        links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
+        numbers = [_measured(cell, key, scale) for key in keys]
+        label = series_label(target, cell.provenance)
+        rows.append(TableRow(heads, label, index, numbers, index == 0, links))
+    for config, source in present:
+        mine = {x.key: x for x in here if (x.config, x.source) == (config, source)}
+        index = len(comparison.targets) + configs.index((config, source))
+        numbers = [_printed(mine.get(key), scale) for key in keys]
+        ids = ", ".join(sorted({row for x in mine.values() for row in x.rows}))
+        rows.append(
+            TableRow(
+                [("", 0)], config, index, numbers, False, [], chip="published", note=f"rows {ids}"
+            )
+        )
+    return rows
+
+
+def _measured(cell: Cell, key: str, scale: Scale) -> Number:
+    value = cell.values.get(key)
+    if value is None:
+        return Number(MISSING, point_id=cell.point_id, missing=True)
+    factor = _scale(key, scale)[1]
+    return Number(digits3(value.estimate / factor), spread_text(value, factor), cell.point_id)
+
+
+def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
+    if cell is None:
+        return Number("–", missing=True)
+    factor = _scale(cell.key, scale)[1]
+    text = cell.printed if cell.printed and factor == 1.0 else digits3(cell.value / factor)
+    marks: tuple[Mark, ...] = ()
+    if not cell.stated:
+        marks = (mark("not-stated", f"{cell.source}, row {', '.join(cell.rows)}"),)
+    return Number(text, marks=marks, fact=True)
+
+
+def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str]:
+    notes = []
+    for table in tables:
+        notes.append(f"Source: {table.name}, {len(table.rows):,} printed facts.")
+        for name in ("queue_depth", "jobs"):
+            said = _setting(table, name)
+            measured = {p.params.get(name) for s in comparison.sections for p in s.points}
+            if len(said) == 1 and len(measured) == 1 and said != measured:
+                theirs, ours = said.pop(), measured.pop()
+                notes.append(
+                    f"Not the same concurrency: {title_of(name)} {theirs:g} in {table.name}, "
+                    f"{format_value(name, ours)} here. Read the latencies accordingly."
+                )
+    return notes
+
+
+def _setting(table: PublishedTable, name: str) -> set[float | None]:
+    """The values that a publication states for a setting that holds for all of it."""
+    rows = [r for r in table.rows if r.kind == "config" and not r.config and r.value is not None]
+    return {r.value for r in rows if quantity_of(r).name == name and not quantity_of(r).part}

@@ -1,0 +1,125 @@
+"""Cost stack: what servers, network and storage of each configuration cost, as declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.density import TB, costs
+from storlab.analysis.points import Section
+from storlab.figures import Figure
+from storlab.figures.common import slug
+from storlab.figures.theme import WIDTH, configured, part_fill, role
+
+PARTS = ("servers", "network", "storage")
+ROW_HEIGHT = 64
+BAR = 22
+
+
+def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
+    """One figure per currency: money of two currencies does not stand on one axis."""
+    targets = comparison.dataset.targets
+    found = [(i, column) for i, column in enumerate(targets) if costs(column.target)]
+    currencies = list(dict.fromkeys(column.target.currency for _, column in found))
+    return [
+        _one(currency, [(i, c) for i, c in found if c.target.currency == currency])
+        for currency in currencies
+    ]
+
+
+def _one(currency: str, columns: list[tuple[int, Any]]) -> Figure:
+    data = [datum for index, column in columns for datum in _data(index, column, currency)]
+    ends = [_end(column, currency) for _, column in columns]
+    title = f"Cost as declared: {'; '.join(e['said'] for e in ends)}"
+    return Figure(
+        name=slug("cost", currency),
+        kind="cost_stack",
+        title=title,
+        alt=f"Stacked bar chart of declared costs in {currency}: {' + '.join(PARTS)}. {title}",
+        spec=configured(_chart(ends, currency), {"parts": data, "ends": ends}),
+        columns=["target", *(f"{part} ({currency})" for part in PARTS), "together", "per TB"],
+        rows=[_row(column) for _, column in columns],
+        note="declared in the study",
+    )
+
+
+def _data(index: int, column: Any, currency: str) -> list[dict[str, Any]]:
+    data, start = [], 0.0
+    for name, value in costs(column.target):
+        data.append(
+            {
+                "target": column.label,
+                "part": name,
+                "from": start,
+                "to": start + value,
+                "fill": part_fill(index, PARTS.index(name)),
+                "text": f"{currency} {value:,.0f} (declared)",
+            }
+        )
+        start += value
+    return data
+
+
+def _end(column: Any, currency: str) -> dict[str, Any]:
+    parts = costs(column.target)
+    total = sum(value for _, value in parts)
+    each = f"{total:,.0f}"
+    per_tb = _per_tb(column, total)
+    if per_tb:
+        each += f" ({per_tb} per TB)"
+    words = " + ".join(f"{name} {value:,.0f}" for name, value in parts)
+    absent = [part for part in PARTS if part not in dict(parts)]
+    if absent:
+        words += f"; {' and '.join(absent)} not declared"
+    return {
+        "target": column.label,
+        "total": total,
+        "label": each,
+        "words": words,
+        "said": f"{column.label} {currency} {each}",
+    }
+
+
+def _per_tb(column: Any, total: float) -> str:
+    capacity = column.target.capacity
+    return f"{total / (capacity / TB):,.0f}" if capacity else ""
+
+
+def _row(column: Any) -> list[str]:
+    parts = dict(costs(column.target))
+    total = sum(parts.values())
+    each = [f"{parts[part]:,.0f}" if part in parts else "not declared" for part in PARTS]
+    return [column.label, *each, f"{total:,.0f}", _per_tb(column, total) or "–"]
+
+
+def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
+    order = [end["target"] for end in ends]
+    top = max(end["total"] for end in ends) * 1.42
+    y = alt.Y(
+        "target:N",
+        sort=order,
+        title=None,
+        axis=alt.Axis(domain=False, ticks=False, labelLimit=120, labelColor=role("fig-ink")),
+    )
+    x = alt.X(
+        "from:Q",
+        title=f"{currency}, declared in the study",
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(format=",~s", tickCount=5, grid=True),
+    )
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("target", "part", "text")]
+    bars = alt.Chart(alt.NamedData("parts")).encode(y=y, x=x, x2="to:Q")
+    names = alt.Chart(alt.NamedData("ends")).encode(y=y)
+    layers = [
+        bars.mark_bar(height=BAR, stroke=role("fig-paper"), strokeWidth=1.5).encode(
+            fill=alt.Fill("fill:N", scale=None, legend=None), tooltip=tooltip
+        ),
+        names.mark_text(align="left", dx=6, fontWeight="bold").encode(x="total:Q", text="label:N"),
+        names.mark_text(
+            align="left", dy=BAR / 2 + 10, dx=1, fontSize=11, color=role("fig-muted")
+        ).encode(x=alt.X(datum=0), text="words:N"),
+    ]
+    return alt.layer(*layers).properties(width=WIDTH - 40, height=ROW_HEIGHT * len(order))

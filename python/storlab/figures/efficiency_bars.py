@@ -1,0 +1,241 @@
+"""Efficiency bars: data per joule by workload mix, on an axis of MB/s/W and one of TB/kWh.
+
+Both axes measure the same bar: 1 MB/s/W is 1 MB/J, and 3.6 TB/kWh, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.efficiency import TB_KWH_PER_MB_J
+from storlab.analysis.points import Section, WorkloadPoint, describe, format_value
+from storlab.figures import Figure
+from storlab.figures.common import (
+    MISSING,
+    NOT_MEASURED,
+    digits3,
+    interval_text,
+    last_point,
+    point_ids,
+    slug,
+    times_text,
+)
+from storlab.figures.theme import (
+    HEIGHT,
+    WIDTH,
+    configured,
+    fill_of,
+    role,
+    series_label,
+)
+
+KEY = "efficiency_mb_s_w.all"
+TB_KEY = "efficiency_tb_kwh.all"
+MOST_LABELLED = 10  # more bars than this carry no number on top
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size, at the far end of the axis that the other figures sweep."""
+    if comparison.column(KEY) is None:
+        return []
+    facets: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
+    for section in sections:
+        for facet in section.facets():
+            point = last_point(comparison, section, facet)
+            if point is not None:
+                facets.setdefault(str(facet), (facet, []))[1].append((section, point))
+    return [_one(comparison, facet, places) for facet, places in facets.values()]
+
+
+def _one(comparison: Comparison, facet: Any, places: list[tuple[Section, WorkloadPoint]]) -> Figure:
+    order = [_mix(section) for section, _ in places]
+    data, missing = _data(comparison, places)
+    section, points = places[0][0], [point for _, point in places]
+    size = "" if facet is None else format_value(section.axes.facet or "", facet)
+    at = {describe(point.params, (section.axes.x,)) for point in points}
+    place = ", ".join([part for part in (size, " or ".join(sorted(at))) if part])
+    title = f"{place}: {_said(comparison, points)}"
+    engine = section.points[0].engine
+    mix = "mix (reads/writes)" if section.axes.section == ("read_percent",) else None
+    return Figure(
+        name=slug("efficiency", section.workload, "" if engine == "native" else engine, size),
+        kind="efficiency_bars",
+        title=title,
+        alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload mix "
+        f"at {place}. {title}",
+        spec=configured(
+            _chart(comparison, data, missing, order, mix), {"bars": data, "missing": missing}
+        ),
+        columns=["mix", "target", "MB/s/W", "TB/kWh", "mean power (W)", "boundary", "provenance"],
+        rows=[
+            _row(_mix(s), comparison.row(p).cells[t]) for s, p in places for t in comparison.targets
+        ],
+        point_ids=point_ids(comparison, points),
+        note=place,
+    )
+
+
+def _mix(section: Section) -> str:
+    return section.title.replace(" read/write", "")
+
+
+def _data(
+    comparison: Comparison, places: list[tuple[Section, WorkloadPoint]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    cells = [cell for _, point in places for cell in comparison.row(point).cells.values()]
+    apart = len({cell.power.label for cell in cells if cell.power}) > 1
+    data: list[dict[str, Any]] = []
+    missing: list[dict[str, Any]] = []
+    for section, point in places:
+        for index, target in enumerate(comparison.targets):
+            cell = comparison.row(point).cells[target]
+            value, account = cell.values.get(KEY), cell.power
+            if value is None or account is None:
+                missing.append({"x": _mix(section), "target": target, "text": MISSING})
+                continue
+            data.append(
+                {
+                    "x": _mix(section),
+                    "target": target,
+                    "series": series_label(target, account.provenance)
+                    + (f", {account.label}" if apart else ""),
+                    "fill": fill_of(index, account.provenance),
+                    "value": value.estimate,
+                    "low": value.estimate if value.low is None else value.low,
+                    "high": value.estimate if value.high is None else value.high,
+                    "label": digits3(value.estimate),
+                    "text": interval_text(value),
+                    "tb": interval_text(cell.values.get(TB_KEY)),
+                    "boundary": account.label,
+                    "provenance": account.provenance,
+                }
+            )
+    return data, missing
+
+
+def _chart(
+    comparison: Comparison,
+    data: list[dict[str, Any]],
+    missing: list[dict[str, Any]],
+    order: list[str],
+    mix: str | None,
+) -> alt.TopLevelMixin:
+    top = max((d["high"] for d in data), default=1.0) * 1.12
+    ticks = _ticks(top)
+    targets = comparison.targets
+    x = alt.X("x:O", sort=order, title=mix, scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14))
+    offset = alt.XOffset(
+        "target:N", sort=targets, scale=alt.Scale(domain=targets, paddingInner=0.1)
+    )
+    centre = alt.XOffset("target:N", sort=targets, bandPosition=0.5)
+    y = alt.Y(
+        "value:Q",
+        title="MB/s/W = MB/J",
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(values=ticks, format=",~r"),
+    )
+    base = alt.Chart(alt.NamedData("bars"))
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("series", "target"),
+            ("x", "mix"),
+            ("text", "MB/s/W [95 %]"),
+            ("tb", "TB/kWh [95 %]"),
+            ("boundary", "power at"),
+            ("provenance", "provenance"),
+        )
+    ]
+    layers: list[alt.Chart] = [
+        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=_fill(data), tooltip=tooltip),
+        base.mark_rule(strokeWidth=1.4).encode(
+            x=x,
+            xOffset=centre,
+            y=alt.Y("low:Q", axis=None),
+            y2="high:Q",
+            color=alt.value(role("fig-ink")),
+        ),
+        _energy_axis(top, ticks),
+    ]
+    if len(data) <= MOST_LABELLED:
+        text = base.mark_text(dy=-7, fontSize=11, baseline="bottom")
+        layers.append(
+            text.encode(x=x, xOffset=centre, y=alt.Y("high:Q", axis=None), text="label:N")
+        )
+    if missing:
+        gap = alt.Chart(alt.NamedData("missing")).mark_text(
+            angle=270, align="left", baseline="middle", fontSize=11, fontStyle="italic",
+            color=role("fig-muted"), dx=4,
+        )  # fmt: skip
+        layers.append(gap.encode(x=x, xOffset=centre, y=alt.Y(datum=0, axis=None), text="text:N"))
+    chart: alt.LayerChart = alt.layer(*layers).resolve_axis(y="independent")
+    return chart.properties(width=WIDTH - 30, height=HEIGHT)
+
+
+def _fill(data: list[dict[str, Any]]) -> alt.Fill:
+    fills = {d["series"]: d["fill"] for d in data}
+    return alt.Fill(
+        "series:N",
+        title=None,
+        scale=alt.Scale(domain=list(fills), range=list(fills.values())),
+        legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0),
+    )
+
+
+def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:
+    """The right axis: the same heights in TB/kWh; a rule without length carries it."""
+    expression = f"format(datum.value * {TB_KWH_PER_MB_J}, ',~r')"
+    axis = alt.Axis(orient="right", values=ticks, labelExpr=expression, grid=False, title="TB/kWh")
+    rule = alt.Chart(alt.Data(values=[{"none": 0}])).mark_rule(opacity=0)
+    axis_only: alt.Chart = rule.encode(
+        y=alt.Y("none:Q", scale=alt.Scale(domain=[0, top], nice=False), axis=axis)
+    )
+    return axis_only
+
+
+def _ticks(top: float) -> list[float]:
+    """From 0 in steps of 1, 2 or 5 times a power of ten: four to eight of them."""
+    power = 10.0 ** math.floor(math.log10(top))
+    step = next(s for s in (power / 10, power / 5, power / 2, power, 2 * power) if top / s <= 7)
+    return [round(step * i, 12) for i in range(int(top / step) + 1)]
+
+
+def _row(mix: str, cell: Cell) -> list[str]:
+    account = cell.power
+    if account is None:
+        return [mix, cell.target, MISSING, MISSING, MISSING, cell.power_missing or "–", "–"]
+    texts = [interval_text(cell.values.get(key)) for key in (KEY, TB_KEY, "power_w.all")]
+    return [mix, cell.target, *texts, account.label, account.provenance]
+
+
+def _said(comparison: Comparison, points: list[WorkloadPoint]) -> str:
+    parts = []
+    for target in comparison.others:
+        rows = [comparison.row(point) for point in points]
+        refused = next((row.refused[target] for row in rows if target in row.refused), "")
+        ratios = [row.ratios[target][KEY] for row in rows if KEY in row.ratios[target]]
+        if refused:
+            parts.append(f"{target} and {comparison.baseline} are not compared: {refused}")
+        elif ratios:
+            values = sorted(r.interval.estimate for r in ratios)
+            span = times_text(values[0])
+            if len(values) > 1:
+                span += f" to {times_text(values[-1])}"
+            note = (
+                f", at unequal boundaries: {ratios[0].boundaries}" if ratios[0].boundaries else ""
+            )
+            parts.append(f"{target} moves {span} {comparison.baseline}’s data per joule{note}")
+    cells = [cell for point in points for cell in comparison.row(point).cells.values()]
+    places = list(dict.fromkeys(cell.power.label for cell in cells if cell.power))
+    said = "; ".join(parts) or "data moved per joule"
+    said = f"{said}, power at the {places[0]}" if len(places) == 1 else said
+    weak = {c.target: c.power.provenance for c in cells if c.power}
+    words = [
+        f"; that of {target} is {word}" for target, word in weak.items() if word in NOT_MEASURED
+    ]
+    return said + "".join(words)

@@ -1,0 +1,183 @@
+"""Power over time, aligned with throughput: one line per repeat, with the idle before and after."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.dataset import RunData
+from storlab.analysis.efficiency import Account
+from storlab.analysis.points import Section, describe
+from storlab.analysis.power_trace import power_trace
+from storlab.figures import Figure
+from storlab.figures.common import (
+    MISSING,
+    digits3,
+    figure_name,
+    interval_text,
+    last_point,
+    place_of,
+    point_ids,
+)
+from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
+from storlab.figures.time_series import thinned
+
+PANEL_HEIGHT = 104
+TIME = "time from the window’s start (s)"
+MOST_MARGIN = 0.6  # of the window, shown on either side of it
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size, at the far end of the axis; none without readings."""
+    return [
+        figure
+        for section in sections
+        for facet in section.facets()
+        if (figure := _one(comparison, section, facet)) is not None
+    ]
+
+
+def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return None
+    cells = comparison.row(point).cells
+    pairs = [(run, cell.power) for cell in cells.values() for run in cell.runs if cell.power]
+    power = [datum for run, account in pairs for datum in _power(run, account)]
+    if not power:
+        return None
+    # throughput of a target without power stands above an empty line: that is what is known
+    runs = [run for cell in cells.values() for run in cell.runs]
+    rates = [datum for run in runs for datum in thinned(run)]
+    window = max(_window_s(run) for run in runs)
+    where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
+    title = f"{where}: {_said(comparison, point)}"
+    bounds = [{"start": 0.0, "end": round(window, 3)}]
+    data = {"power": power, "rates": rates, "window": bounds}
+    return Figure(
+        name=figure_name("power", section, facet),
+        kind="power_over_time",
+        title=title,
+        alt="Two line charts on one time axis: throughput in MB/s over the measure window, and "
+        f"power in watts before, in and after it, one line per run. {title}",
+        spec=configured(_charts(power, rates, window, comparison.targets), data),
+        columns=["target", "mean (W)", "p95 (W)", "idle (W)", "boundary", "provenance"],
+        rows=[_row(target, cells[target].power, cells[target].values) for target in cells],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def _window_s(run: RunData) -> float:
+    return (run.record.window_end_ns - run.record.window_start_ns) / 1e9
+
+
+def _power(run: RunData, account: Account) -> list[dict[str, Any]]:
+    window = _window_s(run)
+    margin = MOST_MARGIN * window
+    return [
+        {
+            "target": run.target,
+            "run": run.record.run_id,
+            "repeat": run.record.repeat,
+            "time": round(moment.time_s, 3),
+            "power": round(moment.power_w, 3),
+            "dash": dash_of(account.provenance),
+            "where": "measure window" if 0 <= moment.time_s <= window else "outside it",
+        }
+        for moment in power_trace(run, account.boundary)
+        if -margin <= moment.time_s <= window + margin
+    ]
+
+
+def _charts(
+    power: list[dict[str, Any]], rates: list[dict[str, Any]], window: float, targets: Sequence[str]
+) -> alt.VConcatChart:
+    first = min(0.0, *(d["time"] for d in power))
+    last = max(window, *(d["time"] for d in power))
+    x = alt.Scale(domain=[first, last], nice=False)
+    quiet = alt.Axis(labels=False, tickCount=6)
+    plain = alt.Axis(tickCount=6)
+    tooltip = [alt.Tooltip("target:N"), alt.Tooltip("repeat:N"), alt.Tooltip("time:Q")]
+    above = (
+        alt.Chart(alt.NamedData("rates"))
+        .mark_line(strokeWidth=1.4, opacity=0.85)
+        .encode(
+            x=alt.X("time:Q", title=None, scale=x, axis=quiet),
+            y=_y("throughput", "MB/s", [d["throughput"] for d in rates], 1.25),
+            color=colour(targets),
+            detail="run:N",
+            tooltip=[*tooltip, alt.Tooltip("throughput:Q", title="MB/s")],
+        )
+    )
+    below = (
+        alt.Chart(alt.NamedData("power"))
+        .mark_line(strokeWidth=1.4, opacity=0.85)
+        .encode(
+            x=alt.X("time:Q", title=TIME, scale=x, axis=plain),
+            y=_y("power", "W", [d["power"] for d in power], 1.08),
+            color=colour(targets),
+            detail="run:N",
+            strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None),
+            tooltip=[*tooltip, alt.Tooltip("power:Q", title="W"), alt.Tooltip("where:N")],
+        )
+    )
+    size = {"width": WIDTH, "height": PANEL_HEIGHT}
+    panels = [
+        alt.layer(_shade(x, quiet, None), *_words("measure window", x), above),
+        alt.layer(_shade(x, plain, TIME), below),
+    ]
+    return alt.vconcat(*(panel.properties(**size) for panel in panels), spacing=10)
+
+
+def _y(name: str, title: str, values: list[float], room: float) -> alt.Y:
+    return alt.Y(
+        f"{name}:Q",
+        title=title,
+        scale=alt.Scale(domain=[0, max(values, default=1.0) * room], nice=True),
+        axis=alt.Axis(format=",~r", tickCount=4),
+    )
+
+
+def _shade(scale: alt.Scale, axis: alt.Axis, title: str | None) -> alt.Chart:
+    area = alt.Chart(alt.NamedData("window")).mark_rect(opacity=0.35, fill=role("fig-grid"))
+    x = alt.X("start:Q", scale=scale, axis=axis, title=title)
+    shade: alt.Chart = area.encode(x=x, x2="end:Q")
+    return shade
+
+
+def _words(label: str, scale: alt.Scale) -> list[alt.Chart]:
+    if not label:
+        return []
+    text = alt.Chart(alt.NamedData("window")).mark_text(
+        align="left", baseline="top", dx=4, fontSize=11, color=role("fig-muted"), y=3, text=label
+    )
+    return [text.encode(x=alt.X("start:Q", scale=scale))]
+
+
+def _said(comparison: Comparison, point: Any) -> str:
+    parts = []
+    for target, cell in comparison.row(point).cells.items():
+        value = cell.values.get("power_w.all")
+        if value is None or cell.power is None:
+            parts.append(f"power of {target} {MISSING}")
+            continue
+        idle = cell.values.get("idle_power_w.all")
+        rest = "" if idle is None else f", {digits3(idle.estimate)} W when idle"
+        word = "draws" if cell.power.provenance == "measured" else f"is {cell.power.provenance} at"
+        parts.append(f"{target} {word} {digits3(value.estimate)} W at the {cell.power.label}{rest}")
+    return "; ".join(parts)
+
+
+def _row(target: str, account: Account | None, values: dict[str, Any]) -> list[str]:
+    keys = ("power_w.all", "power_p95_w.all", "idle_power_w.all")
+    texts = [interval_text(values.get(key)) for key in keys]
+    if account is None:
+        return [target, *texts, "–", "–"]
+    repeats = account.repeats("power_w")
+    texts[0] = texts[0] if len(repeats) > 1 else digits3(statistics.fmean(repeats))
+    return [target, *texts, account.label, account.provenance]

@@ -1,0 +1,165 @@
+"""Published beside measured: throughput bars at the points that a publication has too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.published import PublishedCell
+from storlab.figures import Figure
+from storlab.figures.common import (
+    MISSING,
+    axis_title,
+    digits3,
+    figure_name,
+    interval_text,
+    place_of,
+    point_ids,
+    x_text,
+)
+from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
+
+KEY = "throughput_mb_s.all"
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size that has published throughput at a stated operating point."""
+    found = [_one(comparison, section, facet) for section in sections for facet in section.facets()]
+    return [figure for figure in found if figure is not None]
+
+
+def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    beside = {
+        point.key: cells
+        for point in section.of_facet(facet)
+        if (cells := _cells(comparison, point))
+    }
+    points = [point for point in section.of_facet(facet) if point.key in beside]
+    if not points:
+        return None
+    configs = list(dict.fromkeys(cell.label for cells in beside.values() for cell in cells))
+    series = [*comparison.targets, *configs]
+    data = [d for p in points for d in _data(comparison, section, p, beside[p.key], series)]
+    place = place_of(section, facet)
+    sources = list(dict.fromkeys(cell.source for cells in beside.values() for cell in cells))
+    title = (
+        f"{place}: {' and '.join(c.removesuffix(' (published)') for c in configs)} as published, "
+        "hatched, beside what was measured here"
+    )
+    return Figure(
+        name=figure_name("published", section, facet),
+        kind="published_bars",
+        title=title,
+        alt=f"Bar chart of throughput in MB/s by {axis_title(section)}, measured and published "
+        f"({', '.join(sources)}). {title}",
+        spec=configured(_chart(data, section, points, series), {"bars": data}),
+        columns=[section.axes.x, "configuration", "throughput (MB/s)", "provenance", "source"],
+        rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
+        point_ids=point_ids(comparison, points),
+        note=place,
+    )
+
+
+def _cells(comparison: Comparison, point: WorkloadPoint) -> list[PublishedCell]:
+    return [
+        cell
+        for cell in comparison.published
+        if cell.point_key == point.key and cell.key == KEY and cell.stated
+    ]
+
+
+def _data(
+    comparison: Comparison,
+    section: Section,
+    point: WorkloadPoint,
+    published: list[PublishedCell],
+    series: list[str],
+) -> list[dict[str, Any]]:
+    x, data = x_text(section, point), []
+    for index, target in enumerate(comparison.targets):
+        cell = comparison.row(point).cells[target]
+        value = cell.values.get(KEY)
+        data.append(
+            {
+                "x": x,
+                "series": target,
+                "name": target,
+                "fill": fill_of(index, cell.provenance),
+                "value": None if value is None else value.estimate,
+                "label": MISSING if value is None else digits3(value.estimate),
+                "text": interval_text(value),
+                "provenance": cell.provenance,
+                "source": "this campaign",
+            }
+        )
+    return data + [
+        {
+            "x": x,
+            "series": one.label,
+            "name": one.config,
+            "fill": fill_of(series.index(one.label), "published"),
+            "value": one.value,
+            "label": one.printed or digits3(one.value),
+            "text": one.printed or digits3(one.value),
+            "provenance": "published",
+            "source": f"{one.source}, row {', '.join(one.rows)}",
+        }
+        for one in published
+    ]
+
+
+def _chart(
+    data: list[dict[str, Any]],
+    section: Section,
+    points: list[WorkloadPoint],
+    series: list[str],
+) -> alt.TopLevelMixin:
+    fills = {d["series"]: d["fill"] for d in data}
+    used = [name for name in series if name in fills]
+    x = alt.X(
+        "x:O",
+        sort=[x_text(section, point) for point in points],
+        title=axis_title(section),
+        scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
+    )
+    domain = alt.Scale(domain=used, paddingInner=0.1)
+    top = max((d["value"] for d in data if d["value"] is not None), default=1.0) * 1.1
+    y = alt.Y(
+        "value:Q",
+        title="throughput (MB/s)",
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(format=",d", tickCount=5),
+    )
+    base = alt.Chart(alt.NamedData("bars"))
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("series", "configuration"),
+            ("x", section.axes.x),
+            ("text", "MB/s"),
+            ("provenance", "provenance"),
+            ("source", "source"),
+        )
+    ]
+    fill = alt.Fill(
+        "series:N",
+        title=None,
+        scale=alt.Scale(domain=used, range=[fills[name] for name in used]),
+        legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0, columns=2),
+    )
+    bars = base.mark_bar().encode(
+        x=x, xOffset=alt.XOffset("series:N", sort=used, scale=domain), y=y, fill=fill,
+        tooltip=tooltip,
+    )  # fmt: skip
+    words = base.mark_text(dy=-3, fontSize=10, baseline="bottom", color=role("fig-ink")).encode(
+        x=x,
+        xOffset=alt.XOffset("series:N", sort=used, bandPosition=0.5),
+        y="value:Q",
+        text="label:N",
+    )
+    layers = [bars, words] if len(data) <= 12 else [bars]
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
