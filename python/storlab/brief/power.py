@@ -11,7 +11,15 @@ from storlab.analysis.points import Section
 from storlab.brief.claims import BIAS
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
-from storlab.brief.text import percent, plural, ratio_bracket, ratio_spread, spread_text
+from storlab.brief.text import (
+    and_list,
+    percent,
+    plural,
+    ratio_bracket,
+    ratio_spread,
+    sentence_case,
+    spread_text,
+)
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
 
 KEYS = (
@@ -89,7 +97,8 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 def _lead(comparison: Comparison) -> list[str]:
     """What each target draws and at which boundary; then the range of every ratio."""
     said = [_drawn(comparison, target) for target in comparison.targets]
-    return [*said, *(_ratio_range(comparison, target) for target in comparison.others)]
+    said += [_ratio_range(comparison, target) for target in comparison.others]
+    return [sentence_case(one) for one in said]
 
 
 def _cells(comparison: Comparison, target: str) -> list[Cell]:
@@ -134,13 +143,14 @@ def _ratio_range(comparison: Comparison, target: str) -> str:
 
 def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
     """Says of which side power was not measured."""
-    said = [
-        f" The power of {target} is {cell.power.provenance}, not measured."
-        for target in targets
-        for cell in _cells(comparison, target)[:1]
-        if cell.power is not None and cell.power.provenance in NOT_MEASURED
-    ]
-    return "".join(said)
+    words: dict[str, list[str]] = {}
+    for target in targets:
+        accounts = [c.power for c in _cells(comparison, target) if c.power is not None]
+        for word in sorted({a.provenance for a in accounts if a.provenance in NOT_MEASURED}):
+            words.setdefault(word, []).append(target)
+    return "".join(
+        f" The power of {and_list(names)} is {word}, not measured." for word, names in words.items()
+    )
 
 
 def _span(ratios: Sequence[Ratio]) -> str:

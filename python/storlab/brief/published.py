@@ -15,6 +15,7 @@ from storlab.analysis.published import PublishedCell
 from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
+from storlab.brief.power import power_number
 from storlab.brief.tables import SHORT, Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, last_point
@@ -217,7 +218,7 @@ def _point_rows(
         cell = comparison.row(point).cells[target]
         heads = [(section.where(point), span if index == 0 else 0)]
         links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
-        numbers = [_measured(cell, key, scale) for key in keys]
+        numbers = [_measured(comparison, cell, key, scale) for key in keys]
         label = series_label(target, cell.provenance)
         rows.append(TableRow(heads, label, index, numbers, index == 0, links))
     for config, source in present:
@@ -233,7 +234,10 @@ def _point_rows(
     return rows
 
 
-def _measured(cell: Cell, key: str, scale: Scale) -> Number:
+def _measured(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
+    column = comparison.column(key)
+    if column is not None and column.is_power:
+        return power_number(cell, column)
     value = cell.values.get(key)
     if value is None:
         return Number(MISSING, point_id=cell.point_id, missing=True)

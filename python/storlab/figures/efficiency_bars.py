@@ -234,8 +234,8 @@ def _said(comparison: Comparison, points: list[WorkloadPoint]) -> str:
     places = list(dict.fromkeys(cell.power.label for cell in cells if cell.power))
     said = "; ".join(parts) or "data moved per joule"
     said = f"{said}, power at the {places[0]}" if len(places) == 1 else said
-    weak = {c.target: c.power.provenance for c in cells if c.power}
-    words = [
-        f"; that of {target} is {word}" for target, word in weak.items() if word in NOT_MEASURED
-    ]
-    return said + "".join(words)
+    words = {c.target: c.power.provenance for c in cells if c.power}
+    weak = {target: word for target, word in words.items() if word in NOT_MEASURED}
+    if len(weak) == len(words) and len(set(weak.values())) == 1:
+        return f"{said}, {' and '.join(set(weak.values()))}"
+    return said + "".join(f"; that of {target} is {word}" for target, word in weak.items())
