@@ -254,3 +254,9 @@ def test_a_loaded_study_keeps_its_text_and_names_its_lines(tmp_path: Path) -> No
     assert len(loaded.sha256) == 64
     error = loaded.error(("target", 0, "size"), "is odd", "make it even")
     assert error.where == f"{path}:7: [[target]] #1 size"
+
+
+def test_a_published_table_that_does_not_exist_is_found_before_anything_runs() -> None:
+    found = only(HEAD.replace("[study]", '[study]\npublished = ["micron-6600-ion-vs-16-hdd-foi"]'))
+    assert "is not a published table" in found["what"]
+    assert "micron-6600-ion-vs-16-hdd-fio" in found["fix"]

@@ -17,6 +17,7 @@ from storlab.base.nearest import suggest
 from storlab.engines import engine_names
 from storlab.lab.study_problems import Explainer, study_error
 from storlab.lab.toml_lines import key_lines
+from storlab.model.published import published_names
 from storlab.model.study import StudyBase
 from storlab.workloads import Study
 
@@ -75,6 +76,16 @@ def parse_study(text: str, file: str = "study.toml") -> StudyBase:
         explainer.problem(where, f'"{name}" is not an engine', suggest(name, engine_names()))
         for where, name in _engines(study)
         if name not in engine_names()
+    ]
+    problems += [
+        explainer.problem(
+            ("study", "published", index),
+            f'"{name}" is not a published table',
+            suggest(name, published_names()),
+        )
+        for index, name in enumerate(study.study.published)
+        # A file's path counts from where the brief is written, which need not be here.
+        if Path(name).suffix != ".csv" and name not in published_names()
     ]
     if problems:
         raise study_error(file, problems)
