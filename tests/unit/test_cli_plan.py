@@ -215,6 +215,24 @@ def test_a_wrong_command_line_is_a_usage_error() -> None:
         assert "Error" in said.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["frob"], ["plan"], ["plan", "x", "--frob"], ["crosscheck", "x", "--repeats", "1"], []],
+)
+def test_a_wrong_command_line_is_json_where_json_is_asked_for(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--json"]) == ExitCode.USAGE
+    said = capsys.readouterr()
+    error = json.loads(said.out)["error"]
+    assert error["exit_code"] == ExitCode.USAGE
+    assert error["what"]
+    assert error["fix"].startswith("see `storlab ")
+    assert said.err == ""
+    assert main(["plan", "--json", "--help"]) == ExitCode.OK
+    assert "Example:" in capsys.readouterr().out
+
+
 def test_no_colour_without_a_terminal_or_under_no_color() -> None:
     assert "\x1b" not in storlab("plan", str(PUBLISHED)).stdout
     coloured = storlab("plan", str(PUBLISHED), FORCE_COLOR="1", TERM="xterm")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import PreflightError, StudyError
+from storlab.base.errors import ExitCode, PreflightError, StudyError
+from storlab.cli.main import main
 from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment, memory_bytes
 from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
@@ -80,6 +81,38 @@ def test_too_little_space_is_an_error(tmp_path: Path) -> None:
 def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
     study = loaded(tmp_path, 'path = "/dev/disk/by-id/storlab-no-such"', "read_percent = 100")
     assert checks_of(study)["device"].status == "error"
+
+
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    study = loaded(tmp_path, f'directory = "{tmp_path}/none"\nsize = "1MiB"')
+    assert checks_of(study)["directory"].status == "error"
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "workload", "words"),
+    [
+        ('path = "mine"\nsize = "1MiB"', "read_percent = 0", "was not laid out by storlab"),
+        ('path = "none/data"\nsize = "1MiB"', "", "does not exist"),
+    ],
+)
+def test_doctor_says_what_run_would_refuse(
+    target: str,
+    workload: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text("precious")
+    loaded(tmp_path, f"{target}\ndirect = false", workload)
+    before = sorted(tmp_path.iterdir())
+    assert main(["doctor", "study.toml", "--json"]) == ExitCode.PREFLIGHT
+    said = json.loads(capsys.readouterr().out)
+    assert any(words in c["what"] for c in said["checks"] if c["status"] == "error")
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "mine").read_text() == "precious"
 
 
 def test_a_meter_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from storlab.cli.common import JsonOption, console, emit_json
 from storlab.lab.checks import Check
 from storlab.lab.plan import make_plan
 from storlab.lab.preflight import check_machine, check_study
+from storlab.lab.session import rehearse
 from storlab.lab.study_file import load_study
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -33,7 +34,10 @@ def doctor(
         checks = check_machine()
     else:
         loaded = load_study(study)
-        checks = check_study(loaded.study, make_plan(loaded), Path.cwd())
+        plan = make_plan(loaded)
+        checks = check_study(loaded.study, plan, Path.cwd())
+        if not _errors(checks):
+            checks.append(rehearse(loaded.study, plan, Path.cwd()))
     if as_json:
         emit_json({"ok": _errors(checks) == 0, "checks": checks})
     else:

@@ -37,7 +37,9 @@ def init(
             str(file), "exists already", "name another file, or overwrite it with --force"
         ) from None
     except OSError as error:
-        raise UsageError(str(file), f"cannot be written: {error.strerror}") from None
+        raise UsageError(
+            str(file), f"cannot be written: {error.strerror}", "name another place"
+        ) from None
     if as_json:
         emit_json({"file": file, "targets": targets, "devices": devices})
         return

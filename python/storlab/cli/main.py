@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from storlab import __version__
-from storlab.base.errors import ExitCode, StorlabError
+from storlab.base.errors import ExitCode, StorlabError, UsageError
 from storlab.cli.common import log, report_error
 
 VERBS: dict[str, str] = {
@@ -113,18 +114,30 @@ def storlab(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code. ``arguments`` are those of the process by default."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
     try:
-        app(args=given, prog_name="storlab")
+        # By itself Typer tells a wrong command line as text only.
+        code = app(args=given, prog_name="storlab", standalone_mode=not as_json)
     except StorlabError as error:
-        report_error(error, as_json="--json" in given)
+        report_error(error, as_json)
         return int(error.exit_code)
+    except TyperException as error:
+        report_error(_usage_error(error, given), as_json)
+        return int(ExitCode.USAGE)
     except KeyboardInterrupt:
         return _interrupted()
     except SystemExit as end:
-        if end.code == _TYPER_INTERRUPTED:
-            return _interrupted()
-        return end.code if isinstance(end.code, int) else int(ExitCode.OK)
-    return int(ExitCode.OK)
+        code = end.code
+    if code == _TYPER_INTERRUPTED:
+        return _interrupted()
+    return code if isinstance(code, int) else int(ExitCode.OK)
+
+
+def _usage_error(error: TyperException, given: Sequence[str]) -> UsageError:
+    verb = next((word for word in given if word in VERBS), "")
+    help_of = " ".join(filter(None, ("storlab", verb, "--help")))
+    what = error.format_message().strip()
+    return UsageError("command line", what, f"see `{help_of}`")
 
 
 def _interrupted() -> int:

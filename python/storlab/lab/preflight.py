@@ -172,6 +172,8 @@ def _target_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
             yield from _device_checks(Device(number), str(place), trims)
         elif is_kernel_place(place.resolve()):
             yield _error("device", f"{place} is not on this machine", "connect it")
+        elif target.directory is not None and not place.is_dir():
+            yield _error("directory", f"{place} is not there", "make it, or correct the path")
         else:
             yield from _file_checks(target, place, plan)
     yield from _cache_check(target, plan, places)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from storlab.base.errors import EngineError, ResultError
+from storlab.base.errors import EngineError, GuardError, ResultError, StorlabError
 from storlab.engines import get_engine
 from storlab.lab import dataset
 from storlab.lab.checks import Check
@@ -97,6 +97,24 @@ def resume_study(
                 _warn(told, checks)
                 campaign = Campaign(store, guard, told, stop)
                 return campaign.execute(retry_failed=retry_failed, clean=clean)
+
+
+def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
+    """What the guard and the engines would say to this plan, once it is consented to.
+
+    Nothing is written; devices that the study writes to are held exclusively for a moment.
+    """
+    try:
+        with Guard(study, plan, plan_hash=plan.plan_hash, base=base) as guard:
+            check_feasible(study, plan, plan.runs, guard.members)
+    except StorlabError as error:
+        return Check(
+            name="guard" if isinstance(error, GuardError) else "run",
+            status="error",
+            what=f"{error.where}: {error.what}",
+            fix=error.fix,
+        )
+    return Check(name="guard", status="ok", what="refuses nothing")
 
 
 def _warn(reporter: Reporter, checks: Sequence[Check]) -> None:
