@@ -11,6 +11,7 @@ from storlab.audit.intervals import Interval, rounded_interval
 from storlab.audit.quantities import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
+    NEUTRAL,
     Quantity,
     factor_of,
     operation_of,
@@ -182,6 +183,8 @@ def _candidates(
 
 def _is_about(claim: Quantity, value: Quantity) -> bool:
     part = [word for word in claim.part.split("_") if word and word not in _OPERATIONS]
+    if claim.name == "other" and value.name in ("other", "count"):
+        return _is_named_after(claim, value)
     if claim.name != value.name or (part and "_".join(part) != value.part):
         return False
     if claim.statistic in ("", value.statistic):
@@ -189,6 +192,12 @@ def _is_about(claim: Quantity, value: Quantity) -> bool:
     return (claim.statistic == "avg" and value.statistic == "") or (
         claim.statistic == "max" and claim.name == "power" and value.statistic == ""
     )
+
+
+def _is_named_after(claim: Quantity, value: Quantity) -> bool:
+    """Whether a claim about a quantity that has no rules has the name of the value."""
+    words = [word for word in re.split("[^a-z0-9]+", value.part) if word not in NEUTRAL]
+    return bool(words) and "_".join(sorted(words)) == claim.part
 
 
 def _fits(wanted: Place, value: Value) -> bool:

@@ -29,6 +29,7 @@ from storlab.audit.table import NOT_STATED, PublishedTable, Row
 
 SUMMARY = 'headlines, ranges and "up to" are supported by the cells of the table'
 RULE = "headlines"
+FEW = 3  # of two cells, a reader sees which one the maximum is
 ALIKE = 1.05  # cells within 5 % of each other: their maximum says no more than they do
 
 PlaceKey = tuple[str, ...]
@@ -182,8 +183,8 @@ def _cell_claims(claim: Row, table: PublishedTable, found: list[Support]) -> lis
 
 
 def _same_subject(a: Quantity, b: Quantity) -> bool:
-    statistics = {a.statistic, b.statistic}
-    return a.name == b.name and a.part == b.part and (len(statistics) == 1 or "" in statistics)
+    statistics = {a.statistic, b.statistic} - {"max"}
+    return a.name == b.name and a.part == b.part and (len(statistics) <= 1 or "" in statistics)
 
 
 def _unsupported(rows: list[Row]) -> Finding:
@@ -263,7 +264,7 @@ def _one_of_many(rows: list[Row], found: list[Support], cells: Cells) -> Iterato
     middles = [s.interval.middle for s in found]
     spread = max(middles) / min(middles) if min(middles) > 0 else float("inf")
     ranged = quantity_of(claim).bound or claim.qualifier.lower().startswith("range_")
-    if _end(claim) == "min" or ranged or len(places) < 2 or spread < ALIKE:
+    if _end(claim) == "min" or ranged or len(places) < FEW or spread < ALIKE:
         return
     if not _is_maximum_word(claim) or _has_low_end(claim, cells.table):
         return
@@ -359,7 +360,7 @@ def _maxima(values: list[Value]) -> Iterator[Finding]:
     for top in tops:
         for one in values:
             same = one.config == top.config and one.place[:4] == top.place[:4]
-            if not same or one.quantity.same != top.quantity.same or one.unit != top.unit:
+            if not same or not _same_subject(one.quantity, top.quantity) or one.unit != top.unit:
                 continue
             at_point = one.place[5] and not MAXIMUM.search(one.place[5])
             if at_point and top.interval.below(one.interval):

@@ -18,7 +18,8 @@ from storlab.audit.cells import (
     shown,
 )
 from storlab.audit.finding import Finding
-from storlab.audit.quantities import quantity_of
+from storlab.audit.quantities import plain_part, quantity_of
+from storlab.audit.per_unit import broken_quotients
 from storlab.audit.relations import broken_identities
 from storlab.audit.table import PublishedTable, Row
 
@@ -42,9 +43,12 @@ _RANKS = {
 }
 
 
+_SPREAD_OUT = ("latency", "ttfb", "power")
+
+
 def check(table: PublishedTable) -> Iterable[Finding]:
     """Identities that are broken, save where mixed-up units explain it (see ``units``)."""
-    for broken in broken_identities(table):
+    for broken in (*broken_identities(table), *broken_quotients(table)):
         if broken.slip is None:
             yield broken.finding(RULE, "error")
     yield from _order(measured(table))
@@ -55,8 +59,9 @@ def _order(values: list[Value]) -> Iterator[Finding]:
     """A higher percentile is never the lower number."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for v in values:
-        if v.quantity.name in ("latency", "ttfb") and v.quantity.statistic:
-            groups[v.config, v.place, v.quantity.name, v.quantity.part, v.unit].append(v)
+        if v.quantity.name in _SPREAD_OUT and (v.quantity.statistic or v.quantity.name == "power"):
+            part = plain_part(v.rows[0])
+            groups[v.config, v.place, v.quantity.name, part, v.unit].append(v)
     for group in groups.values():
         for one, other in combinations(group, 2):
             low, high = sorted((one, other), key=_rank)
@@ -81,11 +86,13 @@ def _ordered(low: Value, high: Value) -> bool:
     names = {low.quantity.statistic, high.quantity.statistic}
     if len(names) == 1:
         return False
-    return names <= set(_RANKS) or ("avg" in names and bool(names & {"min", "max"}))
+    return names <= set(_RANKS) or (bool(names & {"avg", ""}) and bool(names & {"min", "max"}))
 
 
 def _named(value: Value) -> str:
-    return "the mean" if value.quantity.statistic == "avg" else f"the {value.quantity.statistic}"
+    return (
+        "the mean" if value.quantity.statistic in ("", "avg") else f"the {value.quantity.statistic}"
+    )
 
 
 def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:

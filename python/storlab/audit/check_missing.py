@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import configured, members, metric_name
+from storlab.audit.facts import configured, covers, members, metric_name
 from storlab.audit.finding import Finding
 from storlab.audit.places import place_of, point_of
 from storlab.audit.quantities import quantity_of
@@ -17,22 +17,34 @@ PERFORMANCE = (*RATES, "latency", "ttfb", "throughput_per_tb", "iops_per_tb")
 POWERED = ("power", "energy", "power_efficiency", "energy_efficiency", "iops_per_watt")
 
 _REPEATS = re.compile(
-    r"(^|_)(runs|repeats?|repetitions?|iterations|trials|samples|rounds)(_|$)|(^|_)n_?runs(_|$)"
+    r"(^|_)(runs|run_count|n_?runs|repeats?|repeated|repetitions?|iterations?|trials?|samples|rounds"
+    r"|replicates?|replications?|reps|averaged_over)(_|$)|^n$"
 )
 _SPREAD = re.compile(
     r"(^|_)(std|stdev|stddev|sd|deviation|variance|variation|cv|ci|ci95|confidence|error|spread"
-    r"|iqr|sem|uncertainty|margin)(_|$)"
+    r"|iqr|sem|uncertainty|margin|cov|coefficient|variability|repeatability|tolerance|sigma"
+    r"|noise|reproducibility|min_max|error_bars?|rsd)(_|$)|_to_run(_|$)"
 )
 _METER = re.compile(
     r"(^|_)(power|watt|energy)?_?meters?(_|$)|metering|sensor|power_(source|tool|method|monitor)"
     r"|(^|_)(pdu|analy[sz]er|bmc|ipmi|rapl|redfish|quarch|instrument|telemetry)(_|$)"
 )
 _DATA = re.compile(
-    r"data_?set|working_set|(file|test|total|checkpoint|span|object_count|footprint)_?size"
+    r"data_?set|data_?base|working_set|test_area|lba_range|active_range|warehouses|scale_factor"
+    r"|(file|test|total|checkpoint|span|object_count|footprint|index|corpus|model|db|table|volume"
+    r"|lun|bucket|data)_?size"
     r"|(^|_)(objects|files|footprint)(_|$)|size_per_(worker|job|file|client)"
 )
-_MEMORY = re.compile(r"(^|_)(memory|ram|dram|dimms?)(_|$)")
-_DIRECT = re.compile(r"(^|_)(o_)?direct(_io)?(_|$)|cache_(drop|dropped|bypass|off)|unbuffered")
+_LOAD = re.compile(
+    r"(^|_)(ranks?|process(es)?|procs|clients?|client_(count|hosts|nodes)|concurren(cy|t)|streams"
+    r"|threads|workers|jobs|num_?jobs|connections|users|sessions|tasks|outstanding|io_?depth"
+    r"|queue_?depth|qd|gpus|accelerators|readers|writers|initiators|load_generators|vms)(_|$)"
+)
+_MEMORY = re.compile(r"(^|_)(memory|ram|dram|dimms?|buffer_pool|cache)(_|$)")
+_DIRECT = re.compile(
+    r"(^|_)(o_)?direct(_io)?(_|$)|cache_(drop|dropped|bypass|bypassed|off|disabled)|unbuffered"
+    r"|(drop|bypass)_caches?|(^|_)raw_device|spdk|page_cache"
+)
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
@@ -109,8 +121,12 @@ def _operating_point(table: PublishedTable) -> Iterator[Finding]:
             continue
         if name in POWERED and (row.config, place_of(row)) in swept:
             continue  # the rule about operating points says this, with more weight
+        if "overall" in metric_name(row):
+            continue  # a mean over all loads
         load = configured(table, row.config, "", "")
         if row.x_value == "" and load is not None and load.value.low == load.value.high:
+            continue
+        if row.x_value == "" and _has_load(table, row.config):
             continue
         silent.append(row)
     if silent:
@@ -119,6 +135,15 @@ def _operating_point(table: PublishedTable) -> Iterator[Finding]:
         lacking = f"no value of {x_name}" if x_name else "no concurrency (clients, jobs, depth)"
         yield _note(silent, names, lacking, "Rates and latencies depend on the load. Without the "
                     "operating point they can be neither repeated nor compared.")  # fmt: skip
+
+
+def _has_load(table: PublishedTable, config: str) -> bool:
+    """Whether one load is stated in words of its own: ranks, processes, clients."""
+    stated: dict[str, set[float | None]] = {}
+    for row in table.rows:
+        if row.kind == "config" and covers(row, config) and _LOAD.search(metric_name(row)):
+            stated.setdefault(metric_name(row), set()).add(row.value)
+    return bool(stated) and all(len(values) == 1 for values in stated.values())
 
 
 def _repetition(table: PublishedTable, results: list[Row], names: list[str]) -> Iterator[Finding]:

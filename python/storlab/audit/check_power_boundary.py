@@ -20,6 +20,7 @@ _SCOPES: tuple[tuple[str, str], ...] = (
     (r"server|host|system|node|cluster|platform", "server"),
     (r"device|drive|ssd|hdd|disk|slot|interposer|riser", "device"),
 )
+_NAMED = "named otherwise"
 _SAYS = re.compile(
     r"boundary|power_(measured|scope|measurement|domain|includes)|measured_at|metering_point"
 )
@@ -39,12 +40,17 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     said = {config: _boundaries(table, config) for pair in compared for config in pair}
     for (one, other), rows in compared.items():
         mine, theirs = said[one], said[other]
-        if mine and theirs and not set(mine) & set(theirs):
+        if mine and theirs and not _may_be_one(set(mine), set(theirs)):
             yield _unequal(one, other, mine, theirs, rows)
         elif not mine or not theirs:
             unstated += [row.id for row in rows]
     if unstated:
         yield _unstated(list(dict.fromkeys(unstated)), said)
+
+
+def _may_be_one(mine: set[str], theirs: set[str]) -> bool:
+    """Whether the boundaries can be the same; what is stated in other words may be anything."""
+    return bool(mine & theirs) or _NAMED in mine | theirs
 
 
 def _unequal(
@@ -93,7 +99,8 @@ def _scopes(row: Row, config: str) -> Iterator[str]:
     if not covers(row, config) or quantity_of(row).is_claim:
         return
     name = metric_name(row)
-    if _SAYS.search(name):
+    says = _SAYS.search(name) is not None
+    if says:
         text = f"{re.sub(_SAYS, ' ', name)} {row.printed} {row.qualifier}"
     elif quantity_of(row).name in POWERED and row.is_measured and row.config:
         text = f"{name} {row.qualifier} {row.op}"
@@ -104,3 +111,5 @@ def _scopes(row: Row, config: str) -> Iterator[str]:
         if re.search(rf"\b(?:{pattern})s?\b", words):
             yield scope
             return
+    if says and words.strip():
+        yield _NAMED

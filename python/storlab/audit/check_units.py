@@ -9,6 +9,7 @@ from itertools import combinations
 from storlab.audit.cells import Value, facts, measured
 from storlab.audit.check_totals import broken_products
 from storlab.audit.finding import Finding, Severity
+from storlab.audit.per_unit import broken_quotients
 from storlab.audit.quantities import quantity_of
 from storlab.audit.relations import BINARY, DECIMAL, Broken, broken_identities
 from storlab.audit.table import PublishedTable
@@ -19,9 +20,12 @@ RULE = "units"
 
 def check(table: PublishedTable) -> Iterable[Finding]:
     """Identities, totals and repeated cells that only a mix-up of units breaks."""
-    for broken in (*broken_identities(table), *broken_products(table)):
-        if broken.slip is not None:
-            yield _slipped(broken, broken.slip)
+    found = [*broken_identities(table), *broken_products(table), *broken_quotients(table)]
+    wrong = {broken.rows[0].id for broken in found if broken.slip is None}
+    for broken in found:
+        if broken.slip is None or (broken.slip[1] in BINARY and broken.rows[0].id in wrong):
+            continue  # where another identity is broken as well, a prefix explains nothing
+        yield _slipped(broken, broken.slip)
     yield from _repeated(measured(table))
     yield from _both_ways(table)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from storlab.audit.facts import covers
 from storlab.audit.intervals import Interval, hull, si_interval
-from storlab.audit.quantities import operation_of, quantity_of, size_bytes
+from storlab.audit.quantities import operation_of, plain_part, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 
 Place = tuple[str, str, str]
@@ -22,6 +22,9 @@ Place = tuple[str, str, str]
 ONE_SIDED = {"below", "less_than", "under", "more_than", "over", "at_least", "above", "from"}
 NOT_UNDER_LOAD = {"limit", "idle", "rated", "budget", "sleep", "standby", "state", "tdp"}
 _PARTIAL_CAPACITY = {"drive", "usable", "node", "range", "boot", "client", "class"}
+# Rates and latencies combine where both are those of the work itself: neither of a layer below
+# (transactions and the I/O of their storage) nor of one of several things.
+_OF_ONE_THING = ("throughput", "iops", "latency")
 _MEANS = ("", "avg")
 _NUMBER = re.compile(r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
 
@@ -92,6 +95,7 @@ class Places:
             if quantity_of(row).name == quantity
             and quantity_of(row).statistic in (*_MEANS, "max")
             and not set(quantity_of(row).part.split("_")) & NOT_UNDER_LOAD
+            and not (quantity in _OF_ONE_THING and plain_part(row))
         ]
 
     def throughput(self, config: str, place: Place) -> dict[str, Value]:

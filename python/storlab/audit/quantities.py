@@ -101,6 +101,8 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("capacity per", "capacity"),
     ("ops per second", "iops"),
     ("requests per second", "iops"),
+    ("io per second", "iops"),
+    ("ios per second", "iops"),
     ("objects per second", "iops"),
     ("per", "other"),
     ("queue depth", "queue_depth"),
@@ -148,7 +150,21 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("ramp", "duration"),
     ("elapsed", "duration"),
 )
-_NEUTRAL = {"performance", "per", "by", "of", "in", "the", "vs", "and", "text", "io", "percentile"}
+NEUTRAL = {
+    "performance",
+    "per",
+    "by",
+    "of",
+    "in",
+    "the",
+    "vs",
+    "and",
+    "text",
+    "io",
+    "percentile",
+} | {
+    *("tb", "gb", "mb", "pb"),
+}
 
 _UNIT_OF_NAME = {"watts": "W", "watt": "W", "joules": "J"}
 _WORDS = {"watts", "joules", "iops", "b", "w", "j"}  # units that are names of quantities as well
@@ -185,10 +201,8 @@ def quantity(metric: str, unit_text: str) -> Quantity:
         return Quantity(str(_by_unit(spelled)), unit=spelled)
     raw = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric.strip())
     tokens = [t for t in re.split(r"[^A-Za-z0-9.]+", raw.lower()) if t]
-    named, taken = units.unit_of_name(tokens)
-    if taken and (not unit_text.strip() or _names_something(tokens[:-taken])):
-        tokens = tokens[:-taken]
-        unit = unit if unit_text.strip() else named
+    named, tokens = _without_unit(tokens, bool(unit_text.strip()))
+    unit = named if unit is None and not unit_text.strip() else unit
     form = _form(tokens, unit)
     bound: Bound = ""
     if form != "value" and tokens and tokens[-1] in ("min", "max"):
@@ -201,8 +215,21 @@ def quantity(metric: str, unit_text: str) -> Quantity:
         rest = [metric.strip().lower()]
     elif name == "capacity" and "per" in tokens:
         rest = [*rest, "node"] if "storage" in tokens else rest
-    part = "_".join(sorted(t for t in rest if t not in _NEUTRAL))
+    part = "_".join(sorted(t for t in rest if t not in NEUTRAL))
     return Quantity(name, statistic, form, bound, part, unit)
+
+
+def _without_unit(tokens: list[str], has_unit: bool) -> tuple[Unit | None, list[str]]:
+    """The unit at the end of a name or before its statistic, as in power_w_avg; and the rest."""
+    end = len(tokens)
+    while end > 1 and _statistic([tokens[end - 1]])[0]:
+        end -= 1
+    for stop in dict.fromkeys((len(tokens), end)):
+        named, taken = units.unit_of_name(tokens[:stop])
+        rest = [*tokens[: stop - taken], *tokens[stop:]]
+        if taken and (not has_unit or _names_something(rest)):
+            return named, rest
+    return None, tokens
 
 
 def _unit(text: str) -> Unit | None:
@@ -254,12 +281,17 @@ def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
 
 def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[str]]:
     by_unit = _by_unit(unit)
+    is_share = "per" in tokens and "second" not in tokens and by_unit not in _QUOTIENTS
     for pattern, name in _NAMES:
         words = pattern.split()
         if set(words) <= set(tokens):
-            settled = by_unit is not None and form == "value"
-            named = _settled(name, by_unit or "") if settled else name
-            return named, [t for t in tokens if t not in words]
+            if name == "other" and is_share:
+                return name, tokens  # throughput per node is no throughput, whatever its unit
+            if form == "value" and by_unit is not None:
+                name = _settled(name, by_unit)
+            elif form == "value" and unit is not None and unit.dims != _DIMS.get(name, unit.dims):
+                return "other", tokens  # a share of requests below a latency is no latency
+            return name, [t for t in tokens if t not in words]
     if by_unit is not None:
         return by_unit, tokens
     if unit is not None and unit.dims == units.BYTES:
@@ -269,6 +301,20 @@ def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[s
     if unit is not None and unit.kind in ("count", "version"):
         return unit.kind, tokens
     return "other", tokens
+
+
+_DIMS = {
+    **dict.fromkeys(("latency", "ttfb", "duration"), units.SECONDS),
+    **{"throughput": units.BYTES_PER_S, "iops": units.OPERATIONS_PER_S},
+    **{"power": units.WATTS, "energy": units.JOULES, "energy_per_work": (-1, 0, 1, 0, 0)},
+    **{"power_efficiency": (1, 0, -1, 0, 0), "energy_efficiency": (1, 0, -1, 0, 0)},
+    **{"iops_per_watt": (0, 0, -1, 1, 0), "iops_per_tb": (-1, -1, 0, 1, 0)},
+    "throughput_per_tb": (0, -1, 0, 0, 0),
+}
+_QUOTIENTS = {
+    *("power_efficiency", "energy_efficiency", "iops_per_watt", "energy_per_work"),
+    *("throughput_per_tb", "iops_per_tb"),
+}
 
 
 def _settled(name: str, by_unit: str) -> str:
@@ -315,6 +361,21 @@ def size_bytes(text: str) -> tuple[float, ...]:
         return number * units.SI[letter], number * units.IEC[letter]
     unit = parse_unit(name)
     return (number * unit.factor,) if unit is not None and unit.dims == units.BYTES else ()
+
+
+# Words of a metric's name that do not make it another thing at the place where it stands.
+_PLAIN = {
+    *("rand", "random", "seq", "sequential", "sustained", "steady", "aggregate", "aggregated"),
+    *("overall", "total", "all", "achieved", "measured", "completion", "read", "reads", "write"),
+    *("writes", "get", "put", "cluster", "system", "array", "active", "load", "loaded", "under"),
+}
+
+
+def plain_part(row: Row) -> str:
+    """Part of a row's metric without words that its workload, or a reader, takes for granted."""
+    workload = re.sub(r"[^a-z0-9]+", "", row.workload.lower())
+    words = [w for w in quantity_of(row).part.split("_") if w and w not in _PLAIN]
+    return "_".join(w for w in words if w not in workload)
 
 
 _TOTALS = {

@@ -12,7 +12,7 @@ from storlab.audit.derived import capacities
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval
 from storlab.audit.intervals import shown as number
-from storlab.audit.quantities import size_bytes
+from storlab.audit.quantities import plain_part, size_bytes
 from storlab.audit.table import PublishedTable, Row
 
 BINARY = {
@@ -64,7 +64,7 @@ def broken_identities(table: PublishedTable) -> Iterator[Broken]:
     values = [v for v in measured(table) if not v.unit]
     groups: Groups = defaultdict(list)
     for value in values:
-        groups[value.config, value.place, value.quantity.part].append(value)
+        groups[value.config, value.place, plain_part(value.rows[0])].append(value)
     objects = {v.config for v in values if v.place[3] in ("get", "put")}
     for group in _joined(groups):
         yield from _efficiencies(group)

@@ -149,6 +149,8 @@ def unit_of_name(tokens: list[str]) -> tuple[Unit | None, int]:
         tail = tokens[-count:]
         if len(tokens) <= count or "per" in (tail[0], tail[-1]):
             continue
+        if tokens[-count - 1] == "per" and count == 1:  # one unit per another, or none
+            continue
         text = "/".join(token for token in tail if token != "per")  # noqa: S105 - a word
         if any(token in _NOT_A_SUFFIX for token in tail):
             continue
