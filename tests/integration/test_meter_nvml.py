@@ -177,7 +177,7 @@ def test_bad_names_of_gpus_are_errors_of_the_study(
 ) -> None:
     out = _run(library, tmp_path, {"gpu": gpu}, IDLE)
     assert out["error"]["kind"] == "StudyError"
-    assert "meter.gpu" in out["error"]["problems"][0]["where"]
+    assert "meter: gpu" in out["error"]["problems"][0]["where"]
 
 
 def test_a_machine_without_driver(tmp_path: Path) -> None:

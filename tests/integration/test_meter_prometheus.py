@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trustme
+from pydantic import ValidationError
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import MeterError, PreflightError, StorlabError, StudyError
@@ -338,9 +339,6 @@ def test_a_password_from_the_environment(
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"password": "x"}, "password"),
-        ({"token": "x"}, "token"),
-        ({"url": "http://me:x@host/metrics"}, "url"),
         ({"url": "node7:9100"}, "url"),
         ({"url": "file:///etc/passwd"}, "url"),
         ({"unit": "J", "sampling": "instantaneous"}, "sampling"),
@@ -354,8 +352,16 @@ def test_a_password_from_the_environment(
 def test_fields_that_do_not_agree(fields: dict[str, Any], field: str) -> None:
     error = _failure(**{"url": "http://127.0.0.1:9/metrics", **fields})
     assert isinstance(error, StudyError)
-    assert error.where.endswith(f"meter.{field}")
+    assert error.where.endswith(f"meter: {field}")
     assert error.fix or field == "scale"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"password": "x"}, {"token": "x"}, {"url": "http://me:x@host/metrics"}]
+)
+def test_secrets_are_refused_as_the_study_is_read(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"secret|password"):
+        _open(**{"url": "http://127.0.0.1:9/metrics", **fields})
 
 
 def test_the_boundary_has_to_be_said() -> None:

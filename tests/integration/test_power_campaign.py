@@ -164,6 +164,7 @@ def test_a_sensor_that_goes_takes_no_run_with_it(
     """It is gone while the first run is measured, and is not back before the second one."""
     study, out = write_study(tmp_path, RAPL, repeats=2), tmp_path / "out"
     with packages(tmp_path / "sys", monkeypatch) as counters:
+
         def unplug() -> None:
             while not list((out / "work").glob("*")):
                 sleep_s(0.002)

@@ -9,11 +9,13 @@ import pytest
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import MeterError, StudyError
-from storlab.meters import csv, declared
+from storlab.meters import METERS, csv, declared, hwmon, rapl
+from storlab.meters.options import MeterOptions
 from storlab.model.power import Reading
 from storlab.model.result import EngineInfo, Operation, OperationTotals, RunOutcome, Sample
 from storlab.model.study import MeterSpec, Target
 
+PAGES = Path(__file__).parents[2] / "docs" / "meters"
 S = 1_000_000_000
 TARGET = Target(name="t", path="null:")
 
@@ -77,6 +79,28 @@ def test_declared_energy_without_samples_comes_from_the_totals() -> None:
 def test_a_declaration_that_does_not_say_enough(fields: dict[str, object], said: str) -> None:
     with pytest.raises(StudyError, match=said):
         open_declared(**fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("csv", csv.CsvOptions),
+        ("declared", declared.DeclaredOptions),
+        ("hwmon", hwmon.HwmonOptions),
+        ("rapl", rapl.RaplOptions),
+    ],
+)
+def test_the_page_of_a_meter_explains_every_field(kind: str, options: type[MeterOptions]) -> None:
+    page = (PAGES / f"{kind}.md").read_text()
+    own = set(options.model_fields) - set(MeterOptions.model_fields)
+    assert own
+    assert not [field for field in sorted(own) if f"`{field}`" not in page]
+
+
+def test_the_page_about_power_explains_the_fields_of_every_meter() -> None:
+    page = (PAGES.parent / "power.md").read_text()
+    assert not [f for f in MeterOptions.model_fields if f != "kind" and f"`{f}`" not in page]
+    assert not [kind for kind in METERS if f"(meters/{kind}.md)" not in page]
 
 
 def open_csv(path: Path, **fields: object) -> csv.CsvMeter:

@@ -227,3 +227,5 @@ def test_a_declared_part_makes_the_whole_declared() -> None:
     parts = [sensor(sensor="a", whole="x"), sensor(sensor="b", whole="x", provenance="declared")]
     (power,) = of_boundaries(*parts)
     assert power.provenance == "declared"
+    modelled = sensor(sensor="c", whole="x", provenance="modelled")
+    assert of_boundaries(*parts, modelled)[0].provenance == "modelled"

@@ -36,6 +36,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "verify-failed": ("V", "Verification found bad blocks."),
     "open-loop-behind": ("O", "The offered rate was not reached."),
     "few-operations": ("F", "A percentile rests on fewer than ten operations beyond it."),
+    "power-not-measured": (
+        "W",
+        "The target has a power meter, and its energy was not measured in some runs.",
+    ),
     "engine-note": ("N", "The engine said something a reader should know."),
     "one-run": ("°", "Only one run finished: there is no interval."),
     "incomplete": ("*", "Fewer runs finished than were planned."),

@@ -43,7 +43,8 @@ def meters(
 
 
 def _print(one: Discovered) -> None:
-    console.print(f"  {one.sensor}", style="green" if one.available else "yellow", end="")
+    name = one.sensor if one.sensor.startswith(one.kind) else f"{one.kind}: {one.sensor}"
+    console.print(f"  {name}", style="green" if one.available else "yellow", end="")
     facts = f": rate {one.rate}; accuracy {one.accuracy}; privilege {one.privilege}"
     console.print(facts, soft_wrap=True)
     console.print(f"      {one.how}", soft_wrap=True)

@@ -27,6 +27,9 @@ LEAST_COVERAGE = 0.95  # of a window; below it there is no energy
 LEAST_READINGS = 2  # inside a window
 STALE_READINGS = 10  # equal ones in a row are worth a note
 
+# A whole is only as good as its weakest part.
+_WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
+
 Span = tuple[int, int]
 
 
@@ -303,11 +306,11 @@ def _total(
     # Parts of one whole have the same make of sensor: their errors may well have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]
     stated = [u for u in uncertainties if u is not None]
-    declared = any(part.info.provenance != "measured" for part in parts)
+    weakest = max((part.info.provenance for part in parts), key=_WEAKER.index)
     return BoundaryPower(
         boundary=parts[0].info.boundary,
         sensors=tuple(part.info.sensor for part in parts),
-        provenance="declared" if declared else "measured",
+        provenance=weakest,
         energy_j=taken.energy_j,
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(parts) else None,
         duration_s=(window[1] - window[0]) / NS_PER_S,

@@ -49,6 +49,17 @@ class ParquetExport:
         return sink.getvalue().to_pybytes()
 
 
+_METRIC_COLUMNS = (
+    "operation",
+    "metric",
+    "value",
+    "unit",
+    "provenance",
+    "boundary",
+    "uncertainty",
+)
+
+
 def metrics_table(store: ResultStore) -> pa.Table:
     """One row per run and metric: the run's identity, its parameters, and name, value and unit.
 
@@ -59,13 +70,19 @@ def metrics_table(store: ResultStore) -> pa.Table:
     rows: list[tuple[RunRecord, dict[str, Any]]] = []
     for record in records:
         for metric in record.metrics:
-            row = {"operation": metric.operation, "metric": metric.name, "value": metric.value}
-            rows.append((record, {**row, "unit": metric.unit, "provenance": metric.provenance}))
+            row: dict[str, Any] = {
+                "operation": metric.operation,
+                "metric": metric.name,
+                "value": metric.value,
+            }
+            row |= {"unit": metric.unit, "provenance": metric.provenance}
+            row |= {"boundary": metric.boundary, "uncertainty": metric.uncertainty}
+            rows.append((record, row))
         if not record.metrics:
             rows.append((record, {"provenance": record.provenance}))
     columns = _identity([record for record, _ in rows], store)
-    types = {"value": pa.float64()}
-    for name in ("operation", "metric", "value", "unit", "provenance"):
+    types = {"value": pa.float64(), "uncertainty": pa.float64()}
+    for name in _METRIC_COLUMNS:
         values = [row.get(name) for _, row in rows]
         columns[name] = pa.array(values, types.get(name, pa.string()))
     return pa.table(columns).replace_schema_metadata({SCHEMA_KEY: METRICS_SCHEMA})
