@@ -146,6 +146,9 @@ class Metering:
         said = [line for meter in self._meters.get(target.name, []) for line in self._revive(meter)]
         now = monotonic_ns()
         self._idle_before = (self._idle_start_ns, now)
+        for meters in self._meters.values():
+            for meter in meters:  # what lies before this pause is of no run to come
+                meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
         return said
 
     def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
