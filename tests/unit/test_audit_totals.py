@@ -127,12 +127,6 @@ def test_memory_of_another_machine() -> None:
     assert severities(RULE, *rows[:2], fact("memory", "256", "GB", "")) == ["error"]
 
 
-def test_usable_is_not_more_than_raw() -> None:
-    raw = fact("raw_cluster_capacity", "461", "TB")
-    assert severities(RULE, raw, fact("usable_cluster_capacity", "304", "TB")) == []
-    assert severities(RULE, raw, fact("usable_cluster_capacity", "973", "TB")) == ["warning"]
-
-
 def test_other_places_and_configurations_are_no_parts() -> None:
     rows = [
         cell("throughput", "10", "MB/s", op="GET", at="1"),

@@ -23,6 +23,7 @@ Place = tuple[str, str, str, str, str, str]
 """Workload, mix, block size, operation, name and value of the operating point; normalised."""
 
 HEADLINES = {"up_to", "headline", "range_min", "range_max", "max", "table_max"}
+MEANS = {"avg", "geomean"}
 MAXIMUM = re.compile(r"max|best|peak|highest")
 
 
@@ -189,7 +190,7 @@ def _is_about(claim: Quantity, value: Quantity) -> bool:
         return False
     if claim.statistic in ("", value.statistic):
         return True
-    return (claim.statistic == "avg" and value.statistic == "") or (
+    return (claim.statistic in MEANS and value.statistic == "") or (
         claim.statistic == "max" and claim.name == "power" and value.statistic == ""
     )
 

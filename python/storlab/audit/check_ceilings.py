@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from storlab.audit.check_power_boundary import boundaries
 from storlab.audit.facts import (
     client_count,
     drive_count,
@@ -16,8 +17,8 @@ from storlab.audit.facts import (
 )
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval, hull, si_interval
-from storlab.audit.places import Place, Places, Value, place_words, read_share
-from storlab.audit.quantities import factor_of, quantity_of, size_bytes
+from storlab.audit.places import Place, Places, Value, place_of, place_words, read_share
+from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import watts_of
 
@@ -51,6 +52,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
         yield from _throughput(table, places, config)
         yield from _hdd(table, places, config)
         yield from _power(table, places, config)
+        yield from _stated_limits(table, places, config)
     yield from _capacity(table)
     yield from _memory(table)
 
@@ -202,6 +204,8 @@ def _power(table: PublishedTable, places: Places, config: str) -> Iterator[Findi
     spans = [span for row in limits if (span := si_interval(row)) is not None]
     if drives is None or drives.value.high != 1 or not spans:
         return
+    if set(boundaries(table, config)) - {"device"}:
+        return  # the watts are said to include more than the drive
     limit = hull(spans)
     for place in places.of_config(config):
         for watts in watts_of(places, config, place):
@@ -218,6 +222,39 @@ def _power(table: PublishedTable, places: Places, config: str) -> Iterator[Findi
                 )
 
 
+def _stated_limits(table: PublishedTable, places: Places, config: str) -> Iterator[Finding]:
+    """Rates above a limit that the table states for the configuration itself."""
+    for row in table.rows:
+        name, limit = quantity_of(row).name, si_interval(row)
+        is_limit = row.kind == "limit" and row.config == config and not quantity_of(row).is_claim
+        if not is_limit or name not in ("throughput", "iops") or limit is None:
+            continue
+        over = [
+            (span, one)
+            for place in places.of_config(config)
+            for one in places.of(config, place, name)
+            if operation_of(row) in ("", "total", operation_of(one))
+            and all(a in ("", b) for a, b in zip(place_of(row), place, strict=True))
+            and (span := si_interval(one)) is not None
+            and span.low > limit.high * 1.02
+        ]
+        if over:
+            span, one = max(over, key=lambda found: found[0].low)
+            yield Finding(
+                rule="ceilings",
+                severity="warning",
+                rows=[*(r.id for _, r in over), row.id],
+                printed=f"{config}, {place_words(place_of(one))}: {one.metric} {one.printed}",
+                recomputed=f"{row.metric} is {row.printed}",
+                why="More was measured than the limit that the table states: it did not hold, or a "
+                "cache served a part, or a number is wrong.",
+            )
+
+
+_ANY = re.compile(".*")
+_REDUCED = re.compile(r"dedup|compress|reduction|reduced|effective")
+
+
 def _capacity(table: PublishedTable) -> Iterator[Finding]:
     """Usable above raw, and data sets above the capacity they lie on."""
     capacities: dict[str, dict[str, list[Row]]] = {}
@@ -230,6 +267,8 @@ def _capacity(table: PublishedTable) -> Iterator[Finding]:
         if kind and not {"drive", "node", "effective"} & words:
             capacities.setdefault(row.config, {}).setdefault(kind, []).append(row)
     for config, kinds in capacities.items():
+        if any(_REDUCED.search(metric_name(row)) for row in settings(table, config, _ANY)):
+            continue  # usable may then be meant as effective
         raw, usable = kinds.get("raw", []), kinds.get("usable", [])
         spans = [[s for row in rows if (s := si_interval(row))] for rows in (raw, usable)]
         if all(spans) and hull(spans[1]).low > hull(spans[0]).high:

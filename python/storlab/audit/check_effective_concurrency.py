@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import members
+from storlab.audit.facts import is_paced, members
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import hull
 from storlab.audit.outstanding import Implied, implied, shared_points
@@ -19,6 +19,9 @@ FAR = 1.10
 def check(table: PublishedTable) -> Iterable[Finding]:
     """One finding for each pair of configurations and place: a warning under a claimed ratio."""
     places = Places(table)
+    x_names = {row.x_name for row in table.rows if row.is_measured}
+    if is_paced(table, "", x_names):
+        return  # at one rate of arrival, operations in flight are the outcome, not the load
     claimed: dict[tuple[str, str, Place], list[Row]] = {}
     for row in table.rows:
         if quantity_of(row).is_claim and quantity_of(row).name in ("latency", "ttfb"):

@@ -98,8 +98,11 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
     if not found:
         yield _unsupported(rows)
         return
+    if _end(claim) == "any" and any(_within(r, found) for r in readings):
+        yield from _one_of_many(rows, found, cells)  # a mean, or less than the cells would bear
+        return
     fitting = [r for r in readings if r.meets(_extreme(found, _direction(r, _end(claim))))]
-    if fitting or (_end(claim) == "any" and _any(readings, found)):
+    if fitting:
         yield from _one_of_many(rows, found, cells)
         return
     yield _misfit(rows, _on_side(readings, found[0].interval.middle > 1), found, cells)
@@ -110,8 +113,12 @@ def _on_side(readings: list[Interval], above_one: bool) -> Interval:
     return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
 
 
-def _any(readings: list[Interval], found: list[Support]) -> bool:
-    return any(r.meets(s.interval) for r in readings for s in found)
+def _within(reading: Interval, found: list[Support]) -> bool:
+    """Whether a headline that names no end of the cells says no more than the best of them."""
+    cells = hull(s.interval for s in found)
+    if reading.middle >= 1:
+        return reading.low <= cells.high and (cells.low >= 1 or reading.meets(cells))
+    return reading.high >= cells.low and (cells.high <= 1 or reading.meets(cells))
 
 
 def _direction(reading: Interval, end: str) -> str:
@@ -290,7 +297,7 @@ def _has_low_end(claim: Row, table: PublishedTable) -> bool:
     """Whether the table states the low end of the same range as well."""
     q = quantity_of(claim)
     return any(
-        (r.config, r.compare_config) == (claim.config, claim.compare_config)
+        {r.config, r.compare_config} == {claim.config, claim.compare_config}
         and _same_subject(q, quantity_of(r))
         and _end(r) == "min"
         for r in table.rows

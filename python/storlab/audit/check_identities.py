@@ -18,8 +18,9 @@ from storlab.audit.cells import (
     shown,
 )
 from storlab.audit.finding import Finding
-from storlab.audit.quantities import plain_part, quantity_of
+from storlab.audit.moved import odd_times
 from storlab.audit.per_unit import broken_quotients
+from storlab.audit.quantities import plain_part, quantity_of
 from storlab.audit.relations import broken_identities
 from storlab.audit.table import PublishedTable, Row
 
@@ -53,6 +54,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
             yield broken.finding(RULE, "error")
     yield from _order(measured(table))
     yield from _equal_ratios(table)
+    yield from odd_times(table, RULE)
 
 
 def _order(values: list[Value]) -> Iterator[Finding]:

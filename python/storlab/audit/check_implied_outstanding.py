@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import Fact, configured
+from storlab.audit.facts import Fact, configured, is_paced
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import hull
 from storlab.audit.outstanding import Implied, implied
@@ -71,6 +71,8 @@ def _pairs(
         if row.x_name
     ]
     x_name = (mine or [""])[0]
+    if is_paced(table, config, mine):
+        return
     for one in implied(places, config, place):
         if x_name and not one.point and x_name in names:
             continue  # swept, and neither side says where: nothing to hold it against

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from storlab.audit.derived import derived
 from storlab.audit.facts import configured, covers, members, metric_name
 from storlab.audit.finding import Finding
 from storlab.audit.places import place_of, point_of
@@ -88,6 +89,7 @@ def _values_behind(table: PublishedTable) -> Iterator[Finding]:
         for row in table.rows
         if row.value is not None and quantity_of(row).form == "value" and row.config
     }
+    known |= {(value.config, value.quantity.name) for value in derived(table)}
     bare = [
         row
         for row in table.rows

@@ -37,7 +37,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
                 for other in members(row.compare_config):
                     compared.setdefault((one, other), []).append(row)
     unstated: list[str] = []
-    said = {config: _boundaries(table, config) for pair in compared for config in pair}
+    said = {config: boundaries(table, config) for pair in compared for config in pair}
     for (one, other), rows in compared.items():
         mine, theirs = said[one], said[other]
         if mine and theirs and not _may_be_one(set(mine), set(theirs)):
@@ -86,7 +86,7 @@ def _unstated(rows: list[str], said: dict[str, dict[str, list[str]]]) -> Finding
     )
 
 
-def _boundaries(table: PublishedTable, config: str) -> dict[str, list[str]]:
+def boundaries(table: PublishedTable, config: str) -> dict[str, list[str]]:
     """The boundaries that the table names for a configuration, with the rows that name them."""
     found: dict[str, list[str]] = {}
     for row in table.rows:

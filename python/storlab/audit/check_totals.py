@@ -11,7 +11,6 @@ from storlab.audit.cells import (
     MAXIMUM,
     Value,
     configs_of,
-    facts,
     is_one_mix,
     measured,
     normal,
@@ -38,7 +37,6 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     for broken in broken_products(table):
         if broken.slip is None:
             yield broken.finding(RULE, "error")
-    yield from _usable(table)
 
 
 def _operations(values: list[Value]) -> Iterator[Finding]:
@@ -247,15 +245,3 @@ def _sizes(product: Product, thing: str) -> list[Interval]:
     if thing == "dimm":
         readings += [product.interval.scaled(1.024**power) for power in (-1, 1)]
     return readings
-
-
-def _usable(table: PublishedTable) -> Iterator[Finding]:
-    """Usable capacity is not more than raw capacity, unless data are reduced."""
-    sizes = [v for v in facts(table) if v.quantity.name == "capacity"]
-    for usable in (v for v in sizes if "usable" in v.quantity.part.split("_")):
-        part = usable.quantity.part.replace("usable", "raw")
-        for raw in sizes:
-            same = sorted(raw.quantity.part.split("_")) == sorted(part.split("_"))
-            if raw.config == usable.config and same and raw.interval.below(usable.interval):
-                why = "More is usable than there is: reduction of data is not stated."
-                yield _finding("warning", (usable, raw), f"raw: {raw.text}", why)

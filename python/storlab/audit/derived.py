@@ -111,7 +111,7 @@ def _counts(row: Row, thing: str) -> bool:
 def derived(table: PublishedTable) -> list[Value]:
     """Totals of GET and PUT or of reads and writes, and throughput from throughput per TB."""
     values = measured(table)
-    return [*_totals(values), *_from_density(table, values)]
+    return [*_totals(values), *_from_density(table, values), *_over_watts(values)]
 
 
 def _totals(values: list[Value]) -> Iterator[Value]:
@@ -137,6 +137,36 @@ def _totals(values: list[Value]) -> Iterator[Value]:
                         a.rounded + b.rounded,
                         a.unit,
                         f"({a.text} + {b.text})",
+                    )
+
+
+_OVER_WATTS = (
+    ("power_efficiency", "throughput"),
+    ("energy_efficiency", "throughput"),
+    ("iops_per_watt", "iops"),
+)
+
+
+def _over_watts(values: list[Value]) -> Iterator[Value]:
+    """Efficiency where rate and mean power are printed for one place, and it is not."""
+    known = {(v.config, v.place, v.quantity.name) for v in values}
+    powers = [v for v in values if v.quantity.same in (("power", "", ""), ("power", "avg", ""))]
+    for power in powers:
+        for rate in values:
+            if (rate.config, rate.place, rate.unit) != (power.config, power.place, ""):
+                continue
+            for name, source in _OVER_WATTS:
+                is_printed = (rate.config, rate.place, name) in known
+                if rate.quantity.same == (source, "", "") and not is_printed:
+                    yield Value(
+                        rate.config,
+                        rate.place,
+                        Quantity(name),
+                        (*rate.rows, *power.rows),
+                        rate.interval / power.interval,
+                        rate.rounded / power.rounded,
+                        "",
+                        f"({rate.text} / {power.text})",
                     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from storlab.audit.intervals import Interval, hull
@@ -170,3 +171,17 @@ def is_load_x(x_name: str) -> bool:
         "concurrency",
         "outstanding",
     )
+
+
+_PACED = re.compile(
+    r"(^|_)(target|offered|arrival|request|fixed|constant)_?(load|rate|iops|qps|ops|throughput|tps)"
+    r"|rate_?(limit|iops|cap)|open_?loop|poisson|throttl|think_?time|(^|_)pac(ed|ing)(_|$)"
+    r"|(^|_)(iops|qps|tps|load)_(target|offered|percent)|max_rate|^(iops|qps|tps|rate)$"
+)
+
+
+def is_paced(table: PublishedTable, config: str, x_names: Iterable[str]) -> bool:
+    """Whether operations came at a given rate, so that depth and jobs are only an upper limit."""
+    said = [row for row in table.rows if row.kind == "config" and covers(row, config)]
+    texts = [*x_names, *(f"{row.metric} {row.printed}" for row in said)]
+    return any(_PACED.search(re.sub(r"[^a-z0-9]+", "_", text.lower())) for text in texts)

@@ -68,6 +68,7 @@ _STATISTICS = {
     **dict.fromkeys(("median", "p50"), "p50"),
     **dict.fromkeys(("max", "maximum", "peak"), "max"),
     **dict.fromkeys(("min", "minimum"), "min"),
+    "geomean": "geomean",
     **dict.fromkeys(("stdev", "stddev", "std"), "stdev"),
 }
 _PERCENTILE = re.compile(r"p?(\d{2})(?:th)?(?:[._](\d+))?|p(\d{3,6})")
@@ -288,8 +289,8 @@ def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[s
             if name == "other" and is_share:
                 return name, tokens  # throughput per node is no throughput, whatever its unit
             if form == "value" and by_unit is not None:
-                name = _settled(name, by_unit)
-            elif form == "value" and unit is not None and unit.dims != _DIMS.get(name, unit.dims):
+                return _settled(name, by_unit), [t for t in tokens if t not in words]
+            if form == "value" and unit is not None and unit.dims != _DIMS.get(name, unit.dims):
                 return "other", tokens  # a share of requests below a latency is no latency
             return name, [t for t in tokens if t not in words]
     if by_unit is not None:
@@ -305,10 +306,14 @@ def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[s
 
 _DIMS = {
     **dict.fromkeys(("latency", "ttfb", "duration"), units.SECONDS),
-    **{"throughput": units.BYTES_PER_S, "iops": units.OPERATIONS_PER_S},
-    **{"power": units.WATTS, "energy": units.JOULES, "energy_per_work": (-1, 0, 1, 0, 0)},
-    **{"power_efficiency": (1, 0, -1, 0, 0), "energy_efficiency": (1, 0, -1, 0, 0)},
-    **{"iops_per_watt": (0, 0, -1, 1, 0), "iops_per_tb": (-1, -1, 0, 1, 0)},
+    **dict.fromkeys(("power_efficiency", "energy_efficiency"), (1, 0, -1, 0, 0)),
+    "throughput": units.BYTES_PER_S,
+    "iops": units.OPERATIONS_PER_S,
+    "power": units.WATTS,
+    "energy": units.JOULES,
+    "energy_per_work": (-1, 0, 1, 0, 0),
+    "iops_per_watt": (0, 0, -1, 1, 0),
+    "iops_per_tb": (-1, -1, 0, 1, 0),
     "throughput_per_tb": (0, -1, 0, 0, 0),
 }
 _QUOTIENTS = {

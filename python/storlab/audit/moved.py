@@ -1,0 +1,75 @@
+"""Time x throughput against the size that was moved, where other cells show that it was."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from storlab.audit.cells import Value, facts, measured, shown
+from storlab.audit.facts import covers, metric_name
+from storlab.audit.finding import Finding
+from storlab.audit.intervals import Interval
+from storlab.audit.quantities import plain_part
+from storlab.audit.table import PublishedTable
+
+FEWEST = 2  # cells that show by agreeing that each run moved the size once
+_SIZE = re.compile(
+    r"(?:\w+_)?(?:checkpoint|data_?set|data|file|transfer|working_set|database|total)_?size(?:_\w+)?"
+    r"|data_(?:read|written|moved|ingested|transferred|restored|copied|processed)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A cell with its time and throughput."""
+
+    time: Value
+    rate: Value
+
+    @property
+    def moved(self) -> Interval:
+        """Bytes, by the printed numbers."""
+        return self.time.interval * self.rate.interval
+
+
+def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
+    """Cells whose time x throughput is not the size, although it is in most others."""
+    runs = _runs(table)
+    for size in (*facts(table), *measured(table)):
+        row = size.rows[0]
+        if size.unit or not _SIZE.fullmatch(metric_name(row)):
+            continue
+        mine = [
+            r for r in runs
+            if covers(row, r.rate.config) and size.place[0] in ("", r.rate.place[0])
+        ]  # fmt: skip
+        agree = [r for r in mine if r.moved.meets(size.interval)]
+        differ = [r for r in mine if not r.moved.meets(size.interval)]
+        if len(agree) < FEWEST or len(differ) * 2 > len(agree):
+            continue
+        for run in differ:
+            time, rate = run.time, run.rate
+            factor = time.quantity.unit.factor if time.quantity.unit is not None else 1.0
+            needed = (size.interval / rate.interval).scaled(1 / factor)
+            yield Finding(
+                rule=rule,
+                severity="warning",
+                rows=[time.rows[0].id, rate.rows[0].id, row.id],
+                printed=f"{time.rows[0].metric} {shown(time.rows[0])} at {rate.text} "
+                f"({rate.config}, {rate.place[0]})",
+                recomputed=f"{size.text} / {rate.text} = {needed} {time.rows[0].unit}",
+                why=f"Time x throughput is the {row.metric.replace('_', ' ')} in {len(agree)} "
+                "other cells, and not here: one of the two numbers belongs elsewhere.",
+            )
+
+
+def _runs(table: PublishedTable) -> list[Run]:
+    groups: defaultdict[tuple[object, ...], dict[str, Value]] = defaultdict(dict)
+    for value in measured(table):
+        q = value.quantity
+        means = q.statistic in ("", "avg") and not plain_part(value.rows[0]) and not value.unit
+        if means and q.name in ("throughput", "duration"):
+            groups[value.config, value.place].setdefault(q.name, value)
+    return [Run(g["duration"], g["throughput"]) for g in groups.values() if len(g) == 2]
