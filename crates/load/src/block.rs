@@ -24,6 +24,8 @@ use crate::verify::VerifyReport;
 const GRACE_NS: u64 = 100_000_000;
 /// In verify mode an operation must not meet another one on its block: so many draws are tried.
 const CLAIM_TRIES: usize = 64;
+/// Where other jobs hold all of them, their completions wake nobody here: look this often.
+const BLOCKED_NS: u64 = 50_000;
 
 /// An operation in flight.
 #[derive(Clone, Copy)]
@@ -105,9 +107,12 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
     verify_report: Option<VerifyReport>,
     open_loop: bool,
     issuing: bool,
+    blocked: bool,
     interval: i64,
     boundary_ns: u64,
     cpu_ns: u64,
+    /// Open loop: as of the window's end, which its last report comes after.
+    cpu_at_end_ns: Option<u64>,
     serial: u64,
     bytes_left: u64,
     writes_since_sync: u64,
@@ -147,9 +152,11 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             verify_report: shared.verifier.is_some().then(VerifyReport::default),
             open_loop: job.open_loop(),
             issuing: true,
+            blocked: false,
             interval: -1,
             boundary_ns: 0,
             cpu_ns: 0,
+            cpu_at_end_ns: None,
             serial: 0,
             bytes_left,
             writes_since_sync: 0,
@@ -242,11 +249,13 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Start operations: as many as a batch, the depth and the schedule allow.
     #[inline]
     fn issue(&mut self, now: u64) {
+        self.blocked = false;
         while self.fresh.len() < self.shared.job.batch && !self.free.is_empty() {
             let mut intended = 0;
             if let Some(due) = self.pacing.due_ns() {
                 if due >= self.window.end_ns {
-                    self.issuing = false;
+                    // Not before it: the window lasts as long as it was ordered to.
+                    self.issuing = now < self.window.end_ns;
                     return;
                 }
                 if due > now {
@@ -259,6 +268,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
                 return;
             }
             if !self.start(intended, now) {
+                self.blocked = true;
                 return;
             }
             self.pacing.advance();
@@ -273,6 +283,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
         if self.fresh.len() >= self.shared.job.batch || !self.issuing {
             return (false, None);
+        }
+        if self.blocked {
+            return (true, Some(Duration::from_nanos(BLOCKED_NS)));
         }
         let until = self.pacing.due_ns().map(|due| due.min(self.boundary_ns));
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
@@ -410,13 +423,15 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             part_op(&flight, number, part_number, at, part)
         };
         let errno = -completion.result;
-        if matches!(errno, libc::EAGAIN | libc::EINTR) && !self.shared.control.stopping() {
+        let stopping = self.shared.control.stopping();
+        let passing = matches!(errno, libc::EAGAIN | libc::EINTR);
+        if passing && !stopping {
             self.backend.push(&op);
             return true;
         }
         self.flights[number as usize].failed = true;
-        let cancelled = errno == libc::ECANCELED && self.shared.control.stopping();
-        if !cancelled {
+        // What the kernel was asked to give up ends in one of these ways.
+        if !(stopping && (passing || errno == libc::ECANCELED)) {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();
             self.shared.fail(if completion.result < 0 {
@@ -448,24 +463,30 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let due = self.open_loop
             && flight.intended_ns >= self.window.start_ns
             && flight.intended_ns < self.window.end_ns;
-        if !(inside || due) {
+        // The ramp is for the live view; the collector keeps it out of rows and totals.
+        let ramp = now < self.window.start_ns;
+        if !(inside || due || ramp) {
             return;
         }
         let Some(stats) = self.stats[flight.kind as usize].as_deref_mut() else { return };
-        if inside {
+        if inside || ramp {
             stats.operations += 1;
             stats.bytes += u64::from(flight.len);
         } else {
             stats.late += 1;
         }
-        if due || !self.open_loop {
-            stats.latency.record(now - flight.submitted_ns);
+        if due || ramp || !self.open_loop {
+            stats.latency.record(now.saturating_sub(flight.submitted_ns));
         }
-        if let (true, Some(intended)) = (due, &mut stats.intended) {
-            intended.record(now - flight.intended_ns);
+        if let (true, Some(intended)) = (due || ramp, &mut stats.intended) {
+            intended.record(now.saturating_sub(flight.intended_ns));
         }
     }
 }
 
 mod phases;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
 mod verified;

@@ -75,7 +75,8 @@ impl Control {
         self.wake_all();
     }
 
-    fn cancel(&self) {
+    /// By the user.
+    pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.end_soon();
     }
@@ -104,6 +105,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Without files, and with all messages of the workers.
+    #[cfg(test)]
+    pub(crate) fn for_test(job: BlockJob) -> (Self, Receiver<Message>) {
+        let (sender, receiver) = channel();
+        let open = |spec| Verifier::open(spec, &job.members, job.seed).unwrap();
+        let shared = Shared {
+            verifier: job.verify.as_ref().map(open),
+            job,
+            backend: BackendKind::Null,
+            files: Arc::default(),
+            control: Arc::default(),
+            failure: Mutex::new(None),
+            gate: (Mutex::new(None), Condvar::new()),
+            sender,
+        };
+        (shared, receiver)
+    }
+
     /// The run ends as failed; the first failure is the one that is told.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);

@@ -5,29 +5,31 @@ use std::time::Duration;
 use storlab_base::{thread_cpu_ns, Error, Result, TimeSource};
 use storlab_io::Backend;
 
-use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
+use super::{KindStats, KindTable, Message, Report, Window, Worker, WorkerEnd, GRACE_NS};
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
-    /// The end of the interval that `now` lies in.
+    /// The end of the interval that `now` lies in. Intervals are counted from the window's start,
+    /// in both directions.
     pub(super) fn next_boundary(&self, now: u64) -> u64 {
-        let length = self.shared.job.interval_ns;
-        let (from, until) = if now < self.window.start_ns {
-            (self.window.load_start_ns, self.window.start_ns)
+        let Window { start_ns, end_ns, .. } = self.window;
+        let next = self.interval_at(now) + 1;
+        let length = self.shared.job.interval_ns.saturating_mul(next.unsigned_abs());
+        if next <= 0 {
+            start_ns.saturating_sub(length)
         } else {
-            (self.window.start_ns, self.window.end_ns)
-        };
-        let passed = now.saturating_sub(from) / length;
-        (from + (passed + 1) * length).min(until)
+            start_ns.saturating_add(length).min(end_ns)
+        }
     }
 
     /// Number of the interval that `now` lies in: negative in the ramp, and never past the last
     /// one.
     pub(super) fn interval_at(&self, now: u64) -> i64 {
-        if now < self.window.start_ns {
-            return -1;
+        let Window { start_ns, end_ns, .. } = self.window;
+        let length = self.shared.job.interval_ns;
+        if now < start_ns {
+            return -(((start_ns - now - 1) / length) as i64) - 1;
         }
-        let inside = now.min(self.window.end_ns - 1) - self.window.start_ns;
-        (inside / self.shared.job.interval_ns) as i64
+        ((now.min(end_ns - 1) - start_ns) / length) as i64
     }
 
     /// A boundary has passed: hand over the interval that ended.
@@ -35,8 +37,11 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
     pub(super) fn cross(&mut self, now: u64) {
         let next = self.interval_at(now);
         let over = now >= self.window.end_ns;
-        if next != self.interval || next < 0 || (over && !self.open_loop) {
+        if next != self.interval || (over && !self.open_loop) {
             self.hand_over();
+        }
+        if over && self.cpu_at_end_ns.is_none() {
+            self.cpu_at_end_ns = Some(self.cpu_now());
         }
         self.interval = next;
         // What was due in an open loop's window is still sent after it, but not for ever.
@@ -50,7 +55,7 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
     }
 
     pub(super) fn hand_over(&mut self) {
-        let used = self.cpu_now();
+        let used = self.cpu_at_end_ns.unwrap_or_else(|| self.cpu_now());
         let fresh = self.empty_stats();
         let kinds = std::mem::replace(&mut self.stats, fresh);
         let report = Report {
@@ -86,7 +91,12 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         let give_up = now + self.shared.job.drain_timeout_ns;
         let mut ask_at = if self.shared.control.stopping() { now + GRACE_NS } else { give_up };
         self.issuing = false;
+        let mut hung = false;
         while self.in_flight() > 0 && now < give_up + GRACE_NS {
+            if now >= give_up && !hung {
+                self.fail_as_hung();
+                hung = true;
+            }
             if self.shared.control.stopping() {
                 ask_at = ask_at.min(now + GRACE_NS);
             }
@@ -101,24 +111,29 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         if self.interval >= 0 && self.boundary_ns != u64::MAX || self.open_loop {
             self.hand_over();
         }
-        let (outstanding, job) = (self.in_flight(), self.index);
         let end = WorkerEnd {
             last_completion_ns: self.last_completion_ns,
             unserved: self.unserved,
             verify: self.verify_report.take(),
         };
-        if outstanding > 0 {
-            let waited_ms = self.shared.job.drain_timeout_ns / 1_000_000;
-            self.shared.fail(Error::Hung { job, outstanding, waited_ms });
+        if self.in_flight() > 0 {
+            self.fail_as_hung();
             self.backend.abandon();
         }
         Ok(end)
     }
 
+    fn fail_as_hung(&self) {
+        let waited_ms = self.shared.job.drain_timeout_ns / 1_000_000;
+        let (job, outstanding) = (self.index, self.in_flight());
+        self.shared.fail(Error::Hung { job, outstanding, waited_ms });
+    }
+
     /// Open loop: what was due and never sent counts with the time that it has waited already, or a
     /// collapse would look better than a slow device.
     fn count_unserved(&mut self, now: u64) {
-        if !self.open_loop || self.shared.control.stopping() {
+        let endless = self.window.end_ns == u64::MAX;
+        if !self.open_loop || endless || self.shared.control.stopping() {
             return;
         }
         while let Some(due) = self.pacing.due_ns().filter(|&due| due < self.window.end_ns) {

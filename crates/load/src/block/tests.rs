@@ -1,0 +1,214 @@
+//! The worker on a device in virtual time: exact numbers, and failures that no real disk gives on
+//! demand.
+
+use serde_json::{json, Value};
+use storlab_base::{Error, OpKind};
+
+use super::simulated::{after, bench, OnCancel, Serve, MS, START};
+
+fn nothing(_: &mut Value) {}
+
+fn constant(rate: f64) -> Value {
+    json!({"kind": "constant", "rate_iops": rate})
+}
+
+#[test]
+fn a_closed_loop_at_fixed_latency_has_the_rate_of_littles_law() {
+    let ran = bench(nothing, after(MS)).nudged().run();
+    // 4 in flight, 1 ms each, 100 ms; a system call's time is lost on each round.
+    assert!((392..=400).contains(&ran.stats[0].operations), "{}", ran.stats[0].operations);
+    assert_eq!(ran.stats[0].bytes, ran.stats[0].operations * 4096);
+    assert_eq!(ran.stats[0].latency.count(), ran.stats[0].operations);
+    assert_eq!(ran.rows.len(), 5);
+    assert!(ran.rows.windows(2).all(|w| w[0].end_ns == w[1].start_ns));
+    assert_eq!(ran.rows.iter().map(|r| r.operations).sum::<u64>(), ran.stats[0].operations);
+}
+
+#[test]
+fn the_ramp_is_shown_but_not_counted() {
+    let change = |j: &mut Value| j["ramp_ns"] = json!(50 * MS);
+    let ran = bench(change, after(MS)).nudged().run();
+    assert!(ran.stats[0].operations <= 400);
+    // 50 ms are two and a half intervals.
+    assert_eq!(ran.live.len(), 3 + 5);
+    for rate in &ran.live[1..] {
+        assert!((3800.0..=4000.0).contains(rate), "{:?}", ran.live);
+    }
+}
+
+#[test]
+fn a_stall_of_the_device_counts_for_all_who_were_due() {
+    // 1,000 operations/s for 1 s; from 300 ms to 500 ms nothing completes.
+    for depth in [1, 64] {
+        let serve: Serve = Box::new(|op, now| {
+            let stalled = (START + 300 * MS..START + 500 * MS).contains(&now);
+            let begin = if stalled { START + 500 * MS } else { now };
+            Some((begin + 10_000, op.len as i32))
+        });
+        let change = |j: &mut Value| {
+            j["queue_depth"] = json!(depth);
+            j["arrival"] = constant(1000.0);
+            j["window_ns"] = json!(1000 * MS);
+        };
+        let ran = bench(change, serve).nudged().run();
+        let intended = ran.stats[0].intended.as_ref().unwrap();
+        assert_eq!(intended.count(), 1000);
+        // 200 waited 0 to 200 ms, 100 ms in the mean.
+        let (mean_ms, p90_ms) = (intended.mean_ns() / 1e6, intended.percentile(90.0) as f64 / 1e6);
+        assert!((mean_ms / 20.0 - 1.0).abs() < 0.03, "depth {depth}: {mean_ms}");
+        assert!((p90_ms / 100.0 - 1.0).abs() < 0.03, "depth {depth}: {p90_ms}");
+    }
+}
+
+#[test]
+fn an_open_loop_lasts_until_the_window_ends() {
+    let change = |j: &mut Value| j["arrival"] = constant(100.0);
+    let ran = bench(change, after(MS)).nudged().run();
+    assert_eq!(ran.stats[0].operations, 10);
+    assert!(ran.ended_ns >= START + 100 * MS, "{}", ran.ended_ns - START);
+}
+
+#[test]
+fn an_open_loop_may_be_bounded_by_bytes() {
+    let change = |j: &mut Value| {
+        j["arrival"] = constant(10_000.0);
+        j["window_ns"] = json!(null);
+        j["window_bytes"] = json!(40 * 4096);
+    };
+    let ran = bench(change, after(MS)).run();
+    assert_eq!((ran.stats[0].operations, ran.stats[0].bytes), (40, 40 * 4096));
+    assert_eq!(ran.end.unserved, 0);
+}
+
+#[test]
+fn blocks_that_other_jobs_hold_are_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let change = |j: &mut Value| {
+        j["verify"] = json!({"state": dir.path().join("s"), "block": 4096, "check_reads": true});
+        j["window_ns"] = json!(null);
+        j["window_bytes"] = json!(8 * 4096);
+        j["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+    };
+    let bench = bench(change, after(MS));
+    let shared = bench.shared.clone();
+    // All of it is another job's, whose completion wakes nobody here.
+    assert!(shared.verifier.as_ref().unwrap().try_claim(0, 0, 1 << 20));
+    let release = move || shared.verifier.as_ref().unwrap().release(0, 0, 1 << 20);
+    let ran = bench.elsewhere_at(START + 30 * MS, release).run();
+    assert_eq!(ran.stats[0].operations, 8);
+    assert!(ran.log[0].0 >= START + 30 * MS);
+}
+
+#[test]
+fn an_operation_that_the_kernel_had_no_room_for_comes_again() {
+    let mut refusals = 5;
+    let serve: Serve = Box::new(move |op, now| {
+        if refusals > 0 {
+            refusals -= 1;
+            return Some((now, -libc::EAGAIN));
+        }
+        Some((now + MS, op.len as i32))
+    });
+    let bench = bench(nothing, serve).nudged();
+    let shared = bench.shared.clone();
+    let ran = bench.run();
+    assert!(shared.take_failure().is_none());
+    assert!(ran.stats[0].operations >= 390);
+}
+
+#[test]
+fn the_part_that_failed_is_the_one_that_is_named() {
+    let change = |j: &mut Value| {
+        *j = crate::spec::tests::job_json("stripe", 3, 1, Some(4096));
+        j["block_sizes"] = json!([{"bytes": 12288, "weight": 1.0}]);
+        j["offsets"] = json!({"kind": "sequential"});
+    };
+    let serve: Serve = Box::new(|op, now| {
+        let bad = op.file == 2 && op.offset == 8192;
+        Some((now + MS, if bad { -libc::EIO } else { op.len as i32 }))
+    });
+    let bench = bench(change, serve).nudged();
+    let shared = bench.shared.clone();
+    let ran = bench.run();
+    match shared.take_failure().unwrap() {
+        Error::Io { operation, path, offset, source } => {
+            assert_eq!((operation, path.as_str(), offset), ("read", "m2", 8192));
+            assert_eq!(source.raw_os_error(), Some(libc::EIO));
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(ran.stats[0].operations * 12288, ran.stats[0].bytes);
+}
+
+#[test]
+fn a_device_that_never_answers_is_hung_whatever_the_kernel_takes_back() {
+    for (on_cancel, abandoned) in [
+        (OnCancel::Nothing, true),
+        (OnCancel::Ends(libc::ECANCELED), false),
+        (OnCancel::Ends(libc::EINTR), false),
+    ] {
+        let serve: Serve = Box::new(|_, _| None);
+        let bench = bench(nothing, serve).nudged().on_cancel(on_cancel);
+        let shared = bench.shared.clone();
+        let ran = bench.run();
+        match shared.take_failure() {
+            Some(Error::Hung { outstanding: 4, waited_ms: 5000, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(ran.abandoned, abandoned);
+        assert!(ran.ended_ns < START + 5400 * MS);
+    }
+}
+
+#[test]
+fn what_the_kernel_takes_back_after_a_cancel_is_no_error() {
+    for errno in [libc::ECANCELED, libc::EINTR, libc::EAGAIN] {
+        let serve: Serve = Box::new(|_, _| None);
+        let bench = bench(nothing, serve).on_cancel(OnCancel::Ends(errno));
+        let (shared, control) = (bench.shared.clone(), bench.shared.control.clone());
+        let ran = bench.at(START + 30 * MS, move || control.cancel()).nudged().run();
+        assert!(shared.take_failure().is_none(), "errno {errno}");
+        assert!(!ran.abandoned && ran.ended_ns < START + 300 * MS);
+    }
+}
+
+#[test]
+fn a_window_by_odd_bytes_is_met_exactly() {
+    let change = |j: &mut Value| {
+        j["window_ns"] = json!(null);
+        j["window_bytes"] = json!(10 * 4096 + 100);
+    };
+    let ran = bench(change, after(MS)).run();
+    assert_eq!((ran.stats[0].operations, ran.stats[0].bytes), (11, 10 * 4096 + 100));
+}
+
+#[test]
+fn flushes_come_at_their_cadence() {
+    let change = |j: &mut Value| {
+        j["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+        j["sync"] = json!({"kind": "fsync", "every_writes": 10, "final": false});
+    };
+    let ran = bench(change, after(MS)).nudged().run();
+    let syncs: Vec<usize> = ran
+        .log
+        .iter()
+        .enumerate()
+        .filter_map(|(at, (_, op))| (op.kind == OpKind::Sync).then_some(at))
+        .collect();
+    assert!(syncs.len() > 30);
+    assert!(syncs.iter().enumerate().all(|(n, at)| *at == n * 11 + 10), "{syncs:?}");
+}
+
+#[test]
+fn one_seed_is_one_sequence() {
+    let offsets = |seed: u64, latency: u64| {
+        let change = |j: &mut Value| {
+            j["seed"] = json!(seed);
+            j["mix"] = json!({"read": 50.0, "write": 50.0, "trim": 0.0});
+        };
+        let ran = bench(change, after(latency)).nudged().run();
+        ran.log[..200].iter().map(|(_, op)| (op.kind, op.offset)).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(7, MS), offsets(7, MS / 3));
+    assert_ne!(offsets(7, MS), offsets(8, MS));
+}
