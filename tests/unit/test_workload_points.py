@@ -89,6 +89,17 @@ def test_a_phrase_names_what_is_not_obvious() -> None:
     )
 
 
+def test_trims_are_part_of_the_mix() -> None:
+    mixed = {"read_percent": 20.0, "trim_percent": 30.0, "jobs": 1}
+    assert describe(mixed, ("read_percent", "jobs")) == "20/50/30 read/write/trim, 1\u00a0job"
+    assert describe(mixed, ("read_percent", "trim_percent")) == "20/50/30 read/write/trim"
+    assert describe({**mixed, "read_percent": 0.0, "trim_percent": 100.0}, ("read_percent",)) == (
+        "trims only"
+    )
+    none = {**mixed, "trim_percent": 0.0}
+    assert describe(none, ("read_percent", "trim_percent")) == "20/80 read/write, trim (%) 0"
+
+
 def test_use_cases_match_sizes_in_either_spelling() -> None:
     cases = [
         UseCase(name="Ingest", match={"read_percent": 30, "block_size": "256KiB"}),

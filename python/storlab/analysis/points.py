@@ -8,7 +8,7 @@ sections.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ NBSP = "\u00a0"
 AXES = ("jobs", "queue_depth", "rate_iops")  # the first that is swept is the horizontal axis
 FACET = "block_size"
 MIX = "read_percent"  # names a section even where it is not swept
+TRIMS = "trim_percent"  # where there are any, they are part of the mix
 SIZES = ("block_size", "region_start", "region_size", "total_bytes")
 DURATIONS = ("drain_timeout",)
 TITLES = {
@@ -102,9 +103,23 @@ def spaced_size(size_bytes: int) -> str:
     return f"{digits}{NBSP}{text[len(digits) :]}"
 
 
-def describe(params: Mapping[str, Any], names: Iterable[str]) -> str:
+def describe(params: Mapping[str, Any], names: Collection[str]) -> str:
     """Some parameters as a phrase: ``70/30, 256 KiB, 4 jobs``."""
-    return ", ".join(_phrase(name, params[name]) for name in names if name in params)
+    trims = params.get(TRIMS) or 0
+    return ", ".join(
+        _mix_with_trims(params[MIX], trims)
+        if name == MIX and trims
+        else _phrase(name, params[name])
+        for name in names
+        if name in params and not (name == TRIMS and trims and MIX in names)
+    )
+
+
+def _mix_with_trims(reads: float, trims: float) -> str:
+    """What is neither read nor trimmed is written: ``20/50/30 read/write/trim``."""
+    if trims == 100:
+        return "trims only"
+    return f"{reads:g}/{100 - reads - trims:g}/{trims:g} read/write/trim"
 
 
 def _phrase(name: str, value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from storlab.analysis.compare import Cell, Column, Comparison, Ratio
+from storlab.analysis.compare import Cell, Column, Comparison, Ratio, Row
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
@@ -101,7 +101,8 @@ def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
 def section_table(
     comparison: Comparison, section: Section, scale: Scale, keys: Iterable[str] = TABLE_KEYS
 ) -> DataTable:
-    """Every point of a section with every target."""
+    """Every point of a section with every target that the study runs it on."""
+    targets = _planned(comparison, section)
     cells = [c for point in section.points for c in comparison.row(point).cells.values()]
     known = {key for cell in cells for key in cell.values}
     columns = [c for c in columns_for(comparison, keys) if c.key in known or not known]
@@ -110,12 +111,13 @@ def section_table(
     for facet in section.facets():
         points = section.of_facet(facet)
         for number, point in enumerate(points):
-            for index, target in enumerate(comparison.targets):
-                heads = _heads(point, names, number, index, len(points), len(comparison.targets))
+            for place, target in enumerate(targets):
+                heads = _heads(point, names, number, place, len(points), len(targets))
+                index = comparison.targets.index(target)
                 cell = comparison.row(point).cells[target]
                 numbers = [_number(cell, column, scale) for column in columns]
                 links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
-                rows.append(TableRow(heads, target, index, numbers, index == 0, links))
+                rows.append(TableRow(heads, target, index, numbers, place == 0, links))
     caption = f"{section.title}: mean of the repeats, with the 95 % interval below it"
     return DataTable(
         caption,
@@ -124,6 +126,13 @@ def section_table(
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )
+
+
+def _planned(comparison: Comparison, section: Section) -> list[str]:
+    """The targets that a section has points of, all of them where it has none."""
+    rows = [comparison.row(point) for point in section.points]
+    named = [t for t in comparison.targets if any(row.cells[t].point_id for row in rows)]
+    return named or comparison.targets
 
 
 def _heads(
@@ -170,6 +179,13 @@ def _count_marks(cell: Cell) -> list[Mark]:
     return marks
 
 
+def _comparable(row: Row, comparison: Comparison) -> list[str]:
+    """The targets that the study runs this work on, as it does the baseline."""
+    if row.cells[comparison.baseline].point_id is None:
+        return []
+    return [target for target in comparison.others if row.cells[target].point_id]
+
+
 def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) -> DataTable | None:
     """Every ratio to the baseline; None where there is nothing to compare."""
     every = [ratios for row in comparison.rows.values() for ratios in row.ratios.values()]
@@ -181,9 +197,10 @@ def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) 
     for section in comparison.sections:
         for place, point in enumerate(section.points):
             row = comparison.row(point)
-            for number, target in enumerate(comparison.others):
+            others = _comparable(row, comparison)
+            for number, target in enumerate(others):
                 where = section.where(point)
-                heads = [(where, len(comparison.others) if number == 0 else 0)]
+                heads = [(where, len(others) if number == 0 else 0)]
                 numbers = [
                     power_ratio(row, target, comparison.baseline, column)
                     if column.is_power

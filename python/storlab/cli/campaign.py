@@ -24,12 +24,17 @@ def conclude(store: ResultStore, summary: Summary, *, as_json: bool, report: boo
 
     Raises typer.Exit with 6 after a failed run and 7 after an interruption.
     """
-    brief = _brief(store) if report and summary.missing == 0 else None
     code = _exit_code(store, summary)
+    brief = None
+    try:
+        if report and summary.missing == 0:
+            brief = _brief(store)
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
     if as_json:
         emit_json(_as_dict(store, summary, brief, code))
     else:
-        _print(store, summary, brief)
+        _print(store, summary, brief, code)
     if code is not ExitCode.OK:
         raise typer.Exit(int(code))
 
@@ -58,7 +63,7 @@ def _as_dict(
         "directory": str(store.directory),
         "plan_hash": store.plan.plan_hash,
         "exit_code": int(code),
-        "interrupted": summary.interrupted,
+        "interrupted": code is ExitCode.INTERRUPTED,
         "runs": {
             "planned": summary.planned,
             "finished": sum(record.status == "finished" for record in records),
@@ -81,7 +86,7 @@ def _as_dict(
     }
 
 
-def _print(store: ResultStore, summary: Summary, brief: str | None) -> None:
+def _print(store: ResultStore, summary: Summary, brief: str | None, code: ExitCode) -> None:
     records = store.records()
     failed = [record for record in records if record.status == "failed"]
     for record in failed:
@@ -101,6 +106,9 @@ def _print(store: ResultStore, summary: Summary, brief: str | None) -> None:
     if summary.interrupted:
         console.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
         console.print(f"  storlab resume {store.directory}", soft_wrap=True)
+    elif code is ExitCode.INTERRUPTED:
+        console.print("interrupted; all runs are stored. Write the brief with:", soft_wrap=True)
+        console.print(f"  storlab report {store.directory}", soft_wrap=True)
     elif failed:
         console.print("measure the failed runs again with:", soft_wrap=True)
         console.print(f"  storlab resume --retry-failed {store.directory}", soft_wrap=True)

@@ -91,6 +91,8 @@ def _show(table: DataTable, *, show_target: bool) -> None:
     while parts:
         columns = parts.pop(0)
         drawn = _rich(table, columns, show_target=show_target)
+        if _width(drawn) > console.width:
+            drawn = _rich(table, columns, show_target=show_target, label_width=_label_width(table))
         if _width(drawn) > console.width and len(columns) > 1:
             half = len(columns) // 2
             parts = [columns[:half], columns[half:], *parts]
@@ -98,12 +100,20 @@ def _show(table: DataTable, *, show_target: bool) -> None:
             console.print(drawn)
 
 
+def _label_width(table: DataTable) -> int:
+    """Columns of the terminal for each label, so that numbers have half of it."""
+    return max(8, console.width // 2 // (len(table.head) + 1))
+
+
 def _width(drawn: Table) -> int:
     """Columns of the terminal that the whole table wants."""
     return Measurement.get(console, console.options.update(width=10_000), drawn).maximum
 
 
-def _rich(table: DataTable, columns: list[int], *, show_target: bool) -> Table:
+def _rich(
+    table: DataTable, columns: list[int], *, show_target: bool, label_width: int | None = None
+) -> Table:
+    """The table with some of its columns. Labels wider than ``label_width`` go on below."""
     drawn = Table(
         title=table.caption,
         title_justify="left",
@@ -112,7 +122,7 @@ def _rich(table: DataTable, columns: list[int], *, show_target: bool) -> Table:
         padding=(0, 0, 0, 1),
     )
     for name in (*table.head, *(("target",) if show_target else ())):
-        drawn.add_column(name, no_wrap=True)
+        drawn.add_column(name, overflow="fold", max_width=label_width)
     for name, unit in (table.columns[i] for i in columns):
         drawn.add_column(f"{name.replace(' ', chr(10), 1)}\n{unit}", justify="right", no_wrap=True)
     for row in table.rows:

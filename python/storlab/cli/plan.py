@@ -88,10 +88,14 @@ def _print_matrix(loaded: LoadedStudy, planned: Plan) -> None:
             shown = ", ".join(_shown(name, value) for value in values)
             console.print(f"  {name} = {shown}", soft_wrap=True)
         console.print(
-            f"  {len(points) // max(1, targets):,} cells x {targets} targets x {repeats} repeats = "
-            f"{len(points) * repeats:,} runs",
+            f"  {_count(len(points) // max(1, targets), 'cell')} x {_count(targets, 'target')} x "
+            f"{_count(repeats, 'repeat')} = {_count(len(points) * repeats, 'run')}",
             soft_wrap=True,
         )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _swept(workload: WorkloadSpec) -> dict[str, list[Any]]:
@@ -104,6 +108,8 @@ def _shown(name: str, value: Any) -> str:
         return " + ".join(f"{weight:g} x {size}" for size, weight in value.items())
     if name == "block_size":
         return format_size(value)
+    if value is None:
+        return "-"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
