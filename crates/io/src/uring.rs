@@ -21,6 +21,8 @@ use crate::{Arena, Backend, Completion, File, Op, Wake, WAKE_TAG};
 
 const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 const CANCEL_TAG: u64 = u64::MAX - 1;
+/// The kernel's limit. It keeps completions beyond them until there is room.
+const CQ_ENTRIES_MAX: usize = 65_536;
 /// Larger registrations would pin more memory than the I/O could ever have in flight.
 const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
@@ -43,6 +45,8 @@ pub struct UringBackend {
     fixed_buffers: bool,
     fixed_files: bool,
     pushed: bool,
+    /// Pushed by the caller and not yet reaped.
+    in_flight: usize,
 }
 
 /// A way to run the kernel work that completes I/O.
@@ -106,6 +110,7 @@ impl UringBackend {
             fixed_buffers,
             fixed_files,
             pushed: false,
+            in_flight: 0,
         };
         backend.arm_wake();
         Ok(backend)
@@ -192,6 +197,7 @@ impl Backend for UringBackend {
     fn push(&mut self, op: &Op) {
         let entry = self.entry(op);
         self.queue(&entry);
+        self.in_flight += 1;
     }
 
     #[inline]
@@ -229,7 +235,10 @@ impl Backend for UringBackend {
             match entry.user_data() {
                 WAKE_TAG => woken = true,
                 CANCEL_TAG => {}
-                tag => into.push(Completion { tag, result: entry.result() }),
+                tag => {
+                    self.in_flight -= 1;
+                    into.push(Completion { tag, result: entry.result() });
+                }
             }
         }
         self.cq.sync();
@@ -259,6 +268,11 @@ impl Backend for UringBackend {
 
 impl Drop for UringBackend {
     fn drop(&mut self) {
+        if self.in_flight > 0 {
+            // An error ended the worker early: as `abandon`, since a later run would be given the
+            // buffers that the kernel still writes to.
+            return;
+        }
         // The kernel tears a ring down at its leisure; a file system is busy for as long as one of
         // its files is registered. Errors mean that nothing was registered.
         let _ = self.submitter.unregister_files();
@@ -299,7 +313,7 @@ impl Wake for EventFd {
 
 fn build(sq_entries: usize, cq_entries: usize) -> Result<(IoUring, &'static str)> {
     let sq = sq_entries.next_power_of_two().min(4096) as u32;
-    let cq = cq_entries.max(sq_entries).next_power_of_two() as u32;
+    let cq = cq_entries.max(sq_entries).next_power_of_two().min(CQ_ENTRIES_MAX) as u32;
     let mut last = None;
     for (name, set) in TASKRUN {
         let mut builder = IoUring::builder();
@@ -334,4 +348,46 @@ fn register_buffers(submitter: &Submitter<'_>, arena: &Arena) -> bool {
 
 fn refused(what: impl Into<String>) -> Error {
     Error::Backend { backend: "uring", what: what.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Access;
+
+    /// A pipe that nobody writes to: a read of it never ends.
+    fn silent_pipe(dir: &std::path::Path) -> (fs::File, File) {
+        let path = dir.join("pipe");
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a valid path.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let writer = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let access = Access { read: true, write: false, direct: false };
+        (writer, File::open(&path, "pipe", access).unwrap())
+    }
+
+    #[test]
+    fn buffers_of_operations_in_flight_are_never_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_writer, pipe) = silent_pipe(dir.path());
+        // A size that no other test has.
+        let bytes = 222 << 20;
+        let arena = Arena::new(1, bytes).unwrap();
+        let address = arena.address(0);
+        let Ok(mut backend) = UringBackend::new(Arc::new(vec![pipe]), arena, 1, 1) else { return };
+        let (kind, data_only) = (OpKind::Read, false);
+        let place =
+            Op { kind, data_only, file: 0, slot: 0, slot_offset: 0, len: 8, offset: 0, tag: 0 };
+        backend.push(&place);
+        backend.submit(false, None).unwrap();
+        drop(backend);
+        assert_ne!(Arena::new(1, bytes).unwrap().address(0), address);
+    }
+
+    #[test]
+    fn more_operations_than_the_kernel_has_room_for_completions() {
+        let arena = Arena::new(1, 4096).unwrap();
+        let built = UringBackend::new(Arc::new(Vec::new()), arena, 256, 200_000);
+        assert!(built.is_ok() || build(4, 4).is_err());
+    }
 }
