@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::{Arena, Backend, Completion, File, Op, Wake};
 
 /// See the module.
 pub struct PosixBackend {
-    arena: Arena,
+    /// Never freed when threads are left behind that may still write to it.
+    arena: ManuallyDrop<Arena>,
     files: Arc<Vec<File>>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -73,18 +75,30 @@ impl PosixBackend {
     pub fn new(files: Arc<Vec<File>>, arena: Arena, in_flight: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let count = if in_flight > 1 { in_flight } else { 0 };
-        let mut threads = Vec::with_capacity(count);
+        let mut backend = PosixBackend {
+            arena: ManuallyDrop::new(arena),
+            files,
+            shared,
+            threads: Vec::with_capacity(count),
+            pushed: Vec::new(),
+            done: Vec::new(),
+        };
+        // Where the kernel gives no more, dropping the backend ends those that began.
         for _ in 0..count {
-            let (shared, files) = (shared.clone(), files.clone());
-            let serve = move || serve(&shared, &files);
-            threads.push(
-                std::thread::Builder::new()
-                    .name("storlab-posix".into())
-                    .stack_size(64 << 10)
-                    .spawn(serve)?,
-            );
+            let (shared, files) = (backend.shared.clone(), backend.files.clone());
+            let thread = std::thread::Builder::new()
+                .name("storlab-posix".into())
+                .stack_size(64 << 10)
+                .spawn(move || serve(&shared, &files))?;
+            backend.threads.push(thread);
         }
-        Ok(PosixBackend { arena, files, shared, threads, pushed: Vec::new(), done: Vec::new() })
+        Ok(backend)
+    }
+
+    /// Threads end as soon as they have nothing to do.
+    fn close(&self) {
+        self.shared.lock().closed = true;
+        self.shared.has_work.notify_all();
     }
 
     fn task(&self, op: &Op) -> Task {
@@ -227,19 +241,42 @@ impl Backend for PosixBackend {
         self.shared.clone()
     }
 
-    fn abandon(mut self) {
-        // Threads stuck in the kernel still refer to the buffers.
-        self.threads.clear();
-        std::mem::forget(self);
+    fn abandon(self) {
+        self.close();
+        let this = ManuallyDrop::new(self);
+        // Threads stuck in the kernel still refer to the buffers, and hold the files themselves.
+        // SAFETY: each is read once, from what is never dropped or used again.
+        unsafe {
+            drop(std::ptr::read(&raw const this.threads));
+            drop(std::ptr::read(&raw const this.files));
+        }
     }
 }
 
 impl Drop for PosixBackend {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.has_work.notify_all();
+        self.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        // SAFETY: dropped once, and no thread is left that could use it.
+        unsafe { ManuallyDrop::drop(&mut self.arena) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_an_abandoned_backend_end_when_they_can() {
+        let files = Arc::new(Vec::new());
+        let arena = Arena::new(4, 4096).unwrap();
+        let backend = PosixBackend::new(files.clone(), arena, 4).unwrap();
+        backend.abandon();
+        // Each thread, and the backend, held the files open.
+        while Arc::strong_count(&files) > 1 {
+            std::thread::yield_now();
         }
     }
 }
