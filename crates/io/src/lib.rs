@@ -93,7 +93,7 @@ pub trait Backend {
     /// The buffers.
     fn arena(&mut self) -> &mut Arena;
 
-    /// Ends waits from other threads.
+    /// Ends waits from other threads. Asked for on the backend's own thread.
     fn waker(&self) -> Arc<dyn Wake>;
 
     /// Operations are still in flight and will never be reaped: keep their memory for good.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread::Thread;
 use std::time::Duration;
 
 use storlab_base::OpKind;
@@ -21,10 +22,13 @@ impl NullBackend {
     }
 }
 
-struct NeverWaits;
+/// The worker's own thread, asleep until the next operation is due.
+struct Parked(Thread);
 
-impl Wake for NeverWaits {
-    fn wake(&self) {}
+impl Wake for Parked {
+    fn wake(&self) {
+        self.0.unpark();
+    }
 }
 
 impl Backend for NullBackend {
@@ -45,7 +49,7 @@ impl Backend for NullBackend {
     #[inline]
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
         if let (true, true, Some(timeout)) = (wait, self.done.is_empty(), timeout) {
-            std::thread::sleep(timeout);
+            std::thread::park_timeout(timeout);
         }
         Ok(())
     }
@@ -63,7 +67,7 @@ impl Backend for NullBackend {
     }
 
     fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(NeverWaits)
+        Arc::new(Parked(std::thread::current()))
     }
 
     fn abandon(self) {}
