@@ -21,7 +21,7 @@ def cells(
     """Throughput and an efficiency that implies ``watts``, per mix; 8 jobs where x is given."""
     made = []
     for place, (mix, power) in enumerate(zip(mixes, watts, strict=True)):
-        rate = 2000 + 700 * place
+        rate = 2003 + 701 * place
         common = {"config": config, "workload": "mixed", "rw_mix": mix, "block_size": "256KB"}
         common |= {"op": "read+write", "kind": "measured"}
         at = {"x_name": "numjobs", "x_value": 8} if x else {}

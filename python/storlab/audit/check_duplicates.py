@@ -10,6 +10,7 @@ from itertools import combinations
 from storlab.audit.cells import Value, configs_of, place_of, values_of
 from storlab.audit.check_units import slip_between
 from storlab.audit.finding import Finding, Severity
+from storlab.audit.intervals import Interval, has_places
 from storlab.audit.quantities import operation_of, quantity_of
 from storlab.audit.table import NOT_STATED, PublishedTable, Row
 
@@ -62,7 +63,7 @@ def _cell(row: Row, value: Value) -> tuple[object, ...]:
 
 def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Finding]:
     for a, b in combinations(group, 2):
-        if a.interval.meets(b.interval) or slip_between(a, b) is not None:
+        if _is_one(a, b) or slip_between(a, b) is not None:
             continue
         first, second = a.rows[0], b.rows[0]
         if first.kind == "config" and quantity_of(first).name not in _SETTINGS:
@@ -79,6 +80,15 @@ def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Findi
             recomputed="one value, or the name of what tells them apart",
             why=_why(first, second),
         )
+
+
+def _is_one(a: Value, b: Value) -> bool:
+    """Whether one number is the other, rounded or truncated."""
+    known = [v.rounded.middle for v in (a, b)]
+    if not a.interval.meets(b.interval):
+        return False
+    inside = any(v.interval.meets(Interval(x, x)) for v, x in zip((b, a), known, strict=True))
+    return inside or not any(has_places(v.rows[0]) for v in (a, b))
 
 
 def _severity(a: Row, b: Row) -> Severity:

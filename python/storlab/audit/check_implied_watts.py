@@ -76,7 +76,7 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
     for test in (_beyond_neighbours, _far_from):
         for watts in [one for one in left if not one.is_printed]:
             others = [other for other in left if other is not watts]
-            expected = None if _has_company(watts, others) else test(watts, others)
+            expected = None if _has_company(watts, others, test) else test(watts, others)
             elsewhere = [
                 w for w in every if w.is_guess and w.place == watts.place and w.point != watts.point
             ]
@@ -100,8 +100,8 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
         )
 
 
-def _has_company(watts: Watts, others: list[Watts]) -> bool:
-    """Whether all cells of its block size or of its mix lie where it lies: a family of their own.
+def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
+    """Whether cells of its block size or of its mix lie where it lies: a family of their own.
 
     Small blocks draw less than large ones, and writes more than reads.
     """
@@ -109,6 +109,8 @@ def _has_company(watts: Watts, others: list[Watts]) -> bool:
         alike = [w for w in others if w.place[column] and w.place[column] == watts.place[column]]
         logs = [math.log(w.span.middle / watts.span.middle) for w in alike]
         if alike and all(abs(one) <= TIGHT for one in logs):
+            return True
+        if test is _far_from and any(abs(one) <= math.log(FAR) for one in logs):
             return True
     return False
 

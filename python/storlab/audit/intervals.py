@@ -131,6 +131,22 @@ def rounding_unit(row: Row, digits: int = 3) -> float:
     return unit
 
 
+def has_places(row: Row) -> bool:
+    """Whether zeros end the number that may be places only."""
+    return _coarse_half(row) * 2 > rounding_unit(row)
+
+
+def _coarse_half(row: Row) -> float:
+    """Half a unit of the second digit, where zeros follow it that may be places only.
+
+    28,000 IOPS may have been rounded to thousands, and 130 % to tens. Settings are nominal.
+    """
+    if row.value is None or row.kind in ("config", "limit"):
+        return 0.0
+    shown = abs(row.value) / row.printed_scale
+    return rounding_unit(row, 2) / 2 if shown >= (1000 if row.is_measured else 100) else 0.0
+
+
 def printed_interval(row: Row) -> Interval | None:
     """What the printed number may stand for, in the row's unit; None where it is no number.
 
@@ -146,6 +162,8 @@ def printed_interval(row: Row) -> Interval | None:
     if value < 0:
         below, above = above, below
     low, high = value - below, value + above
+    if not is_about:
+        low, high = min(low, value - _coarse_half(row)), max(high, value + _coarse_half(row))
     if value > 0:
         low = max(low, 0.0)
     claimed = row.kind not in ("measured", "config", "limit")

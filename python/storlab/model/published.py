@@ -94,6 +94,11 @@ class Row:
         """Whether ``printed`` shows the value in digits, and not in words such as "double"."""
         return _find_printed(self.printed, self.value) is not None
 
+    @property
+    def printed_scale(self) -> float:
+        """What the printed number is multiplied by: 1e6 for "5.2 million"."""
+        return self._printed_digits()[0]
+
     def _printed_digits(self) -> tuple[float, int]:
         """Scale and digits after the point of the printed number."""
         found = _find_printed(self.printed, self.value)
