@@ -40,21 +40,38 @@ fields = st.fixed_dictionaries(
         "batch": st.integers(1, 8),
     },
 )
+sweeps = st.fixed_dictionaries(
+    {"offsets": st.permutations(["uniform", "zipf", "hot_cold", "permutation"])},
+    optional={
+        "access": st.just(["random", "sequential"]),
+        "zipf_theta": st.just(0.9),
+        "hot_space_percent": st.just(20),
+        "sync": st.just("fsync"),
+        "read_percent": st.permutations([0, 50, 100]),
+        "region_start": st.just("25%"),
+        "region_size": st.just("50%"),
+        "rate_iops": st.just([500, 1000]),
+        "cpus": st.just([0, 1]),
+        "total_bytes": st.just("1GiB"),
+        "compress_percent": st.just([0, 50]),
+    },
+)
 
 
-def make_store(directory: Path, said: dict[str, Any]) -> tuple[ResultStore, Point]:
+def make_store(directory: Path, said: dict[str, Any], which: int = 0) -> tuple[ResultStore, Point]:
     text = '[study]\nname = "s"\n[[target]]\nname = "a: disk"\npaths = ["/x/a:1", "/x/b"]\n'
     text += "[[workload]]\n" + "".join(
         f"{k} = {_toml(v)}\n" for k, v in {"kind": "block", **said}.items()
     )
     study = Study.model_validate(tomllib.loads(text))
+    values = study.workload[0].values()
     point = Point(
         target="a: disk",
         workload="block",
         workload_index=0,
         kind="block",
         engine="native",
-        params=study.workload[0].values()[0],
+        params=values[which % len(values)],
     )
     plan = Plan(
         study_name="s",
@@ -146,6 +163,19 @@ def test_numbers_and_identity_survive(
         assert again.study.target[0].locations == store.study.target[0].locations
         assert (after.engine, after.started_at) == (before.engine, before.started_at)
         assert after.window_end_ns - after.window_start_ns == window_ns
+
+
+@settings(max_examples=40)
+@given(sweeps, st.integers(0, 100))
+def test_a_point_of_a_sweep_reads_back_as_itself(said: dict[str, Any], which: int) -> None:
+    writes = {"sync_every": 4, "read_percent": [0, 50]} if "sync" in said else {}
+    with tempfile.TemporaryDirectory() as scratch:
+        store, point = make_store(Path(scratch) / "a", {**writes, **said}, which)
+        before = write(store, point, {"read": {1000: 5}}, 10**9, 10**6)
+        path = Path(scratch) / "export.json"
+        path.write_bytes(FioJsonExport().content(store, samples=False))
+        after = import_files([path], Path(scratch) / "b").records()[0]
+        assert (after.point_id, after.params) == (before.point_id, before.params)
 
 
 @settings(max_examples=6)

@@ -46,10 +46,7 @@ def import_files(
     for path in paths:
         text, runs = read_file(path)
         sources += [_Source(path, text, _with_target(run, target)) for run in runs]
-    title = name or f"import of {paths[0].name}" + (
-        f" and {len(paths) - 1} more" * (len(paths) > 1)
-    )
-    text, study = _study(title, sources)
+    text, study = _study(name or _title(paths), sources)
     points = _points(study, sources)
     store = ResultStore.create(directory, text, study, _plan(text, study, points), _about(sources))
     for (point, repeat), source in zip(points, sources, strict=True):

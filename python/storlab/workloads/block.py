@@ -28,6 +28,7 @@ from storlab.workloads import Estimate, JobContext
 from storlab.workloads.block_metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block_rules import (
     combination_problems,
+    needless_fields,
     target_problem,
     write_percent,
 )
@@ -235,17 +236,28 @@ class BlockSpec(WorkloadSpec):
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""
-        return combination_problems(values, self.model_fields_set)
+        del values  # they no longer say what a point has no use for
+        return combination_problems(self._product(), self.model_fields_set)
 
     def values(self) -> list[dict[str, Any]]:
-        """As for every family; sequential access has no other offsets, so they are not swept."""
+        """As for every family, each point without what it has no use for, and each once."""
         plain: list[dict[str, Any]] = []
-        for params in super().values():
-            if params["access"] == "sequential":
-                params["offsets"] = "sequential"
+        for params in self._product():
+            params.update({name: self._default(name) for name in needless_fields(params)})
             if params not in plain:
                 plain.append(params)
         return plain
+
+    def _product(self) -> list[dict[str, Any]]:
+        """Every combination of the lists; sequential access has no other offsets."""
+        product = super().values()
+        for params in product:
+            if params["access"] == "sequential":
+                params["offsets"] = "sequential"
+        return product
+
+    def _default(self, name: str) -> Any:
+        return type(self).model_fields[name].get_default()
 
 
 def block_sizes(params: dict[str, Any]) -> list[WeightedSize]:

@@ -13,6 +13,14 @@ from storlab.model.study import Target
 SECTOR = 512  # O_DIRECT: no device has smaller logical blocks
 LEAST_VERIFIED = 512  # a verified block holds a header
 
+OWNERS = {
+    "zipf_theta": "zipf",
+    "hot_space_percent": "hot_cold",
+    "hot_access_percent": "hot_cold",
+}
+"""Fields that only one kind of offsets has a use for."""
+SYNC_FIELDS = ("sync", "sync_every", "final_sync")
+
 Params = dict[str, Any]
 
 
@@ -25,6 +33,12 @@ def combination_problems(values: list[Params], given: set[str]) -> list[Problem]
         *_verify_problems(values),
         *_size_problems(values),
     ]
+
+
+def needless_fields(params: Params) -> list[str]:
+    """What one point has no use for, because it belongs to other values of what is swept."""
+    named = [field for field, owner in OWNERS.items() if params["offsets"] != owner]
+    return named if _writes(params) else [*named, *SYNC_FIELDS]
 
 
 def _mix_problems(values: list[Params]) -> Iterable[Problem]:
@@ -46,12 +60,7 @@ def _needless_problems(values: list[Params], given: set[str]) -> Iterable[Proble
             ("offsets",), "sequential access has no other offsets", 'set access = "random"'
         )
         return
-    owners = {
-        "zipf_theta": "zipf",
-        "hot_space_percent": "hot_cold",
-        "hot_access_percent": "hot_cold",
-    }
-    for field, owner in owners.items():
+    for field, owner in OWNERS.items():
         if field in given and owner not in offsets:
             yield Problem((field,), f'belongs to offsets = "{owner}"', f'add offsets = "{owner}"')
     if values[0]["arrival"] is not None and values[0]["rate_iops"] is None:
