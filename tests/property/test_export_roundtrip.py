@@ -54,12 +54,14 @@ sweeps = st.fixed_dictionaries(
         "cpus": st.just([0, 1]),
         "total_bytes": st.just("1GiB"),
         "compress_percent": st.just([0, 50]),
+        "drain_timeout": st.just("5s"),
     },
 )
 
 
 def make_store(directory: Path, said: dict[str, Any], which: int = 0) -> tuple[ResultStore, Point]:
     text = '[study]\nname = "s"\n[[target]]\nname = "a: disk"\npaths = ["/x/a:1", "/x/b"]\n'
+    text += 'capacity = "3.84TB"\nprice = 900\ncurrency = "EUR"\nrack_units = 0.5\n'
     text += "[[workload]]\n" + "".join(
         f"{k} = {_toml(v)}\n" for k, v in {"kind": "block", **said}.items()
     )
@@ -91,7 +93,12 @@ def _toml(value: Any) -> str:
 
 
 def write(
-    store: ResultStore, point: Point, kinds: dict[Any, dict[int, int]], window_ns: int, cpu_ns: int
+    store: ResultStore,
+    point: Point,
+    kinds: dict[Any, dict[int, int]],
+    window_ns: int,
+    cpu_ns: int,
+    late: int = 0,
 ) -> RunRecord:
     samples: list[Sample] = []
     totals: dict[Any, OperationTotals] = {}
@@ -104,7 +111,10 @@ def write(
             samples.append(Sample(part, 5 + part, 6 + part, kind, count, 4096, one.to_v2()))
         summary: LatencySummary = summarise_latency(whole.to_v2())
         totals[kind] = OperationTotals(
-            operations=whole.count, bytes=4096 * whole.count, latency=summary
+            operations=whole.count - late,
+            bytes=4096 * whole.count,
+            late_operations=late,
+            latency=summary,
         )
     outcome = RunOutcome(
         status="finished",
@@ -171,11 +181,16 @@ def test_a_point_of_a_sweep_reads_back_as_itself(said: dict[str, Any], which: in
     writes = {"sync_every": 4, "read_percent": [0, 50]} if "sync" in said else {}
     with tempfile.TemporaryDirectory() as scratch:
         store, point = make_store(Path(scratch) / "a", {**writes, **said}, which)
-        before = write(store, point, {"read": {1000: 5}}, 10**9, 10**6)
+        before = write(store, point, {"read": {1000: 5}}, 10**9, 10**6, late=2)
         path = Path(scratch) / "export.json"
         path.write_bytes(FioJsonExport().content(store, samples=False))
-        after = import_files([path], Path(scratch) / "b").records()[0]
+        again = import_files([path], Path(scratch) / "b")
+        after = again.records()[0]
         assert (after.point_id, after.params) == (before.point_id, before.params)
+        assert after.totals == before.totals
+        assert numbers(after) == pytest.approx(numbers(before), rel=1e-9)
+        was, now = store.study.target[0], again.study.target[0]
+        assert (now.capacity, now.price, now.currency) == (was.capacity, was.price, "EUR")
 
 
 @settings(max_examples=6)

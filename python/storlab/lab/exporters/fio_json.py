@@ -23,6 +23,8 @@ from storlab.workloads import WORKLOADS
 NS_PER_MS = 1_000_000
 _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p9999_ns": 99.99}
 _MORE_PERCENTS = (1, 5, 10, 20, 30, 40, 60, 70, 80, 95, 99.5, 99.95)
+_DURATIONS = ("drain_timeout",)  # parameters that a study gives with their unit
+_FACTS = ("capacity", "drives", "rack_units", "price", "currency")
 _BACKENDS = {"uring": "io_uring", "posix": "psync", "null": "null"}
 
 
@@ -204,6 +206,12 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
         ramp_ns=store.study.study.ramp,
         runtime_ns=store.study.study.runtime,
         cores=record.cpu.cores if record.cpu else None,
+        facts=target.model_dump(include=set(_FACTS), exclude_defaults=True),
+        late_operations={
+            kind: totals.late_operations
+            for kind, totals in record.totals.items()
+            if totals.late_operations
+        },
         notes=record.notes,
     )
 
@@ -214,4 +222,4 @@ def _fields(record: RunRecord) -> dict[str, Any]:
     said = {k: v for k, v in record.params.items() if v != default.get(k)}
     if said.get("access") == "sequential":
         said.pop("offsets", None)
-    return said
+    return {k: f"{v}ns" if k in _DURATIONS else v for k, v in said.items()}

@@ -16,7 +16,15 @@ from storlab.base.errors import ResultError
 from storlab.engines import fio_result, fio_series
 from storlab.engines.fio_result import NS_PER_MS, Figures, FioFormatError
 from storlab.lab.importers import ImportedRun, fio_options
-from storlab.model.result import CpuUse, EngineInfo, Failure, Metric, RunOutcome, RunStatus
+from storlab.model.result import (
+    CpuUse,
+    EngineInfo,
+    Failure,
+    Metric,
+    Operation,
+    RunOutcome,
+    RunStatus,
+)
 from storlab.model.types import Provenance, Table
 
 OWN_KEY = "storlab"  # in a job of a file that `storlab export` wrote
@@ -45,6 +53,8 @@ class OwnFacts(Table):
     runtime_ns: int
     cores: int | None = None
     notes: list[str] = Field(default_factory=list)
+    facts: dict[str, Any] = Field(default_factory=dict)  # of the target
+    late_operations: dict[Operation, int] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +284,12 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
     jobs = int(own.fields.get("jobs", 1))
     outcome = _outcome(entry, own.engine_info, own.window_start_ns, window_ns, jobs)
     outcome.status, outcome.failure = own.status, own.failure
+    for kind, late in own.late_operations.items():
+        totals = outcome.totals[kind]
+        ended = totals.operations - late  # latencies count the late ones, rates do not
+        outcome.totals[kind] = totals.model_copy(
+            update={"operations": ended, "late_operations": late}
+        )
     if outcome.cpu is not None and own.cores is not None:
         outcome.cpu = outcome.cpu.model_copy(update={"cores": own.cores})
     outcome.notes = [*own.notes, f"imported from an export of run {own.run_id}, in one sample"]
@@ -284,6 +300,7 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
         target=own.target,
         locations=own.locations,
         direct=own.direct,
+        facts=own.facts,
         engine=own.engine,
         outcome=outcome,
         metrics=_given_metrics(entry.figures),
