@@ -82,11 +82,11 @@ def test_the_storage_price_is_the_price() -> None:
 
 def test_a_study_takes_rack_cost_and_published() -> None:
     study = read(
-        header='published = ["some-table"]\naccept_unequal_boundaries = true',
+        header='published = ["micron-6600-ion-vs-16-hdd-fio"]\naccept_unequal_boundaries = true',
         target="cost = { servers = 9000, network = 2400.5 }",
         rack='[rack]\nunits = 48\npower_budget = "15kW"',
     )
-    assert study.study.published == ["some-table"]
+    assert study.study.published == ["micron-6600-ion-vs-16-hdd-fio"]
     assert study.study.accept_unequal_boundaries
     assert study.target[0].cost == Cost(servers=9000.0, network=2400.5)
     assert study.rack is not None

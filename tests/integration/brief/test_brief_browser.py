@@ -28,6 +28,8 @@ class Visit:
     def __init__(self, browser: Browser, made: Made, **options: object) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 900})
         self.context = browser.new_context(**options)  # type: ignore[arg-type]
+        # A browser on a busy machine takes its time; how much is no property of the brief.
+        self.context.set_default_timeout(180_000)
         self.page: Page = self.context.new_page()
         self.said: list[str] = []
         self.requests: list[str] = []

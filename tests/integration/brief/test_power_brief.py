@@ -317,6 +317,7 @@ def test_live_drawings_keep_their_hatches_and_nothing_overflows(tmp_path: Path) 
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=need_chromium(), args=arguments)
         page = browser.new_page(viewport={"width": 360, "height": 800})
+        page.set_default_timeout(180_000)
         said: list[str] = []
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
