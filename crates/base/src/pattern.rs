@@ -212,13 +212,12 @@ fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
     at
 }
 
-/// One job's part of a sequential space, in bytes: whole blocks, the last job takes the rest.
+/// One job's part of a sequential space, in bytes: whole blocks, the first jobs one more where they
+/// do not come out even; the last job takes what is no whole block.
 fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     let blocks = space / max_len;
-    let edge = |index: u64| {
-        let block = u128::from(blocks) * u128::from(index) / u128::from(share.count);
-        block as u64 * max_len
-    };
+    let (each, more) = (blocks / share.count, blocks % share.count);
+    let edge = |index: u64| (each * index + more.min(index)) * max_len;
     let end = if share.index + 1 == share.count { space } else { edge(share.index + 1) };
     (edge(share.index), end)
 }

@@ -13,7 +13,7 @@ use storlab_base::{Error, Result};
 pub struct Access {
     /// It reads.
     pub read: bool,
-    /// It writes, trims or flushes.
+    /// It writes or trims. A flush needs neither.
     pub write: bool,
     /// It bypasses the page cache.
     pub direct: bool,

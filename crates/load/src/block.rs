@@ -129,17 +129,6 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let job = &shared.job;
         let layout = Layout::for_job(job, index)?;
         let depth = job.queue_depth;
-        let share = |total: u64| {
-            // Whole blocks for each job; the first jobs take the rest.
-            let blocks = total.div_ceil(job.unit());
-            let jobs = job.jobs as u64;
-            (blocks / jobs + u64::from((index as u64) < blocks % jobs)) * job.unit()
-        };
-        let bytes_left = match job.window_bytes {
-            Some(total) if job.jobs == 1 => total,
-            Some(total) => share(total),
-            None => u64::MAX,
-        };
         let mut worker = Worker {
             draw: Draw::new(job, index, &layout)?,
             payload: Payload::new(&job.payload, job.seed, index as u64)?,
@@ -158,7 +147,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             cpu_ns: 0,
             cpu_at_end_ns: None,
             serial: 0,
-            bytes_left,
+            bytes_left: job.window_bytes_of(index),
             writes_since_sync: 0,
             last_completion_ns: 0,
             unserved: 0,

@@ -68,7 +68,7 @@ impl Layout {
         };
         let smallest = chosen.iter().map(|&m| job.members[m].size).min().unwrap_or(0);
         let space = if chosen.len() == 1 {
-            smallest
+            smallest / job.alignment() * job.alignment()
         } else {
             smallest / chunk * chunk * chosen.len() as u64
         };
@@ -131,6 +131,15 @@ impl Layout {
     /// Indexes of the members that the job uses.
     pub fn members(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
         self.members.iter().map(|&(member, _)| member)
+    }
+}
+
+/// The greatest common divisor.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
     }
 }
 

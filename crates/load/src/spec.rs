@@ -9,6 +9,8 @@ use serde::Deserialize;
 use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
 use storlab_io::Access;
 
+use crate::layout::gcd;
+
 /// What a member of a target is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -61,6 +63,17 @@ pub enum BackendKind {
     Posix,
     /// Completes at once.
     Null,
+}
+
+impl BackendKind {
+    /// Of the backend that does the work.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendKind::Null => "null",
+            BackendKind::Posix => "posix",
+            BackendKind::Uring | BackendKind::Auto => "uring",
+        }
+    }
 }
 
 /// A block size and its relative frequency.
@@ -193,15 +206,8 @@ pub struct BlockJob {
 /// Buffers may take this share of the machine's memory.
 const MEMORY_SHARE: u64 = 2;
 const BLOCK_MAX: u64 = 1 << 30;
-
-/// The greatest common divisor.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
-    }
-}
+/// Sums of a few of them fit into 64 bits.
+const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
 
 impl BlockJob {
     /// From the JSON of `storlab/model/job.py`.
@@ -227,8 +233,14 @@ impl BlockJob {
                 "name 1 to 65,535",
             );
         }
-        if self.jobs == 0 || self.batch == 0 || self.interval_ns == 0 {
-            return wrong("jobs, batch, interval_ns", "one of them is 0".into(), "use 1 or more");
+        let most = usize::from(u16::MAX);
+        if self.jobs == 0 || self.jobs > most || self.batch == 0 || self.interval_ns == 0 {
+            let what = "one of them is out of bounds".to_owned();
+            return wrong(
+                "jobs, batch, interval_ns",
+                what,
+                "use 1 or more, and 65,535 jobs at most",
+            );
         }
         if self.queue_depth == 0 || self.queue_depth > usize::from(u16::MAX) {
             let what = format!("{} is out of bounds", self.queue_depth);
@@ -237,6 +249,14 @@ impl BlockJob {
         if self.window_ns.is_some() == self.window_bytes.is_some() {
             let what = "give exactly one of them".to_owned();
             return wrong("window_ns, window_bytes", what, "remove one");
+        }
+        if self.window_ns == Some(0) || self.window_bytes == Some(0) {
+            return wrong("window_ns, window_bytes", "is 0".into(), "use more");
+        }
+        let times = [self.ramp_ns, self.window_ns.unwrap_or(0), self.drain_timeout_ns];
+        if times.into_iter().any(|ns| ns > TIME_MAX_NS) {
+            let field = "ramp_ns, window_ns or drain_timeout_ns";
+            return wrong(field, "is longer than 30 years".into(), "use less");
         }
         let total = self.mix.read + self.mix.write + self.mix.trim;
         if (total - 100.0).abs() > 1e-6 {
@@ -293,6 +313,10 @@ impl BlockJob {
                 return wrong(what, "use a multiple of 512, or direct = false");
             }
         }
+        if self.direct && self.members.iter().any(|m| m.offset % self.alignment() != 0) {
+            let what = format!("do not begin at a multiple of {} bytes", self.alignment());
+            return Err(Error::spec("members", what, "move the region, or use direct = false"));
+        }
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
         let memory = crate::cpu::memory_bytes();
@@ -318,6 +342,27 @@ impl BlockJob {
     /// The largest length of which all block sizes are multiples.
     pub fn unit(&self) -> u64 {
         self.block_sizes.iter().fold(0, |unit, s| gcd(unit, s.bytes)).max(1)
+    }
+
+    /// What `O_DIRECT` wants offsets and lengths to be multiples of: 4,096 bytes satisfy every
+    /// device, and blocks that are no multiple of them say that 512 do.
+    pub fn alignment(&self) -> u64 {
+        match self.direct {
+            true if self.unit().is_multiple_of(4096) => 4096,
+            true => 512,
+            false => 1,
+        }
+    }
+
+    /// Bytes that job `index` moves in a window by bytes: whole blocks, the first jobs one more
+    /// where they do not come out even; the last job takes what is no whole block.
+    pub fn window_bytes_of(&self, index: usize) -> u64 {
+        let Some(total) = self.window_bytes else { return u64::MAX };
+        let (unit, jobs, index) = (self.unit(), self.jobs as u64, index as u64);
+        let blocks = total / unit;
+        let rest = if index + 1 == jobs { total % unit } else { 0 };
+        let rest = rest.next_multiple_of(self.alignment()).min(unit);
+        (blocks / jobs + u64::from(index < blocks % jobs)) * unit + rest
     }
 
     /// Buffers for reads that each job needs.
@@ -350,7 +395,7 @@ impl BlockJob {
     pub fn access(&self) -> Access {
         Access {
             read: self.mix.read > 0.0,
-            write: self.mix.write > 0.0 || self.mix.trim > 0.0 || self.sync.at_end,
+            write: self.mix.write > 0.0 || self.mix.trim > 0.0,
             direct: self.direct,
         }
     }
@@ -413,6 +458,9 @@ pub(crate) mod tests {
         refused(|j| j["mix"]["read"] = json!(90.0), "mix");
         refused(|j| j["window_bytes"] = json!(4096), "window_ns");
         refused(|j| j["arrival"]["kind"] = json!("poisson"), "rate_iops");
+        refused(|j| j["window_ns"] = json!(0), "window_ns");
+        refused(|j| j["ramp_ns"] = json!(u64::MAX), "ramp_ns");
+        refused(|j| j["jobs"] = json!(100_000), "jobs");
         refused(|j| j["block_sizes"][0]["bytes"] = json!(0), "block_sizes");
         refused(|j| j["members"] = json!([]), "members");
         refused(|j| j["version"] = json!(2), "version");
