@@ -19,7 +19,8 @@ const START_DELAY_NS: u64 = 500_000;
 const NUDGE_NS: u64 = 100_000_000;
 /// Beyond the drain time-out, before a worker that says nothing is given up.
 const SILENCE_NS: u64 = 5_000_000_000;
-const LONG: Duration = Duration::from_secs(3600);
+/// Nobody wakes the coordinator when the run is cancelled: it looks this often.
+const LONG: Duration = Duration::from_secs(1);
 
 /// CPU of this process and of the whole machine, at one end of the window.
 #[derive(Clone, Copy)]
@@ -46,6 +47,8 @@ pub struct Gatherer<'r> {
     cpu_start: Option<Cpu>,
     cpu_end: Option<Cpu>,
     next_nudge_ns: u64,
+    /// When the load was seen to end, by time or early.
+    ending_since_ns: Option<u64>,
     last_completion_ns: u64,
     unserved: u64,
     verify: Option<VerifyReport>,
@@ -68,6 +71,7 @@ impl<'r> Gatherer<'r> {
             cpu_start: None,
             cpu_end: None,
             next_nudge_ns: 0,
+            ending_since_ns: None,
             last_completion_ns: 0,
             unserved: 0,
             verify: None,
@@ -109,8 +113,9 @@ impl<'r> Gatherer<'r> {
                 let mut now = self.board.now.lock().unwrap_or_else(PoisonError::into_inner);
                 now.1 = self.collector.live();
             }
-            Message::Done(ended) => {
+            Message::Done { job, ended } => {
                 self.done += 1;
+                self.collector.end_job(job, self.window.start_ns);
                 match *ended {
                     Ok(end) => {
                         self.last_completion_ns =
@@ -155,9 +160,10 @@ impl<'r> Gatherer<'r> {
         }
         let ending = now >= self.window.end_ns || self.stopping();
         if ending && now >= self.next_nudge_ns {
+            let since_ns = *self.ending_since_ns.get_or_insert(now);
             self.shared.control.wake_all();
             self.next_nudge_ns = now + NUDGE_NS;
-            self.give_up_on_the_silent(now);
+            self.give_up_on_the_silent(now, since_ns);
         }
     }
 
@@ -167,15 +173,10 @@ impl<'r> Gatherer<'r> {
 
     /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
     /// says so.
-    fn give_up_on_the_silent(&mut self, now: u64) {
+    fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {
         let job = &self.shared.job;
-        // A window by bytes has no end of its own: the time-out then counts from the stop.
-        if self.window.end_ns == u64::MAX {
-            self.window.end_ns = now;
-        }
         // Twice: an open loop may send its backlog for one time-out, and drain for another.
-        let limit = self.window.end_ns.saturating_add(2 * job.drain_timeout_ns + SILENCE_NS);
-        if now < limit.min(u64::MAX - 1) {
+        if now < since_ns.saturating_add(2 * job.drain_timeout_ns + SILENCE_NS) {
             return;
         }
         let outstanding = job.jobs - self.done;
@@ -193,10 +194,12 @@ impl<'r> Gatherer<'r> {
         let drained_ns = monotonic_ns();
         let planned_end = job.window_ns.map(|length| self.window.start_ns + length);
         let end_ns = match planned_end {
-            Some(end) if drained_ns >= end => end,
+            Some(end) if drained_ns >= end || !self.stopping() => end,
             Some(_) => drained_ns.max(self.window.start_ns),
             None => self.last_completion_ns.max(self.window.start_ns),
         };
+        // A window by bytes, or one cut short, ends here: the final sync is no part of it.
+        self.cpu_end.get_or_insert_with(Cpu::now);
         let final_sync_ns = self.final_sync();
         self.collector.finish(self.window.start_ns, end_ns);
         let failure = self.shared.take_failure();
@@ -212,7 +215,7 @@ impl<'r> Gatherer<'r> {
             engine: EngineInfo {
                 name: "native",
                 version: env!("CARGO_PKG_VERSION"),
-                backend: Some(self.backend_name()),
+                backend: Some(self.shared.backend.name()),
                 features: std::mem::take(&mut self.features),
                 clock: clock.source_name(),
             },
@@ -233,14 +236,6 @@ impl<'r> Gatherer<'r> {
         Outcome { summary, rows: self.collector.into_rows() }
     }
 
-    fn backend_name(&self) -> &'static str {
-        match self.shared.backend {
-            BackendKind::Null => "null",
-            BackendKind::Posix => "posix",
-            BackendKind::Uring | BackendKind::Auto => "uring",
-        }
-    }
-
     fn final_sync(&self) -> Option<u64> {
         if !self.shared.job.sync.at_end || self.stopping() {
             return None;
@@ -256,7 +251,7 @@ impl<'r> Gatherer<'r> {
     }
 
     fn cpu_use(&self, end_ns: u64) -> Option<CpuUse> {
-        let (begin, end) = (self.cpu_start?, self.cpu_end.unwrap_or_else(Cpu::now));
+        let (begin, end) = (self.cpu_start?, self.cpu_end?);
         let used = end.process.since(begin.process);
         let machine = end.machine.zip(begin.machine);
         let workers = self.collector.worker_cpu_ns();
@@ -295,7 +290,9 @@ impl<'r> Gatherer<'r> {
             self.notes.extend(report.notes.iter().cloned());
         }
         let registered = self.features.contains(&"registered_buffers");
-        if self.backend_name() == "uring" && !self.features.is_empty() && !registered {
+        let buffers = self.shared.job.read_slots() + self.shared.job.write_slots() > 0;
+        let uring = self.shared.backend.name() == "uring" && !self.features.is_empty();
+        if uring && buffers && !registered {
             self.notes.push(
                 "buffers could not be registered with the kernel (memlock limit?): more CPU for \
                  each operation"

@@ -1,5 +1,6 @@
 //! One run: starts the workers together, watches the window, gathers what they measured.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,9 @@ use crate::outcome::Outcome;
 use crate::sampling::{Live, Report};
 use crate::spec::{BackendKind, BlockJob, MemberKind};
 use crate::verify::Verifier;
+
+/// Threads of one job of the posix backend, unless its queue is deeper.
+const THREADS_MAX: usize = 512;
 
 /// When the load starts, and the measure window on the run's clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +42,12 @@ pub enum Message {
     /// An interval has ended.
     Interval(Box<Report>),
     /// The worker has.
-    Done(Box<Result<WorkerEnd>>),
+    Done {
+        /// Of the worker.
+        job: usize,
+        /// What it left, or why it ended.
+        ended: Box<Result<WorkerEnd>>,
+    },
 }
 
 /// How a run is ended. Outlives the run's files, so that a handle to a run that is over holds none
@@ -254,7 +263,7 @@ impl BlockRun {
         let (phase, live) = *lock(&self.board.now);
         let (now, used) = (monotonic_ns(), ProcessCpu::now());
         let mut last = lock(&self.last_cpu);
-        let (elapsed, cpu) = (now - last.0, used.since(last.1));
+        let (elapsed, cpu) = (now.saturating_sub(last.0), used.since(last.1));
         let cpu_ns = (cpu.user_ns + cpu.system_ns) as f64;
         let cpu_percent = (elapsed > 0).then(|| cpu_ns * 100.0 / elapsed as f64);
         *last = (now, used);
@@ -331,7 +340,8 @@ fn spawn_coordinator(
         for index in 0..shared.job.jobs {
             if let Err(error) = spawn_worker(&shared, index) {
                 shared.fail(error);
-                shared.send(Message::Done(Box::new(Ok(WorkerEnd::never_began()))));
+                let ended = Box::new(Ok(WorkerEnd::never_began()));
+                shared.send(Message::Done { job: index, ended });
             }
         }
         let mut gatherer = Gatherer::new(&shared, &board, note);
@@ -356,11 +366,16 @@ fn spawn_coordinator(
 fn spawn_worker(shared: &Arc<Shared>, index: usize) -> Result<()> {
     let mine = shared.clone();
     let work = move || {
-        let ended = work_on_backend(&mine, index);
+        // A run must end, whatever becomes of one of its threads.
+        let work = AssertUnwindSafe(|| work_on_backend(&mine, index));
+        let ended = Box::new(catch_unwind(work).unwrap_or_else(|_| {
+            let what = format!("job {index} ended by a mistake in storlab: see standard error");
+            Err(Error::Backend { backend: mine.backend.name(), what })
+        }));
         let sender = mine.sender.clone();
         drop(mine);
         // A receiver that is gone has given up on this worker.
-        let _ = sender.send(Message::Done(Box::new(ended)));
+        let _ = sender.send(Message::Done { job: index, ended });
     };
     std::thread::Builder::new()
         .name(format!("storlab-job{index}"))
@@ -384,16 +399,18 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     let slots = job.read_slots() + job.write_slots();
     let arena = Arena::new(slots, job.longest_block() as usize)
         .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+    let layout = Layout::for_job(job, index)?;
+    let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
+    // All parts of all operations at once, as far as threads for them are bearable.
+    let threads = (job.queue_depth * parts).min(job.queue_depth.max(THREADS_MAX));
     match shared.backend {
         BackendKind::Null => work_with(shared, index, NullBackend::new(arena)),
         BackendKind::Posix => {
-            let backend = PosixBackend::new(shared.files.clone(), arena, job.queue_depth)
+            let backend = PosixBackend::new(shared.files.clone(), arena, threads)
                 .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
             work_with(shared, index, backend)
         }
         BackendKind::Uring | BackendKind::Auto => {
-            let parts = Layout::for_job(job, index)?.parts_max(job.longest_block());
-            let parts = parts.max(Layout::for_job(job, index)?.members().len());
             let (batch, depth) = (job.batch.min(job.queue_depth) * parts, job.queue_depth * parts);
             let backend = UringBackend::new(shared.files.clone(), arena, batch, depth)?;
             work_with(shared, index, backend)
@@ -408,3 +425,6 @@ fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<Wo
     shared.send(Message::Ready { features });
     worker.run(shared.wait_at_gate())
 }
+
+#[cfg(test)]
+mod tests;

@@ -154,8 +154,20 @@ impl Collector {
                 (_, None) => {}
             }
         }
+        self.close_passed(window_start_ns);
+    }
+
+    /// A worker has ended: the others' intervals no longer wait for it.
+    pub fn end_job(&mut self, job: usize, window_start_ns: u64) {
+        self.passed[job] = i64::MAX;
+        self.close_passed(window_start_ns);
+    }
+
+    fn close_passed(&mut self, window_start_ns: u64) {
         let all_passed = self.passed.iter().copied().min().unwrap_or(NOTHING_YET);
-        self.close_until(all_passed, window_start_ns, u64::MAX);
+        // Where all have ended, what they reported is all there is.
+        let last = self.pending.keys().next_back().copied().unwrap_or(NOTHING_YET);
+        self.close_until(all_passed.min(last), window_start_ns, u64::MAX);
     }
 
     /// The window is over: close what is open, up to its end.
@@ -274,6 +286,22 @@ mod tests {
         collector.add(&report(1, 0, 4), 0);
         assert_eq!(collector.rows.len(), 1);
         assert_eq!(collector.rows[0].operations, 7);
+    }
+
+    #[test]
+    fn a_job_that_has_ended_holds_nobody_back() {
+        let mut collector = Collector::new(2, 1000, false, vec![OpKind::Read]);
+        collector.add(&report(0, 0, 3), 0);
+        collector.add(&report(1, 0, 4), 0);
+        collector.add(&report(1, 1, 5), 0);
+        collector.end_job(0, 0);
+        collector.add(&report(1, 2, 6), 0);
+        let operations: Vec<u64> = collector.rows.iter().map(|r| r.operations).collect();
+        assert_eq!(operations, [7, 5, 6]);
+        assert!(collector.pending.is_empty());
+        collector.end_job(1, 0);
+        collector.finish(0, 3000);
+        assert_eq!(collector.rows.len(), 3);
     }
 
     #[test]
