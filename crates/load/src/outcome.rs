@@ -126,7 +126,11 @@ impl From<&Error> for Failure {
                 failure.operation = Some((*operation).to_owned());
                 failure.offset = Some(*offset);
                 failure.path = Some(path.clone());
-                failure.fix = "check that the data set is as large as the study says".to_owned();
+                failure.fix = match *operation {
+                    "write" => "check for a full file system, and for a limit on file sizes",
+                    _ => "check that the data set is as large as the study says",
+                }
+                .to_owned();
             }
             Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
             Error::Spec { .. } | Error::Backend { .. } => {}
