@@ -13,6 +13,7 @@ from pathlib import Path
 
 from storlab import __version__
 from storlab.base.errors import PreflightError, RunError
+from storlab.base.seeds import derive_seed
 from storlab.base.units import format_bytes_si
 from storlab.engines import get_engine
 from storlab.lab.execution import StopRequest, finish
@@ -88,7 +89,13 @@ def lay_out(
             f"laying out {member.name} ({format_bytes_si(member.size)})", float(member.size)
         )
         try:
-            _lay_out_one(member, direct=direct, seed=seed + number, stop=stop, reporter=reporter)
+            _lay_out_one(
+                member,
+                direct=direct,
+                seed=derive_seed(seed, "layout", number),
+                stop=stop,
+                reporter=reporter,
+            )
         except OSError as error:
             raise PrepareError(member.name, _failure(member, error)) from error
 
@@ -136,7 +143,10 @@ def fill(
     """
     engine = get_engine("native")
     handles = [
-        engine.start(fill_job(member, direct=direct, seed=seed + n), Path(member.path).parent)
+        engine.start(
+            fill_job(member, direct=direct, seed=derive_seed(seed, "fill", n)),
+            Path(member.path).parent,
+        )
         for n, member in enumerate(members)
     ]
     meter = _ByteMeter(reporter)

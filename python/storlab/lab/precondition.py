@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.clock import monotonic_ns
+from storlab.base.seeds import derive_seed
 from storlab.base.steady import steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_bytes_si
 from storlab.engines import get_engine
@@ -89,7 +90,9 @@ def _rounds(
             f"preconditioning {target.name}: round {number} of at most {spec.max_rounds}",
             float(spec.round),
         )
-        job = round_job(target, spec, members, seed + number)
+        job = round_job(
+            target, spec, members, derive_seed(seed, "precondition", target.name, number)
+        )
         outcome = finish(
             engine.start(job, Path()),
             stop,

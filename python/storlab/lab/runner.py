@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -13,6 +11,7 @@ from typing import Any
 
 from storlab.base.clock import utc_now_iso, wall_at_ns
 from storlab.base.errors import ResultError, StorlabError
+from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S
 from storlab.engines import Engine, get_engine
 from storlab.lab import dataset
@@ -37,8 +36,7 @@ from storlab.workloads import WORKLOADS, JobContext
 
 def run_seed(study_seed: int, point: Point, repeat: int) -> int:
     """The seed of one run. All targets and engines see the same sequence of operations."""
-    said = json.dumps([study_seed, point.kind, point.params, repeat], sort_keys=True)
-    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> 1
+    return derive_seed(study_seed, point.kind, point.params, repeat)
 
 
 def make_job(
