@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import struct
 import subprocess
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import GuardError, PreflightError
+from storlab.base.errors import ExitCode, GuardError, PreflightError
+from storlab.cli.main import main
 from storlab.lab.guard import Guard
 from storlab.lab.signatures import find_signatures
 from storlab.model.point import Plan, PlannedRun, Point
@@ -283,6 +285,29 @@ def test_a_vanished_device_is_refused(image: Path, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     os.mknod(nowhere, 0o600 | 0o060000, os.makedev(241, 77))
     refused(study_for(nowhere), "without a device behind it", checked=image)
+
+
+def test_the_command_refuses_a_vanished_device_as_the_guard_does(
+    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with loop_device(image) as device:
+        pass  # its node stays, with no device behind it
+    study = tmp_path / "study.toml"
+    study.write_text(f"""
+    [study]
+    name = "gone"
+    [[target]]
+    name = "disk"
+    path = "{device}"
+    serial = "{image}"
+    size = "16MiB"
+    [[workload]]
+    kind = "block"
+    read_percent = 50
+    """)
+    assert main(["run", str(study), "--out", str(tmp_path / "out"), "--json"]) == ExitCode.GUARD
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "GuardError"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["/dev/storlab-no-such-disk", "/dev/disk/by-id/storlab-no-such"])

@@ -183,6 +183,23 @@ def test_damage_to_the_head_is_named(tmp_path: Path, name: str, message: str, ho
         ResultStore.open(tmp_path / "result")
 
 
+def test_missing_runs_are_damage(tmp_path: Path) -> None:
+    (make_store(tmp_path / "result").directory / "runs").rmdir()
+    with pytest.raises(ResultError, match="runs: is missing"):
+        ResultStore.open(tmp_path / "result")
+
+
+def test_a_lock_that_cannot_be_had_is_a_result_error(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "result")
+    (store.directory / "campaign.lock").unlink(missing_ok=True)
+    (store.directory / "campaign.lock").mkdir()  # root, too, cannot open it for writing
+    with (
+        pytest.raises(ResultError, match=r"campaign\.lock: cannot be written"),
+        store.campaign_lock(),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("name", ["run.json", "samples.parquet", "raw/job.json", "SHA256SUMS"])
 def test_damage_to_a_run_is_named(tmp_path: Path, name: str) -> None:
     store = make_store(tmp_path / "result")

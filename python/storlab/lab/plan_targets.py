@@ -89,6 +89,9 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
                 return Problem((field,), f'"{path}" is not a block device', "")
             absent.append(path)
             continue
+        if Device(number).size_bytes == 0:  # the node is there, and no device behind it
+            absent.append(path)
+            continue
         room = Device(number).size_bytes - target.offset
         if room < (target.size or 1):
             return Problem(

@@ -53,8 +53,10 @@ def read_sidecar(data_file: Path) -> Sidecar | None:
         sidecar = Sidecar(**value)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
-        raise GuardError(str(path), f"is not a sidecar of storlab: {error}", _MOVE) from error
+    except OSError as error:
+        raise GuardError(str(path), f"cannot be read: {error.strerror}", _MOVE) from error
+    except (ValueError, TypeError) as error:
+        raise GuardError(str(path), "is not a sidecar of storlab", _MOVE) from error
     if sidecar.what != _MARK or sidecar.schema_version != 1:
         raise GuardError(str(path), "is not a sidecar that this version of storlab reads", _MOVE)
     return sidecar

@@ -136,6 +136,8 @@ class ResultStore:
         store = cls(
             directory, study_text, study, read_plan(directory), read_environment(directory, result)
         )
+        if not store.runs_dir.is_dir():
+            raise ResultError(str(store.runs_dir), "is missing", "restore it from a copy")
         store._clean_leftovers()
         return store
 
@@ -143,11 +145,18 @@ class ResultStore:
     def campaign_lock(self) -> Iterator[None]:
         """Hold the directory for one campaign.
 
-        Raises ResultError when another process holds it. A dead process holds nothing.
+        Raises ResultError when another process holds it, or nothing can be written there. A dead
+        process holds nothing.
         """
-        handle = os.open(
-            self.directory / "campaign.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        path = self.directory / "campaign.lock"
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ResultError(
+                str(path),
+                f"cannot be written: {error.strerror}",
+                "a campaign needs a result directory that it can write to",
+            ) from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
