@@ -385,7 +385,7 @@ def test_without_root_a_device_is_refused_with_the_remedy(
     device: Path, image: Path, read: int
 ) -> None:
     before = digest(image)
-    command = [sys.executable, "-c", AS_NOBODY, __file__, device, str(read), image]
+    command = [sys.executable, "-c", AS_NOBODY, __file__, str(device), str(read), str(image)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "may not be opened by this user" in done.stdout
     assert "group disk" in done.stdout
