@@ -11,7 +11,7 @@ from storlab.audit.cells import is_headline
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import Interval, shown, si_interval
 from storlab.audit.places import Place, Places, place_of, place_words, point_of, read_share
-from storlab.audit.quantities import quantity_of
+from storlab.audit.quantities import quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import Watts, watts_of
 
@@ -101,10 +101,13 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
 
 
 def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
-    """Whether cells of its block size or of its mix lie where it lies: a family of their own.
+    """Whether cells of its block size or of its mix lie where it lies, or there are none.
 
     Small blocks draw less than large ones, and writes more than reads.
     """
+    same_block = [w for w in others if w.place[2] == watts.place[2]]
+    if test is _far_from and size_bytes(watts.place[2]) and not same_block:
+        return True  # nothing to hold it against
     for column in (1, 2):
         alike = [w for w in others if w.place[column] and w.place[column] == watts.place[column]]
         logs = [math.log(w.span.middle / watts.span.middle) for w in alike]

@@ -21,6 +21,8 @@ BINARY = {
     1.024**3: "GB and GiB",
     1.024**4: "TB and TiB",
 }
+# What stands in the units where prefixes of that size can have been taken for each other.
+_LETTERS = {1.024: "B", 1.024**2: "M", 1.024**3: "G", 1.024**4: "T"}
 DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
 
 
@@ -40,7 +42,10 @@ class Broken:
     @property
     def slip(self) -> tuple[str, float] | None:
         """What was mixed up, where that explains the difference, and the factor."""
-        factors = {**DECIMAL, **(BINARY if self.binary else {})}
+        texts = [text for row in self.rows for text in (row.unit, row.metric, row.block_size)]
+        letters = set("".join(texts).upper())
+        binary = {f: n for f, n in BINARY.items() if _LETTERS[f] in letters}
+        factors = {**DECIMAL, **(binary if self.binary else {})}
         for factor, name in factors.items():
             for one in (factor, 1 / factor):
                 if self.is_printed.meets(self.should_be.scaled(one)):
