@@ -11,6 +11,7 @@ from storlab.brief.facts import capacity_text, flatten
 from storlab.brief.text import (
     and_list,
     bracket,
+    breakable,
     date_range,
     latency_unit,
     more_or_less,
@@ -144,3 +145,9 @@ def test_an_environment_is_flattened_without_its_blanks() -> None:
         ("drive 2.name", "two"),
         ("uring", "yes"),
     ]
+
+
+def test_a_list_without_spaces_may_be_broken_after_commas_and_nowhere_else() -> None:
+    assert breakable("rw,relatime,size=5k") == "rw,\u200brelatime,\u200bsize=5k"
+    for text in ("a, b", "256 KiB", "ends,", ""):
+        assert breakable(text) == text

@@ -21,11 +21,13 @@ from storlab.brief.model import (
     Brief,
     DataTable,
     ExtraSection,
+    FactTable,
     FigureGroup,
     Number,
     PointRuns,
     SectionBlock,
 )
+from storlab.brief.text import breakable
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
 
@@ -76,13 +78,20 @@ def _model(brief: Brief) -> dict[str, Any]:
         "baseline": brief.baseline,
         "ratios": _table(brief.ratios) if brief.ratios else None,
         "show_target": len(brief.targets) > 2,
-        "configuration": [asdict(t) for t in (*brief.configuration, *brief.environment)],
+        "configuration": [_facts(t) for t in (*brief.configuration, *brief.environment)],
         "method": brief.method,
         "extras": [_extra(extra) for extra in brief.extras],
         "legend": [asdict(m) for m in brief.legend],
         "run_columns": brief.run_columns,
         "appendix": [_runs(point) for point in brief.appendix],
         "audit": [f.dump() for f in brief.audit],
+    }
+
+
+def _facts(table: FactTable) -> dict[str, Any]:
+    return {
+        "heading": table.heading,
+        "rows": [(name, breakable(value)) for name, value in table.rows],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -91,3 +92,8 @@ def date_range(stamps: Iterable[str]) -> str:
     if (first.year, first.month) == (last.year, last.month):
         return f"{first.day}–{last.day} {last:%B %Y}"
     return f"{first.day} {first:%B %Y} – {last.day} {last:%B %Y}"
+
+
+def breakable(text: str) -> str:
+    """Lists such as mount options may go on in the next line after a comma: a break of no width."""
+    return re.sub(r",(?=\S)", ",\u200b", text)
