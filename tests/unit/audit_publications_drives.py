@@ -166,6 +166,26 @@ ratio_claim: QLC JBOF > HDD JBOD
 ratio_claim: QLC JBOF > HDD JBOD @ seq_read 100/0 1MiB read
   annual_energy_reduction = 44% [%]
 """,
+    "other_words": """
+config:
+  runs = 3; stdev = 1 [%]; direct_io = 1; outstanding_ios = 128
+measured: Base @ db 70/30 8KiB
+  throughput = 1,000 [MB/s]
+measured: New @ db 70/30 8KiB
+  throughput = 1,330 [MB/s]
+ratio_claim: New > Base @ db 70/30 8KiB
+  throughput_improvement = 33% [%]; throughput_improvement = 1.33x [x];
+  relative_throughput = 133% [%]; higher_throughput = 1.3x [x]; throughput_ratio = 133% [%];
+  throughput_increase = one third [%] !about ~33.3; throughput_ratio = 4/3 [x] ~1.333
+ratio_claim: Base > New @ db 70/30 8KiB
+  throughput_slower = 25% [%]; relative_throughput = 75% [%]
+measured: New @ kv 50/50 4KiB
+  tput = 210-260 [MB/s] !range_min ~210; tput = 210-260 [MB/s] !range_max ~260
+measured: Base @ kv 50/50 4KiB
+  tput = 120-150 [MB/s] !range_min ~120; tput = 120-150 [MB/s] !range_max ~150
+headline_claim: New > Base @ kv
+  throughput_ratio = 1.7x [x] !up_to
+""",
     "open_loop": """
 config:
   runs = 3 [count]; ci = 1 [%]; direct = 1 [count]; iodepth = 256 [count];

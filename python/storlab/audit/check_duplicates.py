@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from storlab.audit.cells import Value, configs_of, place_of, values_of
+from storlab.audit.cells import Value, claimed_ratios, configs_of, place_of, values_of
 from storlab.audit.check_units import slip_between
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval, has_places
@@ -83,7 +83,12 @@ def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Findi
 
 
 def _is_one(a: Value, b: Value) -> bool:
-    """Whether one number is the other, rounded or truncated."""
+    """Whether one number is the other, rounded or truncated, or said in another way."""
+    readings = [claimed_ratios(v.rows[0]) for v in (a, b)]
+    if a.rows[0].unit != b.rows[0].unit and any(
+        x.meets(y) for x in readings[0] for y in readings[1]
+    ):
+        return True  # 33 % more and 1.33x
     known = [v.rounded.middle for v in (a, b)]
     if not a.interval.meets(b.interval):
         return False

@@ -96,7 +96,8 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
         return
     found = _supports(claim, cells)
     if not found:
-        yield _unsupported(rows)
+        if not _has_values(claim, cells.table):
+            yield _unsupported(rows)
         return
     if _end(claim) == "any" and any(_within(r, found) for r in readings):
         yield from _one_of_many(rows, found, cells)  # a mean, or less than the cells would bear
@@ -192,6 +193,14 @@ def _cell_claims(claim: Row, table: PublishedTable, found: list[Support]) -> lis
 def _same_subject(a: Quantity, b: Quantity) -> bool:
     statistics = {a.statistic, b.statistic} - {"max"}
     return a.name == b.name and a.part == b.part and (len(statistics) <= 1 or "" in statistics)
+
+
+def _has_values(claim: Row, table: PublishedTable) -> bool:
+    """Whether values of both sides are printed after all, as ends of ranges or at other places."""
+    sides = (configs_of(claim.config), configs_of(claim.compare_config))
+    rows = [r for r in table.rows if r.is_measured and r.value is not None]
+    about = [r for r in rows if _same_subject(quantity_of(claim), quantity_of(r))]
+    return all(any(r.config in side for r in about) for side in sides)
 
 
 def _unsupported(rows: list[Row]) -> Finding:
