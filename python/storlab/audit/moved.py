@@ -16,8 +16,8 @@ from storlab.audit.table import PublishedTable
 
 FEWEST = 2  # cells that show by agreeing that each run moved the size once
 _SIZE = re.compile(
-    r"(?:\w+_)?(?:checkpoint|data_?set|data|file|transfer|working_set|database|total)_?size(?:_\w+)?"
-    r"|data_(?:read|written|moved|ingested|transferred|restored|copied|processed)"
+    r"(?:\w+_)?(?:checkpoint|data_?set|data|file|transfer|working_set|database|total)_?size"
+    r"(?:_\w+)?|data_(?:read|written|moved|ingested|transferred|restored|copied|processed)"
 )
 
 
