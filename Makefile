@@ -37,6 +37,7 @@ $(VENV)/.deps: $(VENV)/.made requirements.lock
 build: $(VENV)/.built  ## release build of the native engine, installed in place
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
+	rm -f python/storlab/_native*.so  # a new file: programs that run with the old one keep it
 	$(MATURIN) develop --release --locked --quiet
 	$(MATURIN) generate-stubs --profile release --quiet \
 	  --out target/stubs
