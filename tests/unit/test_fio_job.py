@@ -225,3 +225,9 @@ def test_short_and_missing_files_are_found(tmp_path: Path) -> None:
         ]
     )
     assert [size for _, size in fio_job.short_files(job.members)] == [100, None]
+
+
+def test_buffers_begin_on_a_huge_page_where_fio_is_given_them() -> None:
+    job = block_job()
+    assert "iomem_align=2097152" in fio_job.job_file(job, "io_uring", huge_pages=True)
+    assert "iomem_align" not in fio_job.job_file(job, "io_uring")

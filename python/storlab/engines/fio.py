@@ -55,8 +55,8 @@ class FioEngine:
         _check_files(job)
         engine = fio_job.ioengine(job, uring_available())
         job_path = work_dir / "job.fio"
-        job_path.write_text(fio_job.job_file(job, engine))
         extra = _extra_environment()
+        job_path.write_text(fio_job.job_file(job, engine, huge_pages=bool(extra)))
         info = EngineInfo(
             name="fio",
             version=_version_of(program),

@@ -212,9 +212,16 @@ def caveats(job: BlockJob) -> list[str]:
     return notes
 
 
-def job_file(job: BlockJob, engine: IoEngine) -> str:
-    """The job file's text."""
+_HUGE_PAGE_BYTES = 2 << 20
+
+
+def job_file(job: BlockJob, engine: IoEngine, *, huge_pages: bool = False) -> str:
+    """The job file's text. With ``huge_pages`` each job's buffers begin on one (see
+    :func:`huge_page_tunables`): otherwise jobs of a few MiB share theirs with plain pages.
+    """
     lines = ["# written by storlab", "[global]", *_common(job, engine)]
+    if huge_pages:
+        lines.append(f"iomem_align={_HUGE_PAGE_BYTES}")
     parts = sections(job)
     if len(set(parts)) == 1:
         lines += ["", "[jobs]", *_section(parts[0]), f"numjobs={job.jobs}"]
