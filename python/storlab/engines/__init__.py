@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from storlab.base.errors import EngineError
-from storlab.model.job import BlockJob
+from storlab.model.job import Job
 from storlab.model.result import EngineInfo, RunOutcome, Snapshot
 
 
@@ -37,12 +37,15 @@ class Engine(Protocol):
         """Name and version. Raises EngineError, with the cure, when it is missing or too old."""
         ...
 
-    def refuse(self, job: BlockJob) -> str | None:
+    def refuse(self, job: Job) -> str | None:
         """Why this engine cannot run this job as it stands, or None."""
         ...
 
-    def start(self, job: BlockJob, work_dir: Path) -> RunHandle:
-        """Start one run. ``work_dir`` is empty and belongs to this run."""
+    def start(self, job: Job, work_dir: Path) -> RunHandle:
+        """Start one run of a kind in ``kinds``. ``work_dir`` is empty and belongs to this run.
+
+        ``job.secrets()`` holds what the run needs and nobody may store.
+        """
         ...
 
 

@@ -1,18 +1,43 @@
-"""The engine's order: everything one run of block I/O needs, with nothing left to decide.
+"""The engine's order: everything one run needs, with nothing left to decide.
 
-A workload makes a :class:`BlockJob` from a point; every engine that can run block I/O takes it.
-The Rust side reads the same JSON (``crates/load/src/spec.rs``): change both together.
+A workload makes a job of its family from a point; every engine that knows the family takes it. This
+file has what all families share, and the order of block I/O. The Rust side reads the same JSON
+(``crates/load/src/spec.rs``): change both together.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from storlab.model.types import Table
 
 MemberKind = Literal["file", "block_device", "null"]
+
+
+class Job(Table):
+    """What the orders of all families share. ``kind`` tells an engine which family it is."""
+
+    kind: ClassVar[str]
+
+    version: Literal[1] = 1
+    ramp_ns: int = 0
+    interval_ns: int = 1_000_000_000
+    drain_timeout_ns: int = 30_000_000_000
+    seed: int = 1
+
+    def stored(self) -> bytes:
+        """As it is kept beside a run. A job holds no secret in any field that is dumped."""
+        return (self.model_dump_json(indent=2) + "\n").encode()
+
+    def secrets(self) -> dict[str, str]:
+        """What the engine needs and nobody may store: handed over apart from the order."""
+        return {}
+
+    def touches(self) -> set[str]:
+        """Names of the files and devices that it writes to; what they held is then gone."""
+        return set()
 
 
 class Member(Table):
@@ -79,10 +104,11 @@ class Verify(Table):
     check_reads: bool = True
 
 
-class BlockJob(Table):
+class BlockJob(Job):
     """One run of block I/O, engine-independent. All sizes in bytes, all times in ns."""
 
-    version: Literal[1] = 1
+    kind: ClassVar[str] = "block"
+
     backend: Literal["auto", "uring", "posix", "null"] = "auto"
     members: list[Member] = Field(min_length=1)
     layout: Literal["jbod", "stripe", "per_job"] = "jbod"
@@ -99,9 +125,19 @@ class BlockJob(Table):
     sync: Sync = Sync()
     payload: Payload = Payload()
     verify: Verify | None = None
-    ramp_ns: int = 0
     window_ns: int | None = None  # exactly one of window_ns and window_bytes
     window_bytes: int | None = None  # over all jobs
-    interval_ns: int = 1_000_000_000
-    drain_timeout_ns: int = 30_000_000_000
-    seed: int = 1
+
+    def stored(self) -> bytes:
+        """Devices by their names, since the held file is gone with its process."""
+        members = [
+            m.model_copy(update={"path": m.name}) if m.kind == "block_device" else m
+            for m in self.members
+        ]
+        kept = self.model_copy(update={"members": members})
+        return (kept.model_dump_json(indent=2) + "\n").encode()
+
+    def touches(self) -> set[str]:
+        """All members, when it writes or trims."""
+        writes = bool(self.mix.write or self.mix.trim or self.verify is not None)
+        return {member.name for member in self.members} if writes else set()

@@ -12,7 +12,8 @@ from storlab.model.power import AppliedPowerState, Boundary, PowerSummary
 from storlab.model.types import Provenance, Table
 
 SCHEMA_VERSION = 1
-Operation = Literal["read", "write", "trim", "sync"]
+Operation = str
+"""A kind of operation: read, write, trim, sync; get, put, head, list, delete, multi_delete; ..."""
 RunStatus = Literal["finished", "failed", "cancelled"]
 
 
@@ -39,6 +40,8 @@ class OperationTotals(Table):
     late_operations: int = 0  # open loop: due inside the window, completed after it
     latency: LatencySummary | None = None  # submission to completion
     intended: LatencySummary | None = None  # open loop only: from the intended start
+    ttfb: LatencySummary | None = None  # to the first byte of the answer's body, where it has one
+    errors: dict[str, int] = Field(default_factory=dict)  # failed ones, by kind; in no other figure
 
 
 class CpuUse(Table):
@@ -110,6 +113,8 @@ class Sample:
     latency: builtins.bytes
     intended: builtins.bytes | None = None
     worker_cpu_ns: int = 0
+    ttfb: builtins.bytes | None = None  # to the first byte of the answer's body
+    errors: int = 0  # operations that failed in it; in no other figure of the sample
 
 
 @dataclass(slots=True)
@@ -129,6 +134,8 @@ class RunOutcome:
     drain_ns: int = 0
     verify: VerifyReport | None = None
     raw: dict[str, bytes] = field(default_factory=dict)  # file name -> content, for raw/
+    server_cpu: CpuUse | None = None  # of a server that storlab itself runs, inside the window
+    details: dict[str, Any] = field(default_factory=dict)  # what only its family knows; JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,7 @@ class Metric(Table):
     name: str  # e.g. throughput_mb_s, latency_p99_ns
     value: float
     unit: str
-    operation: Operation | Literal["all"] = "all"
+    operation: Operation = "all"
     provenance: Provenance = "measured"
     boundary: Boundary | None = None  # what the power behind it includes; None: no power in it
     uncertainty: float | None = None  # standard uncertainty, in the unit; None: not known
@@ -191,6 +198,8 @@ class RunRecord(Table):
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, since 1970
     totals: dict[Operation, OperationTotals]
     cpu: CpuUse | None = None
+    server_cpu: CpuUse | None = None  # of a server that storlab itself ran; on the same machine
+    details: dict[str, Any] = Field(default_factory=dict)  # what only its family knows
     concurrency: Concurrency | None = None
     steady: dict[str, Any] | None = None
     metrics: list[Metric] = Field(default_factory=list)

@@ -22,13 +22,23 @@ from pydantic import (
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
-from storlab.base.secrets import secret_problems
 from storlab.base.units import LARGEST
-from storlab.model.facts import Cost, Rack
-from storlab.model.power import Boundary
-from storlab.model.types import Duration, Size, StudyTable
+from storlab.model.facts import Rack
+from storlab.model.target import Layout, MeterSpec, Precondition, Target
+from storlab.model.types import Duration, StudyTable
 
-Layout = Literal["jbod", "stripe", "per_job"]
+__all__ = [
+    "Header",
+    "Layout",
+    "MeterSpec",
+    "Precondition",
+    "StudyBase",
+    "Target",
+    "UseCase",
+    "WorkloadSpec",
+    "study_model",
+]
+
 MOST_POINTS = 100_000
 
 
@@ -77,185 +87,6 @@ class Header(StudyTable):
                 ]
             )
         return self
-
-
-class Precondition(StudyTable):
-    """``precondition`` of a target: fill it, then overwrite at random until it is steady.
-
-    Steady by the rule of SNIA's PTS: slope and excursion of throughput over the last five rounds.
-    """
-
-    block_size: Size = Field(default="128KiB", gt=0, description="of the random overwrites")  # type: ignore[assignment]
-    queue_depth: int = Field(default=32, ge=1, le=65_536, description="of the random overwrites")
-    round: Duration = Field(default="60s", gt=0, description="length of one round")  # type: ignore[assignment]
-    max_rounds: int = Field(default=25, ge=5, description="give up, and say so, after so many")
-    slope_percent: float = Field(
-        default=10, gt=0, description="largest drift, of the mean, over the last five rounds"
-    )
-    excursion_percent: float = Field(
-        default=20, gt=0, description="largest max - min, of the mean, over the last five rounds"
-    )
-
-
-class MeterSpec(StudyTable):
-    """``meters`` of a target. The kind decides which further fields it takes."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    kind: str = Field(description="which sensor: nvme, snmp, ...")
-    boundary: Boundary = Field(default="device", description="what the sensor's reading includes")
-
-    @model_validator(mode="after")
-    def _no_secrets(self) -> MeterSpec:
-        """Here and not only in the meters: a study is copied into its result before they open."""
-        problems = secret_problems(self.model_extra or {})
-        if problems:
-            raise FieldProblems(problems)
-        return self
-
-
-class Target(StudyTable):
-    """``[[target]]``: what is measured, and facts about it for density and cost figures.
-
-    Exactly one of ``path`` (a file or block device), ``paths`` (a set of them) and ``directory``
-    (one file per job). ``path = "null:"`` completes every I/O at once: the engine measures itself.
-    """
-
-    name: str = Field(min_length=1, description="what the brief calls it")
-    path: str | None = Field(
-        default=None, min_length=1, description="a file, or a block device by its stable id"
-    )
-    paths: list[Annotated[str, Field(min_length=1)]] | None = Field(
-        default=None, min_length=1, description="a set of files or block devices"
-    )
-    directory: str | None = Field(
-        default=None, min_length=1, description="a directory; every job gets its own file in it"
-    )
-    size: Size | None = Field(
-        default=None,
-        gt=0,
-        description="data set: of each file; of a device, how much of it to use (default: all)",
-    )
-    offset: Size = Field(default=0, description="where the data set begins on a device")
-    layout: Layout | None = Field(
-        default=None,
-        description="jbod spreads jobs over the set; stripe spreads every job in chunks",
-    )
-    stripe_chunk: Size | None = Field(default=None, gt=0, description="chunk of a stripe")
-    direct: bool = Field(
-        default=True, description="O_DIRECT; false goes through the page cache, and is flagged"
-    )
-    serial: str | None = Field(
-        default=None,
-        description="serial number of the device, typed by you: consents to overwriting it",
-    )
-    keep_data: bool = Field(
-        default=False, description="leave the data files in place when the study is done"
-    )
-    precondition: Precondition | None = Field(
-        default=None, description="bring the target to steady state before the first run"
-    )
-    capacity: Size | None = Field(
-        default=None, gt=0, description="raw capacity of the whole target"
-    )
-    drives: int | None = Field(default=None, ge=1, description="number of drives")
-    rack_units: float | None = Field(default=None, gt=0, description="rack units it occupies")
-    price: float | None = Field(default=None, ge=0, description="purchase price, in currency")
-    currency: str = Field(default="USD", description="of the price and the cost, an ISO 4217 code")
-    cost: Cost | None = Field(
-        default=None, description="what servers, network and storage cost, for the cost stack"
-    )
-    power_boundary: Boundary | None = Field(
-        default=None, description="what a declared or metered power of this target includes"
-    )
-    meters: list[MeterSpec] = Field(
-        default_factory=list, description="power sensors of this target"
-    )
-    power_state: int | None = Field(
-        default=None,
-        ge=0,
-        le=31,
-        description="NVMe power state of its drives while it is measured; restored afterwards",
-    )
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Target:
-        problems = [*self._place_problems(), *self._layout_problems(), *self._cost_problems()]
-        if problems:
-            raise FieldProblems(problems)
-        return self
-
-    def _place_problems(self) -> list[Problem]:
-        given = [n for n in ("path", "paths", "directory") if getattr(self, n) is not None]
-        problems = [
-            Problem(
-                (extra,),
-                f"a target has one of path, paths and directory, and {given[0]} is given",
-                f"remove {given[0]} or {extra}, or make two targets",
-            )
-            for extra in given[1:]
-        ]
-        if not given:
-            problems.append(
-                Problem((), "a target needs a place to measure", 'add path = "..." to the target')
-            )
-        for index, path in enumerate(self.paths or []):
-            if path in (self.paths or [])[:index]:
-                problems.append(
-                    Problem(("paths", index), f'"{path}" is listed twice', "remove one of the two")
-                )
-        if self.directory is not None and self.size is None:
-            problems.append(
-                Problem((), "a directory needs the size of each file", 'add size = "1GiB"')
-            )
-        return problems
-
-    def _layout_problems(self) -> list[Problem]:
-        problems = []
-        if self.layout == "stripe" and self.stripe_chunk is None:
-            problems.append(
-                Problem(("layout",), "a stripe needs its chunk size", 'add stripe_chunk = "64KiB"')
-            )
-        if self.stripe_chunk is not None and self.layout != "stripe":
-            problems.append(
-                Problem(
-                    ("stripe_chunk",),
-                    "only a stripe has chunks",
-                    'add layout = "stripe", or remove stripe_chunk',
-                )
-            )
-        if (self.layout == "per_job") != (self.directory is not None) and self.layout is not None:
-            problems.append(
-                Problem(
-                    ("layout",),
-                    f'layout = "{self.layout}" does not fit this kind of target',
-                    'a directory has layout = "per_job"; path and paths have jbod or stripe',
-                )
-            )
-        return problems
-
-    def _cost_problems(self) -> list[Problem]:
-        storage = None if self.cost is None else self.cost.storage
-        if storage is None or self.price is None or storage == self.price:
-            return []
-        return [
-            Problem(
-                ("cost", "storage"),
-                f"storage costs {storage:g} here, and the price of the target is {self.price:g}",
-                "remove one of the two: the price is what the storage costs",
-            )
-        ]
-
-    @property
-    def locations(self) -> list[str]:
-        """The paths as the study gives them (a directory target: the directory)."""
-        if self.paths is not None:
-            return self.paths
-        return [self.path or self.directory or ""]
-
-    @property
-    def is_null(self) -> bool:
-        """True for ``path = "null:"``."""
-        return self.path == "null:"
 
 
 class UseCase(StudyTable):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from storlab.model.job import BlockJob, Member
+from storlab.model.job import Job, Member
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.s3 import S3Access
 from storlab.model.study import Header, StudyBase, Target, WorkloadSpec, study_model
+from storlab.workloads.page import Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,40 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """What the guard grants of a target: files and devices, or a prefix of a bucket."""
+
+    members: list[Member] = field(default_factory=list)
+    s3: S3Access | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobContext:
     """What the lab knows and a workload needs to make its job."""
 
     header: Header
     target: Target
-    members: list[Member]
+    access: Access
     seed: int  # of this run: study seed, point and repeat combined
     work_dir: Path  # of this run
+    run_id: str = ""
+
+    @property
+    def members(self) -> list[Member]:
+        """Files and devices of the target."""
+        return self.access.members
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A job outside of all measurement: it makes what a run needs, or removes what one left.
+
+    The native engine carries it out. Doing it again changes nothing.
+    """
+
+    text: str  # for people: "making 2,500 objects"
+    job: Job
+    total_bytes: int | None = None  # for the progress bar; None: not known
 
 
 class Workload(Protocol):
@@ -39,6 +68,8 @@ class Workload(Protocol):
 
     kind: str
     spec: type[WorkloadSpec]
+    places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
+    page: Page
     figures: tuple[str, ...]  # names in storlab.figures, in the order of the brief
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
@@ -49,8 +80,19 @@ class Workload(Protocol):
         """Time and bytes of one run."""
         ...
 
-    def job(self, point: Point, context: JobContext) -> BlockJob:
+    def job(self, point: Point, context: JobContext) -> Job:
         """The engine's order for one run."""
+        ...
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        """What these points of one target need before the first run of a session.
+
+        ``context.seed`` is the study's, and ``run_id`` is empty.
+        """
+        ...
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        """What is to be put right after each run, whether it finished or failed."""
         ...
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:

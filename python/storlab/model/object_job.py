@@ -1,0 +1,105 @@
+"""The engine's order for object storage. ``crates/load/src/object/spec.rs`` reads the same JSON.
+
+All sizes in bytes, all times in ns.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from storlab.model.job import Arrival, Job, WeightedSize
+from storlab.model.s3 import S3Store
+from storlab.model.types import Table
+
+OBJECT_OPERATIONS = ("get", "put", "head", "list", "delete", "multi_delete")
+
+
+class ObjectSizes(Table):
+    """How sizes are drawn. Object ``i`` of a pool always has the same size under the same seed.
+
+    ``fixed`` and ``weighted`` use ``sizes``; ``uniform`` draws from ``low`` to ``high`` inclusive;
+    ``lognormal`` has median ``median`` and shape ``sigma`` (of the natural logarithm), and is drawn
+    again outside ``low`` to ``high``.
+    """
+
+    kind: Literal["fixed", "weighted", "uniform", "lognormal"]
+    sizes: list[WeightedSize] = Field(default_factory=list)
+    low: int = 0
+    high: int = 0
+    median: int = 0
+    sigma: float = 0.0
+
+
+class Pool(Table):
+    """Objects that are there before a run: number ``i`` has the key
+    ``<prefix><i % shards as 4 hex digits>/<i as 8 hex digits>``.
+    """
+
+    prefix: str  # ends with a slash
+    objects: int = Field(ge=0)
+    shards: int = Field(default=1, ge=1)
+    sizes: ObjectSizes
+    seed: int = 1
+
+
+class ObjectMix(Table):
+    """Percent of requests by kind. The kind is drawn per request, so achieved shares vary."""
+
+    get: float = 0
+    put: float = 0
+    head: float = 0
+    list: float = 0
+    delete: float = 0
+    multi_delete: float = 0
+
+
+class Keys(Table):
+    """How GET and HEAD choose among the objects of the pool."""
+
+    kind: Literal["uniform", "zipf", "hot_cold"] = "uniform"
+    theta: float = 1.1
+    hot_space_percent: float = 10.0
+    hot_access_percent: float = 90.0
+
+
+class ObjectJob(Job):
+    """One run against an S3 store.
+
+    ``task = "run"`` is the load itself. ``fill`` makes the pool's objects that are missing or have
+    the wrong size; ``clean`` deletes every object and open multipart upload below ``write_prefix``.
+    Both end when they are done, with their requests counted in the totals.
+    """
+
+    kind: ClassVar[str] = "object"
+
+    task: Literal["run", "fill", "clean"] = "run"
+    store: S3Store
+    pool: Pool | None = None  # of run and fill
+    write_prefix: str  # where PUTs go, ends with a slash
+    sizes: ObjectSizes | None = None  # of PUTs
+    mix: ObjectMix = ObjectMix()
+    concurrency: int = Field(default=1, ge=1)  # requests in flight
+    lanes: dict[str, int] | None = None  # requests in flight by kind, instead of a drawn mix
+    threads: int | None = None  # of the client; None: one for each usable core, at most concurrency
+    keys: Keys = Keys()
+    join_pool: bool = False  # objects written in the run may be read in it
+    part_size: int | None = None  # objects above it are uploaded in parts
+    part_concurrency: int = Field(default=1, ge=1)  # parts in flight of one object
+    range_size: int | None = None  # a GET asks for so many bytes, at a random place
+    list_max_keys: int = Field(default=1000, ge=1, le=1000)
+    delete_batch: int = Field(default=100, ge=1, le=1000)  # keys of one multi_delete
+    arrival: Arrival = Arrival()  # rate_iops: requests per second over all
+    payload: Literal["unsigned", "signed", "streaming", "trailer-crc"] = "unsigned"
+    routing: Literal["round_robin", "least_busy"] = "round_robin"
+    request_timeout_ns: int = 60_000_000_000
+    retries: int = Field(default=0, ge=0)
+    backoff_ns: int = Field(default=0, ge=0)  # before a retry; doubled each time
+    verify: bool = False  # every GET is compared with what was PUT
+    window_ns: int | None = None  # of run
+
+    def secrets(self) -> dict[str, str]:
+        """The store's credentials; empty for anonymous requests."""
+        found = self.store.credentials
+        return {} if found is None else found.as_dict()

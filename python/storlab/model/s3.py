@@ -1,0 +1,101 @@
+"""S3 targets: the options of a study, and where the objects are once everything is resolved.
+
+Secrets are in none of these tables but :class:`Credentials`, which is never dumped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from storlab.model.types import StudyTable, Table
+
+Addressing = Literal["path", "virtual"]
+EMBEDDED = "embedded:"
+
+
+class S3Options(StudyTable):
+    """``s3_options`` of a target: how to reach its store. Credentials are never part of a study.
+
+    They come from the usual places of the AWS tools: ``AWS_ACCESS_KEY_ID``,
+    ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``, else the profile in the shared credentials
+    and config files.
+    """
+
+    region: str | None = Field(
+        default=None,
+        min_length=1,
+        description="region that requests are signed for; by default that of the environment or "
+        "the profile, else us-east-1",
+    )
+    addressing: Addressing = Field(
+        default="path",
+        description="path: endpoint/bucket/key; virtual: bucket.endpoint/key",
+    )
+    endpoints: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="further endpoints of the same store, such as https://node2:9000",
+    )
+    profile: str | None = Field(
+        default=None, min_length=1, description="profile of the AWS credentials and config files"
+    )
+    credentials_env: str | None = Field(
+        default=None,
+        min_length=1,
+        description="prefix of the environment variables that hold this target's keys, instead of "
+        "AWS: with SSD, SSD_ACCESS_KEY_ID and SSD_SECRET_ACCESS_KEY",
+    )
+    ca_file: str | None = Field(
+        default=None, min_length=1, description="PEM file of the authority that signed the server"
+    )
+    verify_tls: bool = Field(
+        default=True, description="false accepts any certificate; the brief then says so"
+    )
+    prefix: str = Field(
+        default="",
+        description="where in the bucket storlab makes its own prefix; objects beside it are safe",
+    )
+    create_bucket: bool = Field(
+        default=False,
+        description="make the bucket where it is missing, and remove it at the end; a bucket that "
+        "storlab did not make is never removed",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What signs a request. Its text form shows nothing."""
+
+    access_key: str = field(repr=False)
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    def as_dict(self) -> dict[str, str]:
+        """For the engine: ``access_key``, ``secret_key`` and, where there is one, a token."""
+        said = {"access_key": self.access_key, "secret_key": self.secret_key}
+        return said | ({"session_token": self.session_token} if self.session_token else {})
+
+
+class S3Store(Table):
+    """A bucket, and how to talk to it."""
+
+    endpoints: list[str] = Field(min_length=1)  # http://host:port or https://host:port, no path
+    bucket: str
+    region: str = "us-east-1"
+    addressing: Addressing = "path"
+    ca_file: str | None = None  # absolute
+    verify_tls: bool = True
+    credentials: Credentials | None = Field(default=None, exclude=True, repr=False)
+
+
+class S3Access(Table):
+    """What the lab grants a workload on an S3 target: a store, and a prefix of its own in it.
+
+    Keys below ``prefix``: ``storlab.json`` (whose it is), ``pool-<hash>/`` (objects made before the
+    runs) and ``run-<run id>/`` (objects that a run wrote).
+    """
+
+    store: S3Store
+    prefix: str  # ends with a slash
