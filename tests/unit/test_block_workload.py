@@ -25,7 +25,7 @@ from storlab.model.result import (
 )
 from storlab.model.study import Header, Target
 from storlab.model.types import Table
-from storlab.workloads import WORKLOADS, JobContext
+from storlab.workloads import WORKLOADS, Access, JobContext
 
 BLOCK = WORKLOADS["block"]
 HEADER = Header(name="s", ramp="2s", runtime="10s", settle="1s")  # type: ignore[arg-type]
@@ -53,8 +53,10 @@ def job(
     lines: str = "", target: Target = TARGET, size: int = GIB, header: Header = HEADER
 ) -> BlockJob:
     members = [Member(path="/x", name="x", kind="file", size=size, offset=4096)]
-    context = JobContext(header, target, members, seed=7, work_dir=Path("w"))
-    return BLOCK.job(point(lines), context)
+    context = JobContext(header, target, Access(members), seed=7, work_dir=Path("w"))
+    made = BLOCK.job(point(lines), context)
+    assert isinstance(made, BlockJob)
+    return made
 
 
 def test_lists_are_swept_and_their_product_taken() -> None:

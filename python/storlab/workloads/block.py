@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -24,14 +25,16 @@ from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import SIZE_PATTERN, Duration, Size, Swept
-from storlab.workloads import Estimate, JobContext
+from storlab.workloads import Estimate, JobContext, Step
 from storlab.workloads.block_metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.block_page import BLOCK_PAGE
 from storlab.workloads.block_rules import (
     combination_problems,
     needless_fields,
     target_problem,
     write_percent,
 )
+from storlab.workloads.page import Page
 
 ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
 LARGEST_BLOCK = 1 << 30  # of the engine
@@ -309,6 +312,8 @@ class BlockWorkload:
 
     kind = "block"
     spec: type[WorkloadSpec] = BlockSpec
+    places: tuple[str, ...] = ("path", "paths", "directory")
+    page: Page = BLOCK_PAGE
     figures: tuple[str, ...] = (
         "throughput_vs_jobs",
         "latency_bars",
@@ -345,6 +350,7 @@ class BlockWorkload:
             writes=mix.write > 0 or mix.trim > 0,
             files=params["jobs"] if target.directory is not None else 0,
             write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
+            reads=mix.read > 0,
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:
@@ -386,6 +392,16 @@ class BlockWorkload:
             drain_timeout_ns=params["drain_timeout"],
             seed=context.seed,
         )
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        """Nothing: the lab itself lays out the files of file targets."""
+        del points, context
+        return []
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        """Nothing: a run leaves the files as large as it found them."""
+        del point, context
+        return []
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         """Configured (queue depth times jobs), and implied by Little's law."""

@@ -22,8 +22,8 @@ class Page:
     sizes: tuple[str, ...] = ()  # parameters in bytes
     durations: tuple[str, ...] = ()  # parameters in ns
     titles: Mapping[str, str] = field(default_factory=dict)  # parameter names for people
-    # A parameter's value as a phrase (``70/30 read/write``), or None for the usual one. Sees all
-    # parameters of the point.
+    # A parameter's value as a phrase (``70/30 read/write``), or None for the usual one; empty where
+    # another parameter's phrase says it. Sees all parameters of the point.
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
     rate: str = "iops"  # the metric that counts operations
     rate_title: str = "operations/s"

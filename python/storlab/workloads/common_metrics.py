@@ -1,0 +1,251 @@
+"""What the metrics and flags of all families share. Definitions are in docs/method.md.
+
+A family names its operations: those that do the work (they make up every "all" value; others, such
+as flushes, are counted apart), and of these the ones whose bytes are transferred. Histograms of
+intervals are merged; percentiles are never averaged. Failed operations are in no figure but errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from storlab._native import Histogram
+from storlab.base.units import MB, NS_PER_S, format_duration
+from storlab.model.result import (
+    Concurrency,
+    Flag,
+    LatencySummary,
+    Metric,
+    Operation,
+    OperationTotals,
+    RunOutcome,
+    Sample,
+)
+
+CONCURRENCY_TOLERANCE = 0.10
+CLIENT_BOUND_PERCENT = 90.0
+RATE_TOLERANCE = 0.01
+
+Quantity = Literal["latency", "intended", "ttfb"]
+"""What is distributed: submission to completion, from the intended start, to the first byte."""
+PREFIXES: dict[Quantity, str] = {
+    "latency": "latency",
+    "intended": "intended_latency",
+    "ttfb": "ttfb",
+}
+_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
+
+
+def window_ns(outcome: RunOutcome) -> int:
+    """Length of the measure window; 0 or less where the run did not get that far."""
+    return outcome.window_end_ns - outcome.window_start_ns
+
+
+def operations_done(outcome: RunOutcome, operations: Sequence[Operation]) -> int:
+    """How many of these operations succeeded inside the window."""
+    return sum(outcome.totals[op].operations for op in operations if op in outcome.totals)
+
+
+def bytes_moved(outcome: RunOutcome, moved: Sequence[Operation]) -> int:
+    """Bytes that these operations transferred inside the window."""
+    return sum(outcome.totals[op].bytes for op in moved if op in outcome.totals)
+
+
+def rate_metrics(
+    outcome: RunOutcome,
+    operations: Sequence[Operation],
+    moved: Sequence[Operation],
+    rate: str,
+) -> Iterable[Metric]:
+    """``throughput_mb_s`` and the metric named ``rate`` (1/s), by operation and over all.
+
+    ``all`` throughput counts the bytes of ``moved`` only. An operation that never succeeded has
+    none. The window must not be empty.
+    """
+    seconds = window_ns(outcome) / NS_PER_S
+    scopes = [
+        (operation, outcome.totals[operation].operations, outcome.totals[operation].bytes)
+        for operation in operations
+        if operation in outcome.totals and outcome.totals[operation].operations
+    ]
+    every = operations_done(outcome, operations), bytes_moved(outcome, moved)
+    for scope, count, size in [*scopes, ("all", *every)]:
+        throughput = size / seconds / MB
+        yield Metric(name="throughput_mb_s", value=throughput, unit="MB/s", operation=scope)
+        yield Metric(name=rate, value=count / seconds, unit="1/s", operation=scope)
+
+
+def time_metrics(
+    outcome: RunOutcome,
+    operations: Sequence[Operation],
+    quantity: Quantity = "latency",
+    *,
+    over_all: bool = True,
+) -> list[Metric]:
+    """Mean, p50 to p99.9 and maximum of a time (ns), by operation and over all ``operations``.
+
+    From the merged histograms of the samples; from the engine's own summary where it gave none,
+    and then there is no ``all`` over several operations. Operations outside ``operations`` get
+    their own values and are in no ``all``. ``over_all`` = False leaves ``all`` out.
+    """
+    merged = _merged(outcome, quantity)
+    summaries: dict[Operation, LatencySummary | Histogram] = {}
+    for operation, totals in outcome.totals.items():
+        summary = _summary(totals, quantity)
+        if operation in merged and merged[operation].count:
+            summaries[operation] = merged[operation]
+        elif summary is not None and summary.count:
+            summaries[operation] = summary
+    known = [operation for operation in operations if operation in summaries]
+    if over_all and known and all(operation in merged for operation in known):
+        everything = Histogram()
+        for operation in known:
+            everything.add(merged[operation])
+        summaries["all"] = everything
+    elif over_all and len(known) == 1:
+        summaries["all"] = summaries[known[0]]
+    prefix = PREFIXES[quantity]
+    return [
+        metric
+        for scope, taken in summaries.items()
+        for metric in _summary_metrics(prefix, scope, taken)
+    ]
+
+
+def _summary(totals: OperationTotals, quantity: Quantity) -> LatencySummary | None:
+    by_quantity = {
+        "latency": totals.latency,
+        "intended": totals.intended,
+        "ttfb": totals.ttfb,
+    }
+    return by_quantity[quantity]
+
+
+def _histogram(sample: Sample, quantity: Quantity) -> bytes | None:
+    by_quantity = {
+        "latency": sample.latency,
+        "intended": sample.intended,
+        "ttfb": sample.ttfb,
+    }
+    return by_quantity[quantity]
+
+
+def _merged(outcome: RunOutcome, quantity: Quantity) -> dict[Operation, Histogram]:
+    """One histogram for each operation kind, over all intervals of the window."""
+    merged: dict[Operation, Histogram] = {}
+    for sample in outcome.samples:
+        data = _histogram(sample, quantity)
+        if data:
+            merged.setdefault(sample.operation, Histogram()).add(Histogram.from_v2(data))
+    return merged
+
+
+def _summary_metrics(
+    prefix: str, scope: Operation, summary: LatencySummary | Histogram
+) -> Iterable[Metric]:
+    if isinstance(summary, LatencySummary):
+        percentiles: dict[str, int] = {
+            name: getattr(summary, f"{name}_ns") for name in _PERCENTILES
+        }
+    else:
+        percentiles = {name: summary.percentile(at) for name, at in _PERCENTILES.items()}
+    values = {"mean": summary.mean_ns, **percentiles, "max": summary.max_ns}
+    for name, value in values.items():
+        yield Metric(name=f"{prefix}_{name}_ns", value=value, unit="ns", operation=scope)
+
+
+def cpu_metrics(
+    outcome: RunOutcome, operations: Sequence[Operation], per_operation: str
+) -> Iterable[Metric]:
+    """``cpu_percent`` (of one core) of the client, and the metric named ``per_operation`` (us)."""
+    length = window_ns(outcome)
+    if outcome.cpu is None or length <= 0:
+        return
+    used_ns = outcome.cpu.user_ns + outcome.cpu.system_ns
+    done = operations_done(outcome, operations)
+    yield Metric(name="cpu_percent", value=100 * used_ns / length, unit="%")
+    if done:
+        yield Metric(name=per_operation, value=used_ns / done / 1_000, unit="us")
+
+
+def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) -> float | None:
+    """Little's law: rate x mean latency, over ``operations``. None where latency is not known."""
+    length = window_ns(outcome)
+    waited_ns = 0.0
+    known = False
+    for operation in operations:
+        totals = outcome.totals.get(operation)
+        if totals is not None and totals.latency is not None:
+            known = True
+            waited_ns += totals.operations * totals.latency.mean_ns
+    return waited_ns / length if known and length > 0 else None
+
+
+def concurrency_metric(implied: float | None) -> list[Metric]:
+    """``concurrency_effective``, where it is known."""
+    if implied is None:
+        return []
+    return [Metric(name="concurrency_effective", value=implied, unit="1")]
+
+
+def concurrency_flag(both: Concurrency, outstanding: str) -> Flag | None:
+    """Configured and implied outstanding disagree. ``outstanding`` names them: ``I/O``."""
+    if both.implied is None or both.configured <= 0:
+        return None
+    if abs(both.implied / both.configured - 1) <= CONCURRENCY_TOLERANCE:
+        return None
+    return Flag(
+        kind="concurrency-mismatch",
+        message=f"rate x mean latency is {both.implied:.3g} outstanding {outstanding}, and "
+        f"{both.configured:g} are configured: read the latencies as taken at {both.implied:.3g}",
+    )
+
+
+def client_flag(outcome: RunOutcome) -> Flag | None:
+    """The load generator, or the machine it runs on, was the bottleneck."""
+    cpu, length = outcome.cpu, window_ns(outcome)
+    if cpu is None or length <= 0 or cpu.cores <= 0:
+        return None
+    used_ns = cpu.user_ns + cpu.system_ns if cpu.worker_ns is None else cpu.worker_ns
+    percent = 100 * used_ns / (cpu.cores * length)
+    cores = f"{cpu.cores} core{'s' if cpu.cores > 1 else ''}"
+    if percent > CLIENT_BOUND_PERCENT:
+        message = f"the load generator used {percent:.0f} % of its {cores}"
+    elif (cpu.busiest_worker_percent or 0) > CLIENT_BOUND_PERCENT:
+        message = f"the busiest worker used {cpu.busiest_worker_percent:.0f} % of a core"
+    elif (cpu.machine_busy_percent or 0) > CLIENT_BOUND_PERCENT:
+        # The kernel's own threads do I/O too, and other programs take cores.
+        message = f"all cores of this machine were {cpu.machine_busy_percent:.0f} % busy"
+    else:
+        return None
+    return Flag(
+        kind="client-bound", message=f"{message}: the target may be faster than this run shows"
+    )
+
+
+def rate_flag(
+    offered: float | None, outcome: RunOutcome, operations: Sequence[Operation]
+) -> Flag | None:
+    """An open loop at ``offered`` operations per second fell behind. None for a closed loop."""
+    length = window_ns(outcome)
+    if offered is None or length <= 0:
+        return None
+    done = operations_done(outcome, operations)
+    late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
+    achieved = done * NS_PER_S / length
+    due = offered * length / NS_PER_S
+    if achieved >= (1 - RATE_TOLERANCE) * offered and late <= RATE_TOLERANCE * due:
+        return None
+    return Flag(
+        kind="open-loop-behind",
+        message=f"{achieved:.6g} of {offered:.6g} operations per second were completed, and "
+        f"{late:,} that were due in the window of {format_duration(length)} ended after it",
+    )
+
+
+def note_flag(outcome: RunOutcome) -> Flag | None:
+    """What the engine said: one flag, because readers look up the rest in the run."""
+    if not outcome.notes:
+        return None
+    return Flag(kind="engine-note", message="; ".join(outcome.notes))
