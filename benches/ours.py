@@ -7,14 +7,14 @@ import json
 import sys
 from typing import Any
 
-from storlab._native import BlockRun
+from storlab._native import Run
 from storlab.base.clock import monotonic_ns, sleep_s
 
 
 def run_job(job_json: str, cancel_after_s: float | None = None) -> dict[str, Any]:
     """The outcome's JSON and two times in ns: until the window opened, and from cancel to end."""
     before = monotonic_ns()
-    run = BlockRun(job_json)
+    run = Run("block", job_json)
     stop_ns = None
     if cancel_after_s is not None:
         sleep_s(cancel_after_s)

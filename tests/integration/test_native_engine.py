@@ -377,7 +377,7 @@ def test_without_io_uring_posix_takes_over_and_says_so(data: Path, tmp_path: Pat
         assert libc.prctl(38, 1, 0, 0, 0) == 0
         assert libc.prctl(22, 2, prog, 0, 0) == 0, ctypes.get_errno()
         from storlab import _native
-        run = _native.BlockRun(sys.argv[1])
+        run = _native.Run("block", sys.argv[1])
         run.wait()
         print(run.outcome()[0])
     """)

@@ -12,9 +12,10 @@ use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
 use storlab_io::{Backend, Completion, Op};
 
 use crate::draw::Draw;
+use crate::handle::Window;
 use crate::layout::{Layout, Part};
 use crate::pacing::Pacing;
-use crate::run::{Message, Shared, Window};
+use crate::run::{Message, Shared};
 use crate::sampling::{KindStats, KindTable, Report};
 use crate::slots::Slots;
 use crate::spec::SyncKind;
@@ -137,7 +138,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             free: (0..depth as u16).rev().collect(),
             fresh: Vec::with_capacity(job.batch.min(depth)),
             completions: Vec::with_capacity(depth),
-            stats: KindTable::default(),
+            stats: KindTable::new(),
             verify_report: shared.verifier.is_some().then(VerifyReport::default),
             open_loop: job.open_loop(),
             issuing: true,

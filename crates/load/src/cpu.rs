@@ -4,6 +4,8 @@
 
 use std::mem::MaybeUninit;
 
+use crate::outcome::CpuUse;
+
 /// CPU that the whole process has used, helper threads of the kernel for it included, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessCpu {
@@ -64,6 +66,36 @@ impl MachineCpu {
     pub fn busy_percent_since(self, earlier: MachineCpu) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)?;
         Some(self.busy.saturating_sub(earlier.busy) as f64 * 100.0 / all as f64)
+    }
+}
+
+/// CPU of this process and of the whole machine, at one end of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuMark {
+    process: ProcessCpu,
+    machine: Option<MachineCpu>,
+}
+
+impl CpuMark {
+    /// Until now.
+    pub fn now() -> Self {
+        CpuMark { process: ProcessCpu::now(), machine: MachineCpu::now() }
+    }
+
+    /// What was used from here to `end`, in a window of `length_ns`; `workers`: of each worker
+    /// thread, in ns; `cores`: that they could use.
+    pub fn until(self, end: CpuMark, length_ns: u64, workers: &[u64], cores: usize) -> CpuUse {
+        let used = end.process.since(self.process);
+        let machine = end.machine.zip(self.machine);
+        let busiest = workers.iter().copied().max().unwrap_or(0) as f64;
+        CpuUse {
+            user_ns: used.user_ns,
+            system_ns: used.system_ns,
+            cores,
+            worker_ns: workers.iter().sum(),
+            busiest_worker_percent: busiest * 100.0 / length_ns.max(1) as f64,
+            machine_busy_percent: machine.and_then(|(end, begin)| end.busy_percent_since(begin)),
+        }
     }
 }
 

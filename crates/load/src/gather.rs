@@ -1,14 +1,15 @@
 //! The coordinator's side of a run: opens the window, follows it, and sums up.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use storlab_base::{monotonic_ns, Clock, Error};
 
-use crate::cpu::{available_cores, MachineCpu, ProcessCpu};
+use crate::cpu::{available_cores, CpuMark};
+use crate::handle::{Board, Window};
 use crate::outcome::{CpuUse, EngineInfo, Failure, Outcome, Status, Summary, Totals};
-use crate::run::{Board, Message, Shared, Window};
+use crate::run::{Message, Shared};
 use crate::sampling::Collector;
 use crate::spec::BackendKind;
 use crate::verify::VerifyReport;
@@ -22,19 +23,6 @@ const SILENCE_NS: u64 = 5_000_000_000;
 /// Nobody wakes the coordinator when the run is cancelled: it looks this often.
 const LONG: Duration = Duration::from_secs(1);
 
-/// CPU of this process and of the whole machine, at one end of the window.
-#[derive(Clone, Copy)]
-struct Cpu {
-    process: ProcessCpu,
-    machine: Option<MachineCpu>,
-}
-
-impl Cpu {
-    fn now() -> Self {
-        Cpu { process: ProcessCpu::now(), machine: MachineCpu::now() }
-    }
-}
-
 /// See the module.
 pub struct Gatherer<'r> {
     shared: &'r Arc<Shared>,
@@ -44,8 +32,8 @@ pub struct Gatherer<'r> {
     ready: usize,
     done: usize,
     features: Vec<&'static str>,
-    cpu_start: Option<Cpu>,
-    cpu_end: Option<Cpu>,
+    cpu_start: Option<CpuMark>,
+    cpu_end: Option<CpuMark>,
     next_nudge_ns: u64,
     /// When the load was seen to end, by time or early.
     ending_since_ns: Option<u64>,
@@ -110,8 +98,7 @@ impl<'r> Gatherer<'r> {
             }
             Message::Interval(report) => {
                 self.collector.add(&report, self.window.start_ns);
-                let mut now = self.board.now.lock().unwrap_or_else(PoisonError::into_inner);
-                now.1 = self.collector.live();
+                self.board.show(self.collector.live());
             }
             Message::Done { job, ended } => {
                 self.done += 1;
@@ -151,11 +138,11 @@ impl<'r> Gatherer<'r> {
         }
         let now = monotonic_ns();
         if self.cpu_start.is_none() && now >= self.window.start_ns {
-            self.cpu_start = Some(Cpu::now());
+            self.cpu_start = Some(CpuMark::now());
             self.board.enter("measure", self.shared.job.window_ns);
         }
         if self.cpu_end.is_none() && now >= self.window.end_ns {
-            self.cpu_end = Some(Cpu::now());
+            self.cpu_end = Some(CpuMark::now());
             self.board.enter("drain", None);
         }
         let ending = now >= self.window.end_ns || self.stopping();
@@ -199,7 +186,7 @@ impl<'r> Gatherer<'r> {
             None => self.last_completion_ns.max(self.window.start_ns),
         };
         // A window by bytes, or one cut short, ends here: the final sync is no part of it.
-        self.cpu_end.get_or_insert_with(Cpu::now);
+        self.cpu_end.get_or_insert_with(CpuMark::now);
         let final_sync_ns = self.final_sync();
         self.collector.finish(self.window.start_ns, end_ns);
         let failure = self.shared.take_failure();
@@ -224,7 +211,7 @@ impl<'r> Gatherer<'r> {
             totals: self
                 .collector
                 .totals()
-                .map(|(kind, stats)| (kind.name(), Totals::from(stats)))
+                .map(|(kind, stats)| (kind, Totals::from(stats)))
                 .collect::<BTreeMap<_, _>>(),
             cpu: self.cpu_use(end_ns),
             failure: failure.as_ref().map(Failure::from),
@@ -232,6 +219,7 @@ impl<'r> Gatherer<'r> {
             final_sync_ns,
             drain_ns: drained_ns.saturating_sub(end_ns),
             verify: self.verify.take(),
+            details: serde_json::Map::new(),
         };
         Outcome { summary, rows: self.collector.into_rows() }
     }
@@ -252,8 +240,6 @@ impl<'r> Gatherer<'r> {
 
     fn cpu_use(&self, end_ns: u64) -> Option<CpuUse> {
         let (begin, end) = (self.cpu_start?, self.cpu_end?);
-        let used = end.process.since(begin.process);
-        let machine = end.machine.zip(begin.machine);
         let workers = self.collector.worker_cpu_ns();
         let job = &self.shared.job;
         let threads = match self.shared.backend {
@@ -266,16 +252,8 @@ impl<'r> Gatherer<'r> {
             cpus.dedup();
             cpus.len().max(1)
         });
-        let length = end_ns.saturating_sub(self.window.start_ns).max(1) as f64;
-        let busiest = workers.iter().copied().max().unwrap_or(0) as f64;
-        Some(CpuUse {
-            user_ns: used.user_ns,
-            system_ns: used.system_ns,
-            cores: threads.min(allowed),
-            worker_ns: workers.iter().sum(),
-            busiest_worker_percent: busiest * 100.0 / length,
-            machine_busy_percent: machine.and_then(|(end, begin)| end.busy_percent_since(begin)),
-        })
+        let length_ns = end_ns.saturating_sub(self.window.start_ns);
+        Some(begin.until(end, length_ns, workers, threads.min(allowed)))
     }
 
     fn add_notes(&mut self) {

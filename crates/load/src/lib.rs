@@ -4,6 +4,7 @@ mod block;
 mod cpu;
 mod draw;
 mod gather;
+mod handle;
 mod layout;
 mod outcome;
 mod pacing;
@@ -13,8 +14,27 @@ mod slots;
 mod spec;
 mod verify;
 
+use std::collections::BTreeMap;
+
+use storlab_base::{Error, Result};
+
+pub use handle::{Run, Snapshot};
 pub use outcome::{Outcome, Status, Summary};
-pub use run::{BlockRun, Snapshot};
 pub use sampling::Row;
 pub use spec::BlockJob;
 pub use verify::{Verifier, VerifyReport};
+
+/// What a run needs and its order may not hold, by name: credentials.
+pub type Secrets = BTreeMap<String, String>;
+
+/// Start a run of a family's order, given as JSON.
+///
+/// # Errors
+/// [`Error::Spec`] for an impossible order or an unknown family, [`Error::Io`] for what cannot be
+/// opened, [`Error::Backend`] for a backend that is not to be had.
+pub fn start(kind: &str, job_json: &str, _secrets: &Secrets) -> Result<Run> {
+    match kind {
+        "block" => run::start(BlockJob::from_json(job_json)?),
+        _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "use block")),
+    }
+}

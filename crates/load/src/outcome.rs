@@ -63,6 +63,8 @@ pub struct Totals {
     pub late_operations: u64,
     pub latency: Option<LatencySummary>,
     pub intended: Option<LatencySummary>,
+    pub ttfb: Option<LatencySummary>,
+    pub errors: BTreeMap<String, u64>,
 }
 
 impl From<&KindStats> for Totals {
@@ -73,6 +75,8 @@ impl From<&KindStats> for Totals {
             late_operations: stats.late,
             latency: LatencySummary::of(&stats.latency),
             intended: stats.intended.as_ref().and_then(LatencySummary::of),
+            ttfb: stats.ttfb.as_ref().and_then(LatencySummary::of),
+            errors: stats.errors.clone(),
         }
     }
 }
@@ -208,6 +212,8 @@ pub struct Summary {
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
     pub verify: Option<VerifyReport>,
+    /// What only its family knows.
+    pub details: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A run's outcome.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use storlab_base::{Histogram, OpKind};
+use storlab_base::Histogram;
 
 /// One kind of operation in one interval.
 #[derive(Clone, Debug)]
@@ -21,18 +21,42 @@ pub struct KindStats {
     pub latency: Histogram,
     /// Open loop: intended start to completion, in ns.
     pub intended: Option<Histogram>,
+    /// To the first byte of the answer's body, in ns; where answers have one.
+    pub ttfb: Option<Histogram>,
+    /// Failed ones by kind of error. They are in no other figure.
+    pub errors: BTreeMap<String, u64>,
 }
 
 impl KindStats {
     /// Empty.
     pub fn new(open_loop: bool) -> Self {
-        let intended = open_loop.then(Histogram::new);
-        KindStats { operations: 0, bytes: 0, late: 0, latency: Histogram::new(), intended }
+        KindStats {
+            operations: 0,
+            bytes: 0,
+            late: 0,
+            latency: Histogram::new(),
+            intended: open_loop.then(Histogram::new),
+            ttfb: None,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Empty, with a histogram of times to first byte.
+    pub fn with_ttfb(open_loop: bool) -> Self {
+        KindStats { ttfb: Some(Histogram::new()), ..KindStats::new(open_loop) }
     }
 
     /// Nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.operations == 0 && self.late == 0 && self.latency.is_empty()
+        self.operations == 0 && self.late == 0 && self.latency.is_empty() && self.errors.is_empty()
+    }
+
+    /// One that failed.
+    pub fn fail(&mut self, kind: &str) {
+        match self.errors.get_mut(kind) {
+            Some(count) => *count += 1,
+            None => drop(self.errors.insert(kind.to_owned(), 1)),
+        }
     }
 
     fn add(&mut self, other: &KindStats) {
@@ -43,11 +67,26 @@ impl KindStats {
         if let (Some(mine), Some(theirs)) = (&mut self.intended, &other.intended) {
             mine.add(theirs);
         }
+        if let Some(theirs) = &other.ttfb {
+            self.ttfb.get_or_insert_with(Histogram::new).add(theirs);
+        }
+        for (kind, count) in &other.errors {
+            *self.errors.entry(kind.clone()).or_default() += count;
+        }
     }
 }
 
-/// By `OpKind as usize`; `None` for kinds that the load does not have.
-pub type KindTable = [Option<Box<KindStats>>; 4];
+/// Counters by kind, each at its place; `None` for kinds that the load does not have.
+pub type KindTable = Vec<Option<Box<KindStats>>>;
+
+/// A kind of operation: its place in a [`KindTable`], and its word in results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// In tables.
+    pub place: usize,
+    /// In results.
+    pub name: &'static str,
+}
 
 /// What one worker hands over at the end of an interval.
 pub struct Report {
@@ -71,7 +110,7 @@ pub struct Row {
     /// On the run's clock.
     pub end_ns: u64,
     /// What was done.
-    pub kind: OpKind,
+    pub kind: &'static str,
     /// Completed.
     pub operations: u64,
     /// Moved.
@@ -82,6 +121,10 @@ pub struct Row {
     pub intended: Option<Vec<u8>>,
     /// CPU of all workers in the interval; on its first row only, so that sums are right.
     pub worker_cpu_ns: u64,
+    /// `HdrHistogram` V2; where answers have a body.
+    pub ttfb: Option<Vec<u8>>,
+    /// Failed.
+    pub errors: u64,
 }
 
 /// Operations per second and the like, over the last interval that all jobs have passed.
@@ -105,7 +148,7 @@ struct Pending {
 pub struct Collector {
     interval_ns: u64,
     open_loop: bool,
-    kinds: Vec<OpKind>,
+    kinds: Vec<Kind>,
     passed: Vec<i64>,
     pending: BTreeMap<i64, Pending>,
     next: i64,
@@ -120,10 +163,11 @@ const NOTHING_YET: i64 = i64::MIN;
 
 impl Collector {
     /// For `jobs` workers whose load has these kinds of operations.
-    pub fn new(jobs: usize, interval_ns: u64, open_loop: bool, kinds: Vec<OpKind>) -> Self {
-        let mut totals = KindTable::default();
-        for &kind in &kinds {
-            totals[kind as usize] = Some(Box::new(KindStats::new(open_loop)));
+    pub fn new(jobs: usize, interval_ns: u64, open_loop: bool, kinds: Vec<Kind>) -> Self {
+        let places = kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
+        let mut totals: KindTable = (0..places).map(|_| None).collect();
+        for kind in &kinds {
+            totals[kind.place] = Some(Box::new(KindStats::new(open_loop)));
         }
         Collector {
             interval_ns,
@@ -147,6 +191,7 @@ impl Collector {
         if report.interval >= 0 {
             self.worker_cpu_ns[report.job] += report.cpu_ns;
         }
+        pending.kinds.resize_with(self.totals.len(), || None);
         for (mine, theirs) in pending.kinds.iter_mut().zip(&report.kinds) {
             match (mine, theirs) {
                 (Some(mine), Some(theirs)) => mine.add(theirs),
@@ -207,20 +252,23 @@ impl Collector {
         let mut cpu_ns = pending.cpu_ns;
         for &kind in &self.kinds {
             let empty = KindStats::new(self.open_loop);
-            let stats = pending.kinds[kind as usize].as_deref().unwrap_or(&empty);
-            if let Some(total) = &mut self.totals[kind as usize] {
+            let found = pending.kinds.get(kind.place).and_then(Option::as_deref);
+            let stats = found.unwrap_or(&empty);
+            if let Some(total) = &mut self.totals[kind.place] {
                 total.add(stats);
             }
             self.rows.push(Row {
                 interval: self.next as u32,
                 start_ns,
                 end_ns,
-                kind,
+                kind: kind.name,
                 operations: stats.operations,
                 bytes: stats.bytes,
                 latency: stats.latency.to_v2(),
                 intended: stats.intended.as_ref().map(Histogram::to_v2),
                 worker_cpu_ns: std::mem::take(&mut cpu_ns),
+                ttfb: stats.ttfb.as_ref().map(Histogram::to_v2),
+                errors: stats.errors.values().sum(),
             });
         }
     }
@@ -252,8 +300,8 @@ impl Collector {
     }
 
     /// Over the whole window, by kind.
-    pub fn totals(&self) -> impl Iterator<Item = (OpKind, &KindStats)> {
-        OpKind::ALL.iter().filter_map(|&k| Some((k, self.totals[k as usize].as_deref()?)))
+    pub fn totals(&self) -> impl Iterator<Item = (&'static str, &KindStats)> {
+        self.kinds.iter().filter_map(|k| Some((k.name, self.totals[k.place].as_deref()?)))
     }
 
     /// All rows, in order of interval.
@@ -266,21 +314,21 @@ impl Collector {
 mod tests {
     use super::*;
 
+    const READS: [Kind; 1] = [Kind { place: 0, name: "read" }];
+
     fn report(job: usize, interval: i64, operations: u64) -> Report {
-        let mut kinds = KindTable::default();
         let mut stats = KindStats::new(false);
         stats.operations = operations;
         stats.bytes = operations * 10;
         for _ in 0..operations {
             stats.latency.record(100);
         }
-        kinds[OpKind::Read as usize] = Some(Box::new(stats));
-        Report { job, interval, cpu_ns: 5, kinds }
+        Report { job, interval, cpu_ns: 5, kinds: vec![Some(Box::new(stats))] }
     }
 
     #[test]
     fn an_interval_closes_when_every_job_has_passed_it() {
-        let mut collector = Collector::new(2, 1000, false, vec![OpKind::Read]);
+        let mut collector = Collector::new(2, 1000, false, READS.to_vec());
         collector.add(&report(0, 0, 3), 0);
         assert!(collector.rows.is_empty());
         collector.add(&report(1, 0, 4), 0);
@@ -290,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_job_that_has_ended_holds_nobody_back() {
-        let mut collector = Collector::new(2, 1000, false, vec![OpKind::Read]);
+        let mut collector = Collector::new(2, 1000, false, READS.to_vec());
         collector.add(&report(0, 0, 3), 0);
         collector.add(&report(1, 0, 4), 0);
         collector.add(&report(1, 1, 5), 0);
@@ -306,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_stall_shows_as_empty_intervals() {
-        let mut collector = Collector::new(1, 1000, false, vec![OpKind::Read]);
+        let mut collector = Collector::new(1, 1000, false, READS.to_vec());
         collector.add(&report(0, 0, 3), 50);
         collector.add(&report(0, 3, 2), 50);
         collector.finish(50, 4050);
@@ -319,7 +367,7 @@ mod tests {
 
     #[test]
     fn the_ramp_is_seen_but_not_counted() {
-        let mut collector = Collector::new(1, 1_000_000_000, false, vec![OpKind::Read]);
+        let mut collector = Collector::new(1, 1_000_000_000, false, READS.to_vec());
         collector.add(&report(0, -1, 9), 0);
         assert!((collector.live().operations_s - 9.0).abs() < 1e-9);
         collector.finish(0, 1_000_000_000);
@@ -328,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_window_by_bytes_ends_where_it_ends() {
-        let mut collector = Collector::new(1, 1000, false, vec![OpKind::Read]);
+        let mut collector = Collector::new(1, 1000, false, READS.to_vec());
         collector.add(&report(0, 0, 1), 0);
         collector.add(&report(0, 1, 1), 0);
         collector.finish(0, 1300);

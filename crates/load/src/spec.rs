@@ -10,6 +10,7 @@ use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
 use storlab_io::Access;
 
 use crate::layout::gcd;
+use crate::sampling::Kind;
 
 /// What a member of a target is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -401,10 +402,11 @@ impl BlockJob {
     }
 
     /// The kinds of operation that this load has.
-    pub fn kinds(&self) -> Vec<OpKind> {
+    pub fn kinds(&self) -> Vec<Kind> {
         let syncs = self.sync.kind != SyncKind::None && self.sync.every_writes > 0;
         let has = [self.mix.read > 0.0, self.mix.write > 0.0, self.mix.trim > 0.0, syncs];
-        OpKind::ALL.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
+        let all = OpKind::ALL.map(|kind| Kind { place: kind as usize, name: kind.name() });
+        all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
     }
 }
 

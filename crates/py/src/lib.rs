@@ -1,8 +1,8 @@
 //! Floor 3: Python bindings. Conversion only, no logic.
 
-mod block;
 mod errors;
 mod histogram;
+mod run;
 
 use pyo3::prelude::*;
 
@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::block::{probe, verify_pass, BlockRun};
-    #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
     use super::monotonic_ns;
+    #[pymodule_export]
+    use super::run::{probe, verify_pass, Run};
 }
 
 /// Now on the run's clock (CLOCK_MONOTONIC), in ns.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storlab_base::{thread_cpu_ns, Error, Result, TimeSource};
+use storlab_base::{thread_cpu_ns, Error, OpKind, Result, TimeSource};
 use storlab_io::Backend;
 
 use super::{KindStats, KindTable, Message, Report, Window, Worker, WorkerEnd, GRACE_NS};
@@ -69,9 +69,9 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
     }
 
     pub(super) fn empty_stats(&self) -> KindTable {
-        let mut table = KindTable::default();
+        let mut table: KindTable = OpKind::ALL.iter().map(|_| None).collect();
         for kind in self.shared.job.kinds() {
-            table[kind as usize] = Some(Box::new(KindStats::new(self.open_loop)));
+            table[kind.place] = Some(Box::new(KindStats::new(self.open_loop)));
         }
         table
     }

@@ -14,7 +14,8 @@ use storlab_base::TimeSource;
 use storlab_io::{Arena, Backend, Completion, Op, Wake};
 
 use super::{Worker, WorkerEnd};
-use crate::run::{Message, Shared, Window};
+use crate::handle::Window;
+use crate::run::{Message, Shared};
 use crate::sampling::{Collector, KindStats, Row};
 use crate::spec::{tests::job_json, BlockJob};
 

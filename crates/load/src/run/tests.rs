@@ -1,19 +1,21 @@
 //! Whole runs, on the null backend and on small files.
 
+use std::time::Duration;
+
 use serde_json::{json, Value};
 
 use super::*;
 use crate::outcome::Status;
 use crate::spec::tests::job_json;
 
-fn start(change: impl Fn(&mut Value)) -> BlockRun {
+fn start(change: impl Fn(&mut Value)) -> Run {
     let mut job = job_json("jbod", 1, 1, None);
     job["members"][0]["kind"] = json!("null");
     change(&mut job);
-    BlockRun::start(BlockJob::from_json(&job.to_string()).unwrap()).unwrap()
+    super::start(BlockJob::from_json(&job.to_string()).unwrap()).unwrap()
 }
 
-fn finish(run: &BlockRun) -> Outcome {
+fn finish(run: &Run) -> Outcome {
     assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
     run.outcome().unwrap()
 }

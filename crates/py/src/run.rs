@@ -1,5 +1,6 @@
-//! `storlab._native.BlockRun`, and the verification pass.
+//! `storlab._native.Run`, and the verification pass.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -10,30 +11,47 @@ use storlab_load::{BlockJob, Row, Verifier};
 
 use crate::errors::to_python;
 
-/// interval, start_ns, end_ns, operation, operations, bytes, latency, intended, worker_cpu_ns
-type PyRow<'py> =
-    (u32, u64, u64, &'static str, u64, u64, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, u64);
+/// interval, start_ns, end_ns, operation, operations, bytes, latency, intended, worker_cpu_ns,
+/// ttfb, errors
+type PyRow<'py> = (
+    u32,
+    u64,
+    u64,
+    &'static str,
+    u64,
+    u64,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyBytes>>,
+    u64,
+    Option<Bound<'py, PyBytes>>,
+    u64,
+);
 
-/// One run of a block job by the native engine. It starts at once.
+/// One run by the native engine. It starts at once.
 #[pyclass(module = "storlab._native", frozen)]
-pub struct BlockRun {
-    inner: storlab_load::BlockRun,
+pub struct Run {
+    inner: storlab_load::Run,
 }
 
 #[pymethods]
-impl BlockRun {
-    /// Start the run of a `BlockJob` given as JSON.
+impl Run {
+    /// Start the run of a job of that kind ("block", "object"), given as JSON; `secrets` are what
+    /// it needs and its order may not hold.
     ///
     /// Raises ValueError for an impossible order, OSError (errno, path) for what cannot be opened,
     /// RuntimeError for a backend that this machine does not have.
     #[new]
-    fn new(py: Python<'_>, job_json: &str) -> PyResult<Self> {
-        py.detach(|| {
-            let job = BlockJob::from_json(job_json)?;
-            storlab_load::BlockRun::start(job)
-        })
-        .map(|inner| BlockRun { inner })
-        .map_err(to_python)
+    #[pyo3(signature = (kind, job_json, secrets = None))]
+    fn new(
+        py: Python<'_>,
+        kind: &str,
+        job_json: &str,
+        secrets: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Self> {
+        let secrets = secrets.unwrap_or_default();
+        py.detach(|| storlab_load::start(kind, job_json, &secrets))
+            .map(|inner| Run { inner })
+            .map_err(to_python)
     }
 
     /// JSON of `storlab.model.result.Snapshot`.
@@ -86,12 +104,14 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
         row.interval,
         row.start_ns,
         row.end_ns,
-        row.kind.name(),
+        row.kind,
         row.operations,
         row.bytes,
         PyBytes::new(py, &row.latency),
         row.intended.map(|bytes| PyBytes::new(py, &bytes)),
         row.worker_cpu_ns,
+        row.ttfb.map(|bytes| PyBytes::new(py, &bytes)),
+        row.errors,
     )
 }
 

@@ -1,0 +1,206 @@
+//! A run in progress, whatever its family: its phases, its live view and its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use storlab_base::{monotonic_ns, Error, Result};
+use storlab_io::Wake;
+
+use crate::cpu::ProcessCpu;
+use crate::outcome::Outcome;
+use crate::sampling::Live;
+
+/// When the load starts, and the measure window on the run's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// Ramp begins.
+    pub load_start_ns: u64,
+    /// Window begins.
+    pub start_ns: u64,
+    /// Window ends; `u64::MAX` while a window by bytes is open.
+    pub end_ns: u64,
+}
+
+/// How a run is ended. Outlives the run's files, so that a handle to a run that is over holds none
+/// of them.
+#[derive(Default)]
+pub struct Control {
+    stop: AtomicBool,
+    /// By the user, not by an error.
+    cancelled: AtomicBool,
+    wakers: Mutex<Vec<Arc<dyn Wake>>>,
+}
+
+impl Control {
+    /// The run ends soon, or has to.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// True when the user ended the run.
+    pub fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// End every worker's wait, so that it looks at clock and flag.
+    pub fn wake_all(&self) {
+        for waker in lock(&self.wakers).iter() {
+            waker.wake();
+        }
+    }
+
+    /// Something that waits, to be woken when the run ends.
+    pub fn add_waker(&self, waker: Arc<dyn Wake>) {
+        lock(&self.wakers).push(waker);
+    }
+
+    /// Ask all workers to end; by an error, unless [`Control::cancel`] was called.
+    pub fn end_soon(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake_all();
+    }
+
+    /// By the user.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.end_soon();
+    }
+}
+
+/// The data under a lock, whatever became of a thread that held it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A phase of the run, for the live view.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// `prepare`, `ramp`, `measure`, `drain` or `done`.
+    pub name: &'static str,
+    /// When it began.
+    pub since_ns: u64,
+    /// How long it should last, where that is known.
+    pub length_ns: Option<u64>,
+}
+
+/// The live view of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// Phase.
+    pub phase: Phase,
+    /// Since the phase began, in ns.
+    pub elapsed_ns: u64,
+    /// Rates and latency.
+    pub live: Live,
+    /// CPU of the process since the last snapshot, in percent of a core.
+    pub cpu_percent: Option<f64>,
+}
+
+/// What the coordinator publishes.
+pub struct Board {
+    now: Mutex<(Phase, Live)>,
+    outcome: Mutex<Option<Outcome>>,
+    ended: Condvar,
+}
+
+impl Board {
+    /// Enter a phase.
+    pub fn enter(&self, name: &'static str, length_ns: Option<u64>) {
+        lock(&self.now).0 = Phase { name, since_ns: monotonic_ns(), length_ns };
+    }
+
+    /// Rates of the live view.
+    pub fn show(&self, live: Live) {
+        lock(&self.now).1 = live;
+    }
+
+    fn publish(&self, outcome: Outcome) {
+        self.enter("done", None);
+        *lock(&self.outcome) = Some(outcome);
+        self.ended.notify_all();
+    }
+}
+
+/// A run in progress. Dropping it cancels the run.
+pub struct Run {
+    control: Arc<Control>,
+    board: Arc<Board>,
+    last_cpu: Mutex<(u64, ProcessCpu)>,
+}
+
+impl Run {
+    /// Coordinate a run in a thread of its own; what `work` returns is the run's outcome.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the thread cannot be started.
+    pub fn begin(
+        control: Arc<Control>,
+        work: impl FnOnce(&Board) -> Outcome + Send + 'static,
+    ) -> Result<Self> {
+        let phase = Phase { name: "prepare", since_ns: monotonic_ns(), length_ns: None };
+        let board = Arc::new(Board {
+            now: Mutex::new((phase, Live::default())),
+            outcome: Mutex::new(None),
+            ended: Condvar::new(),
+        });
+        let mine = board.clone();
+        std::thread::Builder::new()
+            .name("storlab-run".into())
+            .spawn(move || {
+                let outcome = work(&mine);
+                mine.publish(outcome);
+            })
+            .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
+        let last_cpu = Mutex::new((monotonic_ns(), ProcessCpu::now()));
+        Ok(Run { control, board, last_cpu })
+    }
+
+    /// What happens now.
+    pub fn snapshot(&self) -> Snapshot {
+        let (phase, live) = *lock(&self.board.now);
+        let (now, used) = (monotonic_ns(), ProcessCpu::now());
+        let mut last = lock(&self.last_cpu);
+        let (elapsed, cpu) = (now.saturating_sub(last.0), used.since(last.1));
+        let cpu_ns = (cpu.user_ns + cpu.system_ns) as f64;
+        let cpu_percent = (elapsed > 0).then(|| cpu_ns * 100.0 / elapsed as f64);
+        *last = (now, used);
+        Snapshot { phase, elapsed_ns: now.saturating_sub(phase.since_ns), live, cpu_percent }
+    }
+
+    /// End soon, with status cancelled.
+    pub fn cancel(&self) {
+        self.control.cancel();
+    }
+
+    /// True when the run has ended; false when the time-out passed first.
+    pub fn wait(&self, timeout: Option<Duration>) -> bool {
+        let outcome = lock(&self.board.outcome);
+        let running = |outcome: &mut Option<Outcome>| outcome.is_none();
+        match timeout {
+            None => {
+                drop(self.board.ended.wait_while(outcome, running));
+                true
+            }
+            Some(limit) => self
+                .board
+                .ended
+                .wait_timeout_while(outcome, limit, running)
+                .is_ok_and(|(outcome, _)| outcome.is_some()),
+        }
+    }
+
+    /// What the run left behind; `None` while it runs.
+    pub fn outcome(&self) -> Option<Outcome> {
+        lock(&self.board.outcome).clone()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.wait(Some(Duration::ZERO)) {
+            self.cancel();
+        }
+    }
+}
