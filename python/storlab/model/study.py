@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Annotated, Any, ClassVar, Literal, Union, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, get_type_hints
 
 from pydantic import (
     ConfigDict,
