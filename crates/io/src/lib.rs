@@ -1,4 +1,4 @@
-//! Floor 1: [`Backend`], what moves bytes, and one file for each backend.
+//! Floor 1: [`Backend`], what moves bytes, and one file for each backend; [`s3`] beside them.
 //!
 //! A backend belongs to one worker thread. It owns the files' registration and the buffers;
 //! operations name both by index, so that callers handle no descriptors and no addresses.
@@ -8,6 +8,7 @@ mod file;
 mod null;
 mod posix;
 mod probe;
+pub mod s3;
 mod uring;
 
 use std::sync::Arc;

@@ -1,0 +1,146 @@
+//! Why a request did not succeed, in the words of results.
+
+use std::error::Error as _;
+use std::io;
+
+/// Why a request did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Nobody listens.
+    #[error("connection refused by {0}")]
+    Refused(String),
+    /// No way to the server, or no resources for one more connection.
+    #[error("{0}")]
+    Connect(String),
+    /// The connection was torn down.
+    #[error("the connection was reset")]
+    Reset,
+    /// The server closed the connection before it answered.
+    #[error("the connection was closed before the answer")]
+    Closed,
+    /// It took longer than it may.
+    #[error("no answer in time")]
+    TimeOut,
+    /// No agreement about certificates or protocol versions.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// What came is not HTTP, or not S3.
+    #[error("protocol: {0}")]
+    Protocol(String),
+    /// The body ended before its announced length.
+    #[error("the body was cut short")]
+    ShortBody,
+    /// The body is not what was stored.
+    #[error("the body is wrong: {0}")]
+    WrongBody(String),
+    /// The store answered with an error.
+    #[error("{}: {message}", self.kind())]
+    Http {
+        /// Of HTTP.
+        status: u16,
+        /// S3's own, where the answer names one.
+        code: Option<String>,
+        /// For people; may be empty.
+        message: String,
+    },
+}
+
+impl Failure {
+    /// The word under which results count it.
+    pub fn kind(&self) -> String {
+        match self {
+            Failure::Refused(_) => "connection refused".to_owned(),
+            Failure::Connect(_) => "connection failed".to_owned(),
+            Failure::Reset => "connection reset".to_owned(),
+            Failure::Closed => "connection closed".to_owned(),
+            Failure::TimeOut => "time-out".to_owned(),
+            Failure::Tls(_) => "TLS".to_owned(),
+            Failure::Protocol(_) => "protocol".to_owned(),
+            Failure::ShortBody => "short body".to_owned(),
+            Failure::WrongBody(_) => "wrong body".to_owned(),
+            Failure::Http { status, code: Some(code), .. } => format!("{code} ({status})"),
+            Failure::Http { status, code: None, .. } => format!("HTTP {status}"),
+        }
+    }
+
+    /// Whether the same request may succeed when it is sent again.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Failure::Refused(_)
+            | Failure::Connect(_)
+            | Failure::Reset
+            | Failure::Closed
+            | Failure::TimeOut
+            | Failure::ShortBody => true,
+            Failure::Http { status, code, .. } => {
+                matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
+                    || matches!(
+                        code.as_deref(),
+                        Some("RequestTimeout" | "SlowDown" | "InternalError" | "Throttling")
+                    )
+            }
+            Failure::Tls(_) | Failure::Protocol(_) | Failure::WrongBody(_) => false,
+        }
+    }
+
+    /// The errno that is nearest to it.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Failure::Refused(_) => Some(libc::ECONNREFUSED),
+            Failure::Reset => Some(libc::ECONNRESET),
+            Failure::Closed | Failure::ShortBody => Some(libc::ECONNABORTED),
+            Failure::TimeOut => Some(libc::ETIMEDOUT),
+            Failure::Protocol(_) => Some(libc::EPROTO),
+            _ => None,
+        }
+    }
+
+    /// Of an exchange before its answer: what went wrong with the connection.
+    pub fn of_exchange(error: &hyper::Error) -> Failure {
+        Failure::of(error, Failure::Closed)
+    }
+
+    /// Of reading an answer's body: a body that simply ends too early is [`Failure::ShortBody`].
+    pub fn of_body(error: &hyper::Error) -> Failure {
+        Failure::of(error, Failure::ShortBody)
+    }
+
+    fn of(error: &hyper::Error, ended: Failure) -> Failure {
+        let mut source = error.source();
+        while let Some(inner) = source {
+            if let Some(io) = inner.downcast_ref::<io::Error>() {
+                return Failure::of_io(io, ended);
+            }
+            source = inner.source();
+        }
+        if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+            return ended;
+        }
+        if error.is_timeout() {
+            return Failure::TimeOut;
+        }
+        Failure::Protocol(said(error))
+    }
+
+    pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
+        if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
+            return Failure::Tls(tls.to_string());
+        }
+        match error.kind() {
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe => Failure::Reset,
+            io::ErrorKind::UnexpectedEof => ended,
+            io::ErrorKind::TimedOut => Failure::TimeOut,
+            _ => Failure::Protocol(error.to_string()),
+        }
+    }
+}
+
+/// The error and what is behind it.
+fn said(error: &hyper::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
