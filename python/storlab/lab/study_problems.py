@@ -52,6 +52,8 @@ class Explainer:
         found: dict[tuple[Path, str], dict[str, Any]] = {}
         for detail in error.errors(include_url=False):
             path = self._real_path(detail["loc"], detail["type"])
+            if detail["type"] == "union_tag_invalid":
+                path = (*path, "kind")  # tables of several families are told apart by it
             cause = detail.get("ctx", {}).get("error")
             if isinstance(cause, FieldProblems):
                 for each in cause.problems:
@@ -118,9 +120,10 @@ class Explainer:
         return what, self._example(path)
 
     def _no_such_choice(self, path: Path, value: Any) -> tuple[str, str]:
-        if path and isinstance(self._table_at(path), dict) and isinstance(path[-1], int):
+        if path and isinstance(path[-1], int) and isinstance(self._table_at(path), dict):
             path = (*path, "kind")
-            value = self._table_at(path[:-1]).get("kind")
+        if path and path[-1] == "kind" and isinstance(value, dict):
+            value = value.get("kind")
         choices = self._choices(path)
         names = ", ".join(f'"{c}"' for c in choices)
         if value is None:

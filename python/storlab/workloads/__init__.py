@@ -112,8 +112,9 @@ class Workload(Protocol):
 
 def _registered() -> list[Workload]:
     from storlab.workloads.block import BlockWorkload
+    from storlab.workloads.object import ObjectWorkload
 
-    return [BlockWorkload()]
+    return [BlockWorkload(), ObjectWorkload()]
 
 
 WORKLOADS: dict[str, Workload] = {w.kind: w for w in _registered()}
