@@ -17,8 +17,11 @@ from storlab.model.result import (
     RunOutcome,
 )
 from storlab.model.study import Target
+from storlab.workloads import WORKLOADS
+from storlab.workloads.page import Page
 
 S = 1_000_000_000
+BLOCK = WORKLOADS["block"].page
 
 
 def outcome(read: int = 6 * 10**9, written: int = 0, operations: int = 1000) -> RunOutcome:
@@ -60,7 +63,7 @@ def named(metrics: list[Metric]) -> dict[str, Metric]:
 
 
 def test_every_metric_has_its_formula_unit_and_boundary() -> None:
-    found = named(energy_metrics(outcome(), [power()]))
+    found = named(energy_metrics(outcome(), [power()], BLOCK))
     assert {name: (m.value, m.unit) for name, m in found.items()} == {
         "power_w": (10, "W"),
         "power_p95_w": (11, "W"),
@@ -82,30 +85,30 @@ def test_every_metric_has_its_formula_unit_and_boundary() -> None:
 
 def test_operations_at_the_edges_add_to_the_uncertainty() -> None:
     some = Concurrency(configured=64, implied=100.0)
-    found = named(energy_metrics(outcome(), [power(energy_uncertainty_j=1e-9)], some))
+    found = named(energy_metrics(outcome(), [power(energy_uncertainty_j=1e-9)], BLOCK, some))
     edge = (2**0.5) * 100 / (12**0.5) / 1000
     assert found["efficiency_mb_s_w"].uncertainty == pytest.approx(10 * edge, rel=1e-6)
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    found = named(energy_metrics(outcome(), [power(idle_w=None, energy_uncertainty_j=None)]))
+    found = named(energy_metrics(outcome(), [power(idle_w=None, energy_uncertainty_j=None)], BLOCK))
     assert not {"idle_power_w", "energy_net_j", "efficiency_net_mb_s_w"} & set(found)
     assert found["efficiency_mb_s_w"].uncertainty is None
-    assert energy_metrics(outcome(), []) == []
-    nothing_moved = named(energy_metrics(outcome(read=0, operations=0), [power()]))
+    assert energy_metrics(outcome(), [], BLOCK) == []
+    nothing_moved = named(energy_metrics(outcome(read=0, operations=0), [power()], BLOCK))
     assert not {"efficiency_mb_s_w", "iops_w"} & set(nothing_moved)
     assert nothing_moved["energy_j"].value == 600
 
 
 def test_idle_power_above_the_load_gives_no_net_efficiency() -> None:
-    found = named(energy_metrics(outcome(), [power(idle_w=20.0)]))
+    found = named(energy_metrics(outcome(), [power(idle_w=20.0)], BLOCK))
     assert found["energy_net_j"].value == -600
     assert "efficiency_net_mb_s_w" not in found
 
 
 def test_declared_power_makes_declared_metrics_at_its_own_boundary() -> None:
     both = [power(), power(1200.0, boundary="wall", provenance="declared")]
-    metrics = energy_metrics(outcome(), both)
+    metrics = energy_metrics(outcome(), both, BLOCK)
     by = {(m.name, m.boundary): m for m in metrics}
     assert by["efficiency_mb_s_w", "device"].value == 10
     assert by["efficiency_mb_s_w", "wall"].value == 5
@@ -142,7 +145,28 @@ def test_density_needs_the_facts_of_the_target() -> None:
 
 @given(st.integers(1, 10**16), st.floats(1e-3, 1e9), st.integers(1, 10**9))
 def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operations: int) -> None:
-    found = named(energy_metrics(outcome(size, 0, operations), [power(energy_j)]))
+    found = named(energy_metrics(outcome(size, 0, operations), [power(energy_j)], BLOCK))
     assert found["efficiency_tb_kwh"].value == 3.6 * found["efficiency_mb_s_w"].value
     throughput = size / 1e6 / 60
     assert found["efficiency_mb_s_w"].value == pytest.approx(throughput / found["power_w"].value)
+
+
+def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
+    """HEAD does work and moves nothing; flushes and the like are in no figure."""
+    objects = Page(
+        operations=("get", "head"), moved=("get",), axes=("concurrency",), rate="requests_s"
+    )
+    said = outcome()
+    said.totals = {
+        "get": OperationTotals(operations=1000, bytes=6 * 10**9),
+        "head": OperationTotals(operations=200, bytes=5 * 10**9),
+        "list": OperationTotals(operations=99, bytes=10**9),
+    }
+    found = {m.name: (m.value, m.unit) for m in energy_metrics(said, [power()], objects)}
+    assert found["requests_s_w"] == (2.0, "requests/s/W")
+    assert found["efficiency_mb_s_w"] == (10.0, "MB/s/W")
+    rate = Metric(name="requests_s", value=20.0, unit="1/s")
+    (per_tb,) = density_metrics(
+        [rate], Target(name="t", s3="http://h/bucket", capacity=10 * 10**12), rate="requests_s"
+    )
+    assert (per_tb.name, per_tb.value, per_tb.unit) == ("requests_s_tb", 2.0, "requests/s/TB")

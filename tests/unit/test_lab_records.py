@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from storlab.lab.jobs import run_seed
 from storlab.lab.records import completed_record, failed_record, interval_throughput
-from storlab.lab.runner import run_seed
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, Operation, RunOutcome, RunRecord, Sample
 from storlab.model.study import StudyBase

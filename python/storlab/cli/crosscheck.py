@@ -10,13 +10,12 @@ from rich import box
 from rich.table import Table
 
 from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement, agreement
-from storlab.analysis.points import describe
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
 from storlab.base.units import format_latency, format_number
 from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
-from storlab.lab.crosscheck import crosscheck_plan
+from storlab.lab.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.execution import StopRequest
 from storlab.lab.plan import make_plan
 from storlab.lab.runner import Summary
@@ -35,7 +34,13 @@ def crosscheck(
             "of `storlab plan --json`. May be given several times.",
         ),
     ] = None,
-    reference: Annotated[str, typer.Option("--reference", help="The engine to check by.")] = "fio",
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            help="The engine to check by: fio for block, warp for object workloads by default.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
     ] = None,
@@ -48,16 +53,18 @@ def crosscheck(
     quiet: Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the same points by the native engine and by fio, in turns: do they agree?
+    """Run the same points by the native and by a reference engine, in turns: do they agree?
 
     Compares throughput, rate, mean and tail latency, each with the interval of its ratio; CPU per
-    I/O is reported beside them. Exit code 10 when a difference beyond noise and margin is found.
+    operation is reported beside them. Exit code 10 when a difference beyond noise and margin is
+    found.
     --plan-hash takes the hash that `storlab plan` prints for the study.
 
     Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
     """
     loaded = load_study(study)
     base = make_plan(loaded)
+    reference = reference or reference_of(base, point or ())
     plan = crosscheck_plan(base, reference, repeats, point or ())
     if plan_hash == base.plan_hash:  # the same devices and the same kinds of write
         plan_hash = plan.plan_hash
@@ -129,8 +136,7 @@ def _headline(found: Agreement) -> str:
 
 
 def _title(point: PointAgreement) -> str:
-    names = ("access", "block_size", "read_percent", "queue_depth", "jobs")
-    return f"{point.target}: {describe(point.params, names)} - {point.verdict}"
+    return f"{point.target}: {point.where} - {point.verdict}"
 
 
 def _table(point: PointAgreement, reference: str) -> Table:

@@ -1,4 +1,4 @@
-"""The native engine: a thin adapter over ``storlab._native.BlockRun``."""
+"""The native engine: a thin adapter over ``storlab._native.Run``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from storlab import __version__, _native
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
-from storlab.model.job import BlockJob
+from storlab.model.job import BlockJob, Job
+from storlab.model.object_job import OBJECT_OPERATIONS
 from storlab.model.result import (
     CpuUse,
     EngineInfo,
@@ -24,12 +25,14 @@ from storlab.model.result import (
     VerifyReport,
 )
 
+_ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OBJECT_OPERATIONS))}
+
 
 class NativeEngine:
-    """Executes block jobs in this process, in threads of Rust. Implements ``engines.Engine``."""
+    """Executes jobs in this process, in threads of Rust. Implements ``engines.Engine``."""
 
     name = "native"
-    kinds: tuple[str, ...] = ("block",)
+    kinds: tuple[str, ...] = ("block", "object")
 
     def describe(self) -> EngineInfo:
         """Version, backend that ``auto`` would take, and its features. Never raises."""
@@ -43,17 +46,17 @@ class NativeEngine:
             clock=said["clock"]["source"],
         )
 
-    def refuse(self, job: BlockJob) -> str | None:  # noqa: ARG002  (it runs every block job)
+    def refuse(self, job: Job) -> str | None:  # noqa: ARG002  (it runs every job of its kinds)
         """None: what it cannot do, it says when it starts."""
         return None
 
-    def start(self, job: BlockJob, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+    def start(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
         """Start one run at once. A member that cannot be opened gives a run that has failed.
 
         Raises EngineError for a job that contradicts itself.
         """
         try:
-            return NativeRun(_native.BlockRun(job.model_dump_json()), None)
+            return NativeRun(_native.Run(job.kind, job.model_dump_json(), job.secrets()), None)
         except ValueError as error:
             raise EngineError("native engine", str(error), "correct the workload") from error
         except OSError as error:
@@ -63,7 +66,7 @@ class NativeEngine:
 class NativeRun:
     """A run of the native engine. Implements ``engines.RunHandle``."""
 
-    def __init__(self, run: _native.BlockRun | None, ended: RunOutcome | None) -> None:
+    def __init__(self, run: _native.Run | None, ended: RunOutcome | None) -> None:
         self._run = run
         self._ended = ended
 
@@ -102,9 +105,8 @@ def verify_pass(job: BlockJob) -> VerifyReport:
 def _outcome(said: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
     verify, cpu, failure = (said.get(key) for key in ("verify", "cpu", "failure"))
     totals: dict[Operation, OperationTotals] = {
-        operation: OperationTotals.model_validate(said["totals"][operation])
-        for operation in get_args(Operation)
-        if operation in said["totals"]
+        operation: OperationTotals.model_validate(totals)
+        for operation, totals in sorted(said["totals"].items(), key=_place)
     }
     return RunOutcome(
         status=said["status"],
@@ -119,7 +121,13 @@ def _outcome(said: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
         final_sync_ns=said.get("final_sync_ns"),
         drain_ns=said.get("drain_ns", 0),
         verify=VerifyReport.model_validate(verify) if verify else None,
+        details=dict(said.get("details") or {}),
     )
+
+
+def _place(entry: tuple[Operation, Any]) -> tuple[int, Operation]:
+    """Where a kind of operation stands in a list for people."""
+    return _ORDER.get(entry[0], len(_ORDER)), entry[0]
 
 
 def _words(error: OSError) -> str:

@@ -7,23 +7,67 @@ from typing import Any
 
 from storlab.base.errors import UsageError
 from storlab.base.units import parse_size
+from storlab.engines import engine_names, get_engine
 from storlab.model.point import Plan, PlannedRun, Point
 
 
+def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
+    """The engine to check these points by: the first registered one that runs their kind.
+
+    Raises UsageError where they are of several kinds, or no other engine runs theirs.
+    """
+    kinds = sorted({point.kind for point in chosen(_engineless(plan), wanted)})
+    found = {
+        kind: next((name for name in _others() if kind in get_engine(name).kinds), None)
+        for kind in kinds
+    }
+    references = sorted({name for name in found.values() if name is not None})
+    if len(references) == 1 and None not in found.values():
+        return references[0]
+    if not references:
+        raise UsageError(
+            "--reference",
+            f"is missing: no other engine runs {' and '.join(kinds)} workloads",
+            f"use one of {', '.join(_others())}",
+        )
+    raise UsageError(
+        "--reference",
+        f"is missing: the study has {' and '.join(kinds)} workloads, and no engine runs them all",
+        f"check one family at a time: --reference {' or --reference '.join(references)}",
+    )
+
+
+def _others() -> list[str]:
+    return [name for name in engine_names() if name != "native"]
+
+
 def crosscheck_plan(
-    plan: Plan, reference: str = "fio", repeats: int = 5, wanted: Sequence[str] = ()
+    plan: Plan, reference: str, repeats: int = 5, wanted: Sequence[str] = ()
 ) -> Plan:
     """The plan's points by ``native`` and by ``reference``, next to each other.
 
     Order ABBA: native goes first in one pair and second in the next, and so does it from one
     repeat to the next, so that a drift of the machine falls on both alike. ``wanted`` narrows the
-    points (see :func:`chosen`). Raises UsageError when nothing is left.
+    points (see :func:`chosen`); those of a kind that ``reference`` does not run are left out.
+    Raises UsageError when nothing is left, EngineError for an engine that does not exist.
     """
     if reference == "native":
-        raise UsageError("--reference", "native cannot check itself", "use --reference fio")
+        others = " or ".join(f"--reference {name}" for name in _others())
+        raise UsageError("--reference", "native cannot check itself", f"use {others}")
     if repeats < 2:
         raise UsageError("--repeats", f"is {repeats}: an interval needs two", "use 3 or more")
-    points = list(chosen(_engineless(plan), wanted))
+    kinds = get_engine(reference).kinds
+    every = list(chosen(_engineless(plan), wanted))
+    points = [point for point in every if point.kind in kinds]
+    if not points:
+        raise UsageError(
+            f"--reference {reference}",
+            f"runs {' and '.join(kinds)} workloads, and these points are of another kind",
+            "leave --reference away, or name another engine",
+        )
+    notes = [f"crosscheck: every point by native and by {reference}"]
+    if len(points) < len(every):
+        notes.append(f"crosscheck: {len(every) - len(points)} points that {reference} cannot run")
     pairs = [tuple(_by(point, engine) for engine in ("native", reference)) for point in points]
     runs: list[PlannedRun] = []
     for repeat in range(1, repeats + 1):
@@ -40,7 +84,7 @@ def crosscheck_plan(
             "estimated_ns_by_target": {
                 name: round(value * share) for name, value in plan.estimated_ns_by_target.items()
             },
-            "notes": [*plan.notes, f"crosscheck: every point by native and by {reference}"],
+            "notes": [*plan.notes, *notes],
         }
     )
 

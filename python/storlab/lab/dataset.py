@@ -149,7 +149,7 @@ def fill(
         )
         for n, member in enumerate(members)
     ]
-    meter = _ByteMeter(reporter)
+    meter = ByteMeter(reporter)
     try:
         for member, handle in zip(members, handles, strict=True):
             outcome = finish(handle, stop, meter.add)
@@ -178,7 +178,7 @@ def fill_job(member: Member, *, direct: bool, seed: int) -> BlockJob:
     )
 
 
-class _ByteMeter:
+class ByteMeter:
     """Adds up the bytes of the snapshots, for the progress bar."""
 
     def __init__(self, reporter: Reporter) -> None:

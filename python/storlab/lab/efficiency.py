@@ -10,41 +10,50 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
 from storlab.lab.power_summary import BoundaryPower
-from storlab.model.result import Concurrency, Metric, Operation, RunOutcome
+from storlab.model.result import Concurrency, Metric, RunOutcome
 from storlab.model.study import Target
+from storlab.workloads.common_metrics import bytes_moved, operations_done
+from storlab.workloads.page import Page
 
 _TB = 10**12
 _KILO = 1_000
-_MOVED: tuple[Operation, ...] = ("read", "write")
-_DATA: tuple[Operation, ...] = ("read", "write", "trim")
+_RATE_UNITS = {"iops": "IOPS", "requests_s": "requests/s"}  # the rates that families count by
 
 
 def energy_metrics(
-    outcome: RunOutcome, totals: Sequence[BoundaryPower], concurrency: Concurrency | None = None
+    outcome: RunOutcome,
+    totals: Sequence[BoundaryPower],
+    page: Page,
+    concurrency: Concurrency | None = None,
 ) -> list[Metric]:
     """Power, energy and efficiency at every boundary where they were measured or declared.
 
+    ``page`` is the family's: which operations count, and which of them transfer bytes.
     ``concurrency`` tells how many operations straddle the window's edges, for the uncertainty.
     """
     found: list[Metric] = []
     for power in totals:
         found += _power(power)
-        found += _efficiency(outcome, power, concurrency)
+        found += _efficiency(outcome, power, page, concurrency)
     return found
 
 
 def density_metrics(
-    metrics: Sequence[Metric], target: Target, totals: Sequence[BoundaryPower] = ()
+    metrics: Sequence[Metric],
+    target: Target,
+    totals: Sequence[BoundaryPower] = (),
+    rate: str = "iops",
 ) -> list[Metric]:
     """Throughput and rate per TB, rack unit and 1,000 units of money; power per TB and rack unit.
 
-    Only for facts that the study tells of the target.
+    Only for facts that the study tells of the target. ``rate`` names the metric that counts
+    operations.
     """
     found: list[Metric] = []
-    for name in ("throughput_mb_s", "iops"):
-        rate = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
-        if rate is not None:
-            found += _per_fact(name, rate.unit, rate, target)
+    for name in ("throughput_mb_s", rate):
+        whole = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
+        if whole is not None:
+            found += _per_fact(name, _RATE_UNITS.get(name, whole.unit), whole, target)
     for power in totals:
         mean = _metric("power_w", power.mean_w, "W", power, power.energy_uncertainty_j)
         if power.energy_uncertainty_j is not None:
@@ -81,10 +90,10 @@ def _power(power: BoundaryPower) -> Iterator[Metric]:
 
 
 def _efficiency(
-    outcome: RunOutcome, power: BoundaryPower, concurrency: Concurrency | None
+    outcome: RunOutcome, power: BoundaryPower, page: Page, concurrency: Concurrency | None
 ) -> Iterator[Metric]:
-    moved = sum(outcome.totals[op].bytes for op in _MOVED if op in outcome.totals)
-    operations = sum(outcome.totals[op].operations for op in _DATA if op in outcome.totals)
+    moved = bytes_moved(outcome, page.moved)
+    operations = operations_done(outcome, page.operations)
     straddling = math.sqrt(2) * ((concurrency.implied or 0.0) if concurrency else 0.0)
     # At each edge the operations in flight are done by some part, uniformly between none and all.
     edge = straddling / math.sqrt(12) / operations if operations else 0.0
@@ -96,8 +105,9 @@ def _efficiency(
         return None if energy is None else quotient_uncertainty(value, edge, energy)
 
     if operations:
-        iops_w = operations / power.energy_j
-        yield _metric("iops_w", iops_w, "IOPS/W", power, uncertainty(iops_w))
+        rate_w = operations / power.energy_j
+        unit = f"{_RATE_UNITS.get(page.rate, '1/s')}/W"
+        yield _metric(f"{page.rate}_w", rate_w, unit, power, uncertainty(rate_w))
     if not moved:
         return
     mb_j = mb_per_joule(moved, power.energy_j)
@@ -138,7 +148,7 @@ def _per_fact(
         yield Metric(
             name=f"{name}_{suffix}",
             value=of.value / amount,
-            unit=f"{unit}/{per}" if unit != "1/s" else f"IOPS/{per}",
+            unit=f"{unit}/{per}",
             provenance=of.provenance,
             boundary=of.boundary,
             uncertainty=None if of.uncertainty is None else of.uncertainty / amount,

@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from storlab import __version__
 from storlab.base.clock import utc_now_iso
@@ -16,6 +17,7 @@ from storlab.base.errors import StorlabError
 from storlab.engines import engine_names, get_engine
 from storlab.lab.devices import Device, device_number, read_fact
 from storlab.lab.filesystems import file_system_of
+from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import StudyBase, Target
 
 _LIBRARIES = ("pyarrow", "pydantic", "numpy", "scipy", "duckdb")
@@ -83,15 +85,39 @@ def target_facts(target: Target, base: Path) -> dict[str, Any]:
     """What lies behind one target: its drives, or its file system and the drive under that."""
     if target.is_null:
         return {"kind": "null"}
+    if target.s3 is not None:
+        return _store_facts(target.s3, target.s3_options or S3Options(), base)
     places = [base / location for location in target.locations]
     numbers = [device_number(place) for place in places]
     if all(number is not None for number in numbers):
         drives = [drive_facts(Device(number)) for number in numbers if number is not None]
         return {"kind": "block_device", "drives": drives}
-    under = file_system_of(places[0])
+    kind = "directory" if target.directory is not None else "file"
+    return {"kind": kind, **_file_system_facts(places[0])}
+
+
+def _store_facts(address: str, options: S3Options, base: Path) -> dict[str, Any]:
+    """An S3 target: of a store elsewhere how it is reached, of storlab's own what lies under it."""
+    if address.startswith(EMBEDDED):
+        directory = base / address.removeprefix(EMBEDDED).strip()
+        return {"kind": "s3", "embedded": True, **_file_system_facts(directory)}
+    parts = urlsplit(address)
+    return {
+        "kind": "s3",
+        "embedded": False,
+        "endpoints": [f"{parts.scheme}://{parts.netloc}", *options.endpoints],
+        "bucket": parts.path.strip("/"),
+        "addressing": options.addressing,
+        "tls": parts.scheme == "https",
+        "verify_tls": options.verify_tls if parts.scheme == "https" else None,
+        "drives": [],
+    }
+
+
+def _file_system_facts(place: Path) -> dict[str, Any]:
+    under = file_system_of(place)
     device = under.device
     return {
-        "kind": "directory" if target.directory is not None else "file",
         "file_system": under.kind,
         "mount_point": under.mount_point,
         "mount_options": under.options,

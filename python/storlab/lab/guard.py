@@ -5,6 +5,7 @@ The rules, and why they are what they are, stand in ``docs/safety.md``.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,10 +15,11 @@ from typing import Any
 from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.guard_device import DeviceHold, hold_device
 from storlab.lab.guard_file import check_data_file
+from storlab.lab.s3_target import S3Hold
 from storlab.model.job import Member
 from storlab.model.point import Plan
 from storlab.model.study import StudyBase, Target
-from storlab.workloads import WORKLOADS
+from storlab.workloads import WORKLOADS, Access
 
 NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
 
@@ -27,7 +29,9 @@ class Guard:
 
     Block devices stay open from entering to leaving (exclusively, where the study writes to them),
     and engines reach them through that open file: a name that moves to another device in between
-    changes nothing. Entering raises GuardError, with nothing written, when any target is refused.
+    changes nothing. Of a bucket, storlab has a prefix of its own, marked with the campaign's id.
+    Entering raises GuardError, with nothing written, when any target is refused: stores come last.
+    ``look_only`` writes nothing to any store, neither bucket nor marker.
     """
 
     def __init__(
@@ -38,31 +42,51 @@ class Guard:
         plan_hash: str | None = None,
         base: Path | None = None,
         recorded: Mapping[str, Any] | None = None,
+        look_only: bool = False,
     ) -> None:
         self.study = study
         self.plan = plan
         self.consent = plan_hash
         self.base = base or Path.cwd()
         self.recorded = recorded
-        self.members: dict[str, list[Member]] = {}  # by target
+        self.look_only = look_only
+        self.campaign = str((recorded or {}).get("campaign") or os.urandom(6).hex())
+        self.access: dict[str, Access] = {}  # by target
         self.holds: list[DeviceHold] = []
+        self.stores: dict[str, S3Hold] = {}  # by target
         self._stack = ExitStack()
 
     def __enter__(self) -> Guard:
+        used = {point.target for point in self.plan.points.values()}
+        targets = [target for target in self.study.target if target.name in used]
         with ExitStack() as stack:
             self._check_plan_hash()
-            for target in self.study.target:
-                if any(point.target == target.name for point in self.plan.points.values()):
-                    self.members[target.name] = self._members(target, stack)
+            for target in targets:
+                if target.s3 is None:
+                    self.access[target.name] = Access(self._members(target, stack))
             self._check_overlaps()
             self._check_shared_files()
             if self.recorded is not None:
                 self._check_same_devices(self.recorded)
+            for target in targets:
+                if target.s3 is not None:
+                    self._hold_store(target, stack)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def members(self) -> dict[str, list[Member]]:
+        """Files and devices by target; none for a target of another kind."""
+        return {name: access.members for name, access in self.access.items()}
+
+    def _hold_store(self, target: Target, stack: ExitStack) -> None:
+        before = (self.recorded or {}).get("s3", {}).get(target.name)
+        hold = S3Hold(target, self.campaign, self.base, before, look_only=self.look_only)
+        self.stores[target.name] = stack.enter_context(hold)
+        self.access[target.name] = Access(s3=hold.access)
 
     def record(self) -> dict[str, Any]:
         """What was consented to and which devices were held: ``guard.json`` of the result."""
@@ -71,6 +95,8 @@ class Guard:
             "plan_hash_given": self.consent,
             "working_directory": str(self.base),
             "devices": {hold.name: hold.identity() for hold in self.holds},
+            "campaign": self.campaign,
+            "s3": {name: hold.record() for name, hold in self.stores.items()},
         }
 
     def writes_to(self, target: Target) -> bool:
@@ -139,7 +165,8 @@ class Guard:
     def _check_overlaps(self) -> None:
         for target in self.study.target:
             rdevs = [hold.device.whole.rdev for hold in self.holds if hold.target == target.name]
-            paths = [m.path for m in self.members.get(target.name, []) if m.kind == "file"]
+            members = self.members.get(target.name, [])
+            paths = [member.path for member in members if member.kind == "file"]
             if len(set(rdevs)) < len(rdevs) or len(set(paths)) < len(paths):
                 raise GuardError(
                     f"target {target.name}",

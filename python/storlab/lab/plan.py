@@ -9,12 +9,13 @@ shuffled: a plan can be read, and the same study gives the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.lab.plan_targets import TargetFacts, target_facts
+from storlab.lab.plan_targets import TargetFacts, place_of, store_note, target_facts
 from storlab.lab.study_file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase, Target
@@ -51,7 +52,7 @@ def make_plan(loaded: LoadedStudy) -> Plan:
     Raises StudyError that names every target and field which do not go together.
     """
     study = loaded.study
-    visits = list(_visits(study))
+    visits = list(_visits(study, _targets_by_workload(loaded)))
     runs = sum(len(v.points) for v in visits) * study.study.repeats
     if runs > MOST_RUNS:
         raise loaded.error(
@@ -83,8 +84,41 @@ def make_plan(loaded: LoadedStudy) -> Plan:
     )
 
 
-def _visits(study: StudyBase) -> Iterable[_Visit]:
-    every = [t.name for t in study.target]
+def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
+    """For each workload the targets that it runs on: those it names, else all that it can."""
+    study = loaded.study
+    problems: list[tuple[tuple[str | int, ...], str, str]] = []
+    found: list[list[str]] = []
+    for index, workload in enumerate(study.workload):
+        places = WORKLOADS[workload.kind].places
+        fitting = [target.name for target in study.target if place_of(target) in places]
+        needs = f"{workload.kind} workloads run on targets with {_or(places)}"
+        for number, name in enumerate(workload.targets or []):
+            if name not in fitting:
+                field = ("workload", index, "targets", number)
+                what = f'"{name}" is a target with {place_of(study.target_named(name))}: {needs}'
+                problems.append((field, what, _fix(fitting)))
+        if not fitting:
+            fix = f"add a target with {_or(places)}, or remove the workload"
+            problems.append((("workload", index), f"no target of the study fits: {needs}", fix))
+        wanted = fitting if workload.targets is None else workload.targets
+        found.append([target.name for target in study.target if target.name in wanted])
+    if problems:
+        raise loaded.errors(problems)
+    return found
+
+
+def _or(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _fix(fitting: list[str]) -> str:
+    if not fitting:
+        return "remove it from targets"
+    return f"remove it from targets; {_or([json.dumps(name) for name in fitting])} would do"
+
+
+def _visits(study: StudyBase, targets: list[list[str]]) -> Iterable[_Visit]:
     for index, workload in enumerate(study.workload):
         engine = workload.engine or study.study.engine
         for params in workload.values():
@@ -97,8 +131,7 @@ def _visits(study: StudyBase) -> Iterable[_Visit]:
                     engine=engine,
                     params=params,
                 )
-                for name in every
-                if workload.targets is None or name in workload.targets
+                for name in targets[index]
             )
             yield _Visit(index, points)
 
@@ -131,16 +164,14 @@ def _facts(loaded: LoadedStudy, visits: list[_Visit]) -> dict[str, TargetFacts]:
     found: dict[str, TargetFacts] = {}
     problems: list[tuple[int, Problem]] = []
     for index, target in enumerate(loaded.study.target):
-        files = max(
-            (
-                WORKLOADS[p.kind].estimate(p, header, target).files
-                for v in visits
-                for p in v.points
-                if p.target == target.name
-            ),
-            default=0,
-        )
-        facts = target_facts(target, files)
+        estimates = [
+            WORKLOADS[p.kind].estimate(p, header, target)
+            for v in visits
+            for p in v.points
+            if p.target == target.name
+        ]
+        files = max((estimate.files for estimate in estimates), default=0)
+        facts = target_facts(target, files, _made_bytes(estimates))
         if isinstance(facts, Problem):
             problems.append((index, facts))
         else:
@@ -150,12 +181,22 @@ def _facts(loaded: LoadedStudy, visits: list[_Visit]) -> dict[str, TargetFacts]:
     return found
 
 
+def _made_bytes(estimates: Iterable[Estimate]) -> int:
+    """Size of all data sets that the workloads make; points may share one."""
+    sizes: dict[str, int] = {}
+    for estimate in estimates:
+        name = estimate.data_set
+        sizes[name] = max(sizes.get(name, 0), estimate.data_bytes)
+    return sum(sizes.values())
+
+
 def _refuse_impossible(
     loaded: LoadedStudy, visits: list[_Visit], facts: dict[str, TargetFacts]
 ) -> None:
     study = loaded.study
     sized = {
-        t.name: t.model_copy(update={"size": facts[t.name].member_bytes}) for t in study.target
+        t.name: t if t.s3 is not None else t.model_copy(update={"size": facts[t.name].member_bytes})
+        for t in study.target
     }
     problems: dict[tuple[tuple[str | int, ...], str], str] = {}
     for visit in visits:
@@ -177,12 +218,11 @@ def _refuse_impossible(
 
 def _cost(study: StudyBase, target: Target, facts: TargetFacts, points: Iterable[Point]) -> _Cost:
     header = study.study
-    estimates: list[Estimate] = []
-    reads = False
-    for point in points:
-        if point.target == target.name:
-            estimates.append(WORKLOADS[point.kind].estimate(point, header, target))
-            reads = reads or point.params.get("read_percent", 0) > 0
+    estimates = [
+        WORKLOADS[point.kind].estimate(point, header, target)
+        for point in points
+        if point.target == target.name
+    ]
     prepare_ns, prepared = 0, 0
     if facts.laid_out or target.precondition is not None:
         prepared = facts.data_bytes
@@ -198,7 +238,7 @@ def _cost(study: StudyBase, target: Target, facts: TargetFacts, points: Iterable
         unbounded_runs=len(unbounded) * header.repeats,
         unbounded_ns=sum(e.duration_ns * e.write_share for e in unbounded) * header.repeats,
         writes=target.precondition is not None or any(e.writes for e in estimates),
-        reads=reads,
+        reads=any(e.reads for e in estimates),
     )
 
 
@@ -224,6 +264,9 @@ def _notes(
                 f"{target.name}: used as it stands; blocks that were never written may be read "
                 "without touching the medium (precondition fills it first)"
             )
+    for target in study.target:
+        if target.s3 is not None and costs[target.name].run_ns:
+            yield f"{target.name}: {store_note(target)}"
     unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
     for name in unused:
         yield f"{name}: no workload runs on this target"

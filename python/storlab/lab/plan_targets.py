@@ -9,9 +9,11 @@ from typing import Literal
 
 from storlab.base.errors import Problem
 from storlab.lab.devices import Device, device_number
+from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target
+from storlab.model.target import PLACES
 
-PlaceKind = Literal["null", "device", "file", "directory"]
+PlaceKind = Literal["null", "device", "file", "directory", "s3"]
 _MEMORY = "/dev/shm"  # noqa: S108 - a file system in /dev, not a device
 
 
@@ -20,7 +22,7 @@ class TargetFacts:
     """Kind and size of a target. ``member_bytes`` is None where a device is not on this machine."""
 
     kind: PlaceKind
-    members: int  # files or devices; of a directory: as many as the largest point needs
+    members: int  # files or devices; of a directory: as many as the largest point needs; s3: 1
     member_bytes: int | None
     laid_out: bool  # whether storlab writes the data set itself
     absent: tuple[str, ...] = ()  # devices that are not on this machine
@@ -31,8 +33,35 @@ class TargetFacts:
         return self.members * (self.member_bytes or 0)
 
 
-def target_facts(target: Target, files: int) -> TargetFacts | Problem:
-    """What the target is, or what is wrong with it. ``files``: most files that a point needs."""
+def place_of(target: Target) -> str:
+    """The field of the target that says where it is: path, paths, directory or s3."""
+    return next(name for name in PLACES if getattr(target, name) is not None)
+
+
+def store_note(target: Target) -> str:
+    """Where the objects of an s3 target go, for the plan."""
+    address = target.s3 or ""
+    if address.startswith(EMBEDDED):
+        return (
+            f"storlab's own server over {address.removeprefix(EMBEDDED)}, on loopback only: it "
+            "measures that server, too"
+        )
+    options = target.s3_options or S3Options()
+    made = "; the bucket is made where it is missing" if options.create_bucket else ""
+    return (
+        f"bucket {address.rstrip('/').rpartition('/')[2]}, only below a prefix of its own, "
+        f'"{options.prefix}storlab-..."{made}'
+    )
+
+
+def target_facts(target: Target, files: int, data_bytes: int = 0) -> TargetFacts | Problem:
+    """What the target is, or what is wrong with it.
+
+    ``files``: most files that a point needs; ``data_bytes``: size of the data set that its
+    workloads make themselves.
+    """
+    if target.s3 is not None:
+        return TargetFacts("s3", 1, data_bytes, laid_out=True)
     if target.is_null:
         return TargetFacts("null", 1, target.size or 2**40, laid_out=False)
     if target.directory is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from storlab import _native
@@ -27,6 +27,8 @@ from storlab.lab.filesystems import (
 )
 from storlab.lab.guard_file import is_kernel_place
 from storlab.lab.power_checks import power_checks
+from storlab.lab.preflight_s3 import store_checks
+from storlab.lab.s3_target import S3Hold
 from storlab.lab.sidecar import is_complete
 from storlab.meters import meter_module
 from storlab.model.point import Plan
@@ -56,17 +58,23 @@ def _meters_here() -> Check:
     return _ok("power", "this machine has no power sensor of its own; see `storlab meters`")
 
 
-def check_study(study: StudyBase, plan: Plan, base: Path) -> list[Check]:
+def check_study(
+    study: StudyBase, plan: Plan, base: Path, stores: Mapping[str, S3Hold] | None = None
+) -> list[Check]:
     """The machine, the engines that the plan names, and every target that it uses.
 
-    ``base`` is what relative paths of the study start from.
+    ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
+    guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
     """
     checks = [check for check in check_machine() if check.name not in ("fio", "power")]
     engines = sorted({point.engine for point in plan.points.values()})
     checks += [_engine_check(engine, needed=True) for engine in engines]
     used = {point.target for point in plan.points.values()}
     for target in study.target:
-        if target.name in used and not target.is_null:
+        if target.name in used and target.s3 is not None:
+            hold = (stores or {}).get(target.name)
+            checks += [_under(target, c) for c in store_checks(target, plan, base, hold)]
+        elif target.name in used and not target.is_null:
             checks += [_under(target, check) for check in _target_checks(target, plan, base)]
         if target.name in used:
             checks += [_under(target, check) for check in power_checks(target, base)]

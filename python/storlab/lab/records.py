@@ -38,8 +38,8 @@ def completed_record(
     concurrency = workload.concurrency(point, outcome) if finished else None
     metrics = workload.metrics(point, outcome) if finished else []
     if finished:
-        metrics += energy_metrics(outcome, power.totals, concurrency)
-        metrics += density_metrics(metrics, target, power.totals)
+        metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
+        metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
         flags += _power_flags(target, power)
     return RunRecord(
         **_about(run, point),
@@ -51,6 +51,8 @@ def completed_record(
         window_end_ns=outcome.window_end_ns,
         totals=outcome.totals,
         cpu=outcome.cpu,
+        server_cpu=outcome.server_cpu,
+        details=outcome.details,
         concurrency=concurrency,
         steady=_steady_record(verdict, parts_of),
         metrics=metrics,

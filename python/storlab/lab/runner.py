@@ -11,46 +11,30 @@ from typing import Any
 
 from storlab.base.clock import utc_now_iso, wall_at_ns
 from storlab.base.errors import ResultError, StorlabError
-from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S
 from storlab.engines import Engine, get_engine
 from storlab.lab import dataset
 from storlab.lab.dataset import PrepareError
 from storlab.lab.execution import Interrupted, StopRequest, finish
 from storlab.lab.guard import Guard
+from storlab.lab.jobs import make_job
 from storlab.lab.metering import MeteredRun, Metering
 from storlab.lab.power_states import Opener, PowerStates
 from storlab.lab.precondition import precondition
 from storlab.lab.progress import Reporter
 from storlab.lab.records import completed_record, failed_record
+from storlab.lab.s3_target import S3Hold
+from storlab.lab.server_cpu import ServerCpu
+from storlab.lab.steps import Steps
 from storlab.lab.store import ResultStore
-from storlab.lab.verification import Verification, stored_job
+from storlab.lab.verification import Verification, asks_for_check
 from storlab.meters.nvme_admin import NvmeAdmin
-from storlab.model.job import BlockJob, Member
+from storlab.model.job import Job
 from storlab.model.point import PlannedRun, Point
 from storlab.model.power import AppliedPowerState, Reading
 from storlab.model.result import Failure, RunOutcome, RunRecord
-from storlab.model.study import StudyBase, Target
-from storlab.workloads import WORKLOADS, JobContext
-
-
-def run_seed(study_seed: int, point: Point, repeat: int) -> int:
-    """The seed of one run. All targets and engines see the same sequence of operations."""
-    return derive_seed(study_seed, point.kind, point.params, repeat)
-
-
-def make_job(
-    study: StudyBase, point: Point, repeat: int, members: list[Member], work_dir: Path
-) -> BlockJob:
-    """The engine's order for one run. Raises ValueError when the members are too small for it."""
-    context = JobContext(
-        header=study.study,
-        target=study.target_named(point.target),
-        members=members,
-        seed=run_seed(study.study.seed, point, repeat),
-        work_dir=work_dir,
-    )
-    return WORKLOADS[point.kind].job(point, context)
+from storlab.model.study import Target
+from storlab.workloads import WORKLOADS
 
 
 @dataclass(slots=True)
@@ -62,7 +46,7 @@ class Summary:
     records: list[RunRecord] = field(default_factory=list)  # of this session
     missing: int = 0
     interrupted: bool = False
-    removed: list[str] = field(default_factory=list)  # data files cleaned up
+    removed: list[str] = field(default_factory=list)  # data files and objects cleaned up
 
     @property
     def failed(self) -> list[RunRecord]:
@@ -91,12 +75,14 @@ class Campaign:
         self.study = store.study
         self._engines: dict[str, Engine] = {}
         self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
+        self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
+        self._steps = Steps(store.study, self._work / "step", stop, reporter)
         self._open_drive = open_drive
 
     def execute(self, *, retry_failed: bool = False, clean: bool = False) -> Summary:
         """Prepare the targets, then run what is missing. A stop request ends it early.
 
-        ``clean`` removes data files even when runs are left over. Raises EngineError when an engine
+        ``clean`` removes data even when runs are left over. Raises EngineError when an engine
         is missing, ResultError when results cannot be stored.
         """
         todo = self.store.missing(retry_failed)
@@ -124,12 +110,11 @@ class Campaign:
     def _execute(
         self, todo: Sequence[PlannedRun], targets: Sequence[Target], summary: Summary
     ) -> None:
-        unprepared: dict[str, Failure] = {}
         for target in targets:
             try:
-                self._prepare(target)
+                self._prepare(target, todo)
             except PrepareError as error:
-                unprepared[target.name] = error.failure
+                self._unprepared[target.name] = error.failure
                 self.reporter.note(f"{target.name}: cannot be prepared: {error.failure.message}")
         with ExitStack() as stack:
             base, directory = self.guard.base, self.store.directory
@@ -139,32 +124,34 @@ class Campaign:
             self._metering = stack.enter_context(Metering(targets, base))
             for note in self._states.notes:
                 self.reporter.note(note)
-            self._measure(todo, unprepared, summary)
+            self._measure(todo, summary)
 
-    def _measure(
-        self, todo: Sequence[PlannedRun], unprepared: dict[str, Failure], summary: Summary
-    ) -> None:
+    def _measure(self, todo: Sequence[PlannedRun], summary: Summary) -> None:
         if self._metering.any:
             self.stop.pause(self.study.study.settle / NS_PER_S)  # idle power before the first run
         for run in todo:
             point = self.store.plan.points[run.point_id]
             self.stop.pause(0)
             self.reporter.run_started(run, point, self._expected_ns(run))
-            if point.target in unprepared:
-                engine = self._engine(point.engine).describe()
-                failed = failed_record(run, point, engine, utc_now_iso(), unprepared[point.target])
-                record = self._write(failed, [], {})
-            else:
-                record = self._run(run, point)
+            prepared = point.target not in self._unprepared
+            record = self._run(run, point) if prepared else self._left_out(run, point)
             summary.records.append(record)
             self.reporter.run_ended(record)
-            if not self._metering.reads(self.study.target_named(point.target)):
+            put_right = prepared and self._after(run, point)
+            metered = self._metering.reads(self.study.target_named(point.target))
+            if not metered or (put_right and self._metering.any):
                 self._metering.idle_begins()
                 self.stop.pause(self.study.study.settle / NS_PER_S)
 
-    def _prepare(self, target: Target) -> None:
-        members = self.guard.members[target.name]
-        seed = self.study.study.seed
+    def _left_out(self, run: PlannedRun, point: Point) -> RunRecord:
+        """The record of a run on a target that cannot be run on."""
+        engine = self._engine(point.engine).describe()
+        failure = self._unprepared[point.target]
+        return self._write(failed_record(run, point, engine, utc_now_iso(), failure), [], {})
+
+    def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> None:
+        access = self.guard.access[target.name]
+        members, seed = access.members, self.study.study.seed
         dataset.lay_out(
             members, direct=target.direct, seed=seed, stop=self.stop, reporter=self.reporter
         )
@@ -179,6 +166,22 @@ class Campaign:
             )
             if record["verdict"]["verdict"] != "steady":
                 self._unsteady.add(target.name)
+        points = {run.point_id: self.store.plan.points[run.point_id] for run in todo}
+        own = [point for point in points.values() if point.target == target.name]
+        self._steps.before(target, own, access)
+
+    def _after(self, run: PlannedRun, point: Point) -> bool:
+        """Put right what the run has left behind; True where that was any work."""
+        try:
+            return self._steps.after(run, point, self.guard.access[point.target])
+        except PrepareError as error:
+            message = f"not carried out, because after run {run.run_id}: {error.failure.message}"
+            self._unprepared[point.target] = error.failure.model_copy(update={"message": message})
+            self.reporter.note(
+                f"{point.target}: cannot be put right after {run.run_id}, so that its later runs "
+                f"fail: {error.failure.message}"
+            )
+            return True
 
     def _run(self, run: PlannedRun, point: Point) -> RunRecord:
         started_at = utc_now_iso()
@@ -190,17 +193,15 @@ class Campaign:
         try:
             states = self._power_states(target)
             verification = Verification(self.store.directory, target)
-            job = make_job(
-                self.study, point, run.repeat, self.guard.members[point.target], work_dir
-            )
+            job = make_job(self.study, point, run, self.guard.access[point.target], work_dir)
             job = verification.prepare(run.run_id, job)
-            raw["job.json"] = stored_job(job)
+            raw["job.json"] = job.stored()
             for note in self._metering.load_begins(target):
                 self.reporter.note(note)
             # Meters read from before this load until after the settle pause; the outcome's window
             # is on the clock that they share (storlab.base.clock).
-            outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
-            if job.verify is not None and outcome.status == "finished":
+            outcome = self._load(engine, job, work_dir, target)
+            if asks_for_check(job) and outcome.status == "finished":
                 self.reporter.note(f"verifying {run.run_id}")
                 verification.check(job, outcome)
         except (StorlabError, OSError, ValueError) as error:
@@ -221,6 +222,17 @@ class Campaign:
         if point.target in self._unsteady:
             record = _with_note(record, "preconditioning ended without a steady state")
         return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
+
+    def _load(self, engine: Engine, job: Job, work_dir: Path, target: Target) -> RunOutcome:
+        """The load itself, and beside it the CPU of a server that storlab runs for this target."""
+        hold = self.guard.stores.get(target.name)
+        server = None if hold is None else hold.server
+        if server is None:
+            return finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
+        with ServerCpu(server.cpu) as cpu:
+            outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
+        outcome.server_cpu = cpu.within(outcome.window_start_ns, outcome.window_end_ns)
+        return outcome
 
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
         states, changed = self._states.apply(target)
@@ -271,9 +283,30 @@ class Campaign:
     def _clean_up(self) -> list[str]:
         members = self.guard.members
         kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
-        return dataset.clean_up(
+        removed = dataset.clean_up(
             [m for each in members.values() for m in each if m.path not in kept]
         )
+        # The last first: a bucket that two targets share was made for the first of them.
+        for name, hold in reversed(self.guard.stores.items()):
+            if not self.study.target_named(name).keep_data:
+                removed += self._clean_store(name, hold)
+        return removed
+
+    def _clean_store(self, name: str, hold: S3Hold) -> list[str]:
+        """Remove the campaign's objects. Results matter more: what goes wrong is only told."""
+        stop = StopRequest() if self.stop.requested else self.stop  # asked for after that
+        later = f"`storlab clean {self.store.directory}` goes on with it"
+        try:
+            removed = hold.clean(stop, self.reporter)
+        except StorlabError as error:
+            self.reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
+        except Interrupted:
+            self.reporter.note(f"{name}: cleaning up was interrupted; {later}")
+        else:
+            for line in removed:
+                self.reporter.note(f"{name}: removed {line}")
+            return removed
+        return []
 
 
 def _failure(error: StorlabError | OSError | ValueError) -> Failure:

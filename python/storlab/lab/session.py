@@ -17,14 +17,15 @@ from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment
 from storlab.lab.execution import StopRequest
 from storlab.lab.guard import Guard
+from storlab.lab.jobs import make_job
 from storlab.lab.preflight import check_study, refuse_errors
 from storlab.lab.progress import Reporter
-from storlab.lab.runner import Campaign, Summary, make_job
+from storlab.lab.runner import Campaign, Summary
 from storlab.lab.store import ResultStore
 from storlab.lab.study_file import LoadedStudy
-from storlab.model.job import Member
 from storlab.model.point import Plan, PlannedRun
 from storlab.model.study import StudyBase
+from storlab.workloads import Access
 
 
 def run_study(
@@ -49,8 +50,8 @@ def run_study(
             f"choose another with --out, or go on with `storlab resume {directory}`",
         )
     with Guard(loaded.study, plan, plan_hash=plan_hash) as guard:
-        check_feasible(loaded.study, plan, plan.runs, guard.members)
-        checks = check_study(loaded.study, plan, Path.cwd())
+        check_feasible(loaded.study, plan, plan.runs, guard.access)
+        checks = check_study(loaded.study, plan, Path.cwd(), guard.stores)
         refuse_errors(checks)
         environment = describe_environment(loaded.study, Path.cwd())
         environment["guard"] = guard.record()
@@ -90,8 +91,8 @@ def resume_study(
             recorded=recorded,
         )
         with guard:
-            check_feasible(store.study, store.plan, todo, guard.members)
-            checks = check_study(store.study, store.plan, base)
+            check_feasible(store.study, store.plan, todo, guard.access)
+            checks = check_study(store.study, store.plan, base, guard.stores)
             refuse_errors(checks)
             with reporter() as told:
                 _warn(told, checks)
@@ -105,8 +106,8 @@ def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
     Nothing is written; devices that the study writes to are held exclusively for a moment.
     """
     try:
-        with Guard(study, plan, plan_hash=plan.plan_hash, base=base) as guard:
-            check_feasible(study, plan, plan.runs, guard.members)
+        with Guard(study, plan, plan_hash=plan.plan_hash, base=base, look_only=True) as guard:
+            check_feasible(study, plan, plan.runs, guard.access)
     except StorlabError as error:
         return Check(
             name="guard" if isinstance(error, GuardError) else "run",
@@ -124,7 +125,7 @@ def _warn(reporter: Reporter, checks: Sequence[Check]) -> None:
 
 
 def check_feasible(
-    study: StudyBase, plan: Plan, runs: Sequence[PlannedRun], members: Mapping[str, list[Member]]
+    study: StudyBase, plan: Plan, runs: Sequence[PlannedRun], access: Mapping[str, Access]
 ) -> None:
     """Ask every engine whether it can do its part, and whether the data sets fit. Writes nothing.
 
@@ -143,7 +144,7 @@ def check_feasible(
                 "choose another engine for it",
             )
         try:
-            job = make_job(study, point, run.repeat, members[point.target], Path.cwd())
+            job = make_job(study, point, run, access[point.target], Path.cwd())
         except ValueError as error:
             where = f"workload {point.workload} on {point.target}"
             raise EngineError(where, str(error), "correct the study") from error
@@ -155,4 +156,4 @@ def check_feasible(
                 "change the workload, or choose another engine for it",
             )
     used = {plan.points[run.point_id].target for run in runs}
-    dataset.check_space([m for name in sorted(used) for m in members[name]])
+    dataset.check_space([m for name in sorted(used) for m in access[name].members])

@@ -9,25 +9,21 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
 from storlab.lab.files import replace_file
 from storlab.lab.precondition import target_slug
-from storlab.model.job import BlockJob
+from storlab.model.job import BlockJob, Job
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import Target
 
 
-def stored_job(job: BlockJob) -> bytes:
-    """A job as it is kept: devices by their names, since the held file is gone with its process."""
-    members = [
-        m.model_copy(update={"path": m.name}) if m.kind == "block_device" else m
-        for m in job.members
-    ]
-    kept = job.model_copy(update={"members": members})
-    return (kept.model_dump_json(indent=2) + "\n").encode()
+def asks_for_check(job: Job) -> TypeGuard[BlockJob]:
+    """Whether the blocks of this job's run are to be read again behind it: verify mode."""
+    return isinstance(job, BlockJob) and job.verify is not None
 
 
 class Verification:
@@ -37,20 +33,19 @@ class Verification:
         self._root = directory / "verify"
         self._home = self._root / target_slug(target.name)
 
-    def prepare(self, run_id: str, job: BlockJob) -> BlockJob:
+    def prepare(self, run_id: str, job: Job) -> Job:
         """Before a run starts: forget what it will overwrite, and give its own state a place.
 
         Returns the job to run. The job is on the device before the run is: a crash finds it.
         """
-        if job.mix.write or job.mix.trim or job.verify is not None:
-            _forget(self._root, job)
-        if job.verify is None:
+        _forget(self._root, job.touches())
+        if not isinstance(job, BlockJob) or job.verify is None:
             return job
         self._home.mkdir(parents=True)
         state = str(self._home / "state")
         job = job.model_copy(update={"verify": job.verify.model_copy(update={"state": state})})
         replace_file(self._home / "run_id", f"{run_id}\n".encode())
-        replace_file(self._home / "job.json", stored_job(job))
+        replace_file(self._home / "job.json", job.stored())
         return job
 
     def check(self, job: BlockJob, outcome: RunOutcome) -> None:
@@ -101,8 +96,7 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
     return found
 
 
-def _forget(root: Path, job: BlockJob) -> None:
-    touched = {member.name for member in job.members}
+def _forget(root: Path, touched: set[str]) -> None:
     for job_file in root.glob("*/job.json"):
         try:
             earlier = BlockJob.model_validate_json(job_file.read_bytes())

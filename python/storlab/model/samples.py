@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from storlab.model.result import LatencySummary, Sample
 
 SCHEMA_KEY = b"storlab.schema"
-SCHEMA_VALUE = b"1"
+SCHEMA_VALUE = b"2"
+_BEFORE = b"1"  # had no ttfb_hist and no errors
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("interval", pa.int32(), nullable=False),
@@ -31,9 +32,18 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("latency_hist", pa.binary(), nullable=False),
     pa.field("intended_hist", pa.binary(), nullable=True),
     pa.field("worker_cpu_ns", pa.int64(), nullable=False),
+    pa.field("ttfb_hist", pa.binary(), nullable=True),
+    pa.field("errors", pa.int64(), nullable=False),
 ]
+_ADDED = ("ttfb_hist", "errors")
 SAMPLES_SCHEMA: pa.Schema = pa.schema(_FIELDS, metadata={SCHEMA_KEY: SCHEMA_VALUE})
-"""Columns of ``samples.parquet``. Times are of CLOCK_MONOTONIC; histograms HdrHistogram V2 (ns)."""
+"""Columns of ``samples.parquet``. Times are of CLOCK_MONOTONIC; histograms HdrHistogram V2 (ns).
+
+``errors`` counts operations that failed; they are in no other column.
+"""
+_FIRST_SCHEMA: pa.Schema = pa.schema(
+    [field for field in _FIELDS if field.name not in _ADDED], metadata={SCHEMA_KEY: _BEFORE}
+)
 
 
 def summarise_latency(histogram_v2: bytes) -> LatencySummary:
@@ -82,6 +92,8 @@ def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
         "latency_hist": [s.latency for s in samples],
         "intended_hist": [s.intended for s in samples],
         "worker_cpu_ns": [s.worker_cpu_ns for s in samples],
+        "ttfb_hist": [s.ttfb for s in samples],
+        "errors": [s.errors for s in samples],
     }
     return pa.table(columns, schema=SAMPLES_SCHEMA)
 
@@ -99,6 +111,8 @@ def table_to_samples(table: pa.Table) -> list[Sample]:
             latency=row["latency_hist"],
             intended=row["intended_hist"],
             worker_cpu_ns=row["worker_cpu_ns"],
+            ttfb=row["ttfb_hist"],
+            errors=row["errors"],
         )
         for row in table.to_pylist()
     ]
@@ -112,14 +126,25 @@ def samples_to_parquet(samples: Sequence[Sample]) -> bytes:
 
 
 def table_from_parquet(content: bytes) -> pa.Table:
-    """The table in a ``samples.parquet`` file's content.
+    """The table in a ``samples.parquet`` file's content, in :data:`SAMPLES_SCHEMA`.
 
-    Raises ``ValueError`` when it is not Parquet, or has another schema or version.
+    Files of version 1 are read, too: nothing of theirs had a time to first byte, or went on after
+    an error. Raises ``ValueError`` when it is not Parquet, or has another schema or version.
     """
     table = pq.read_table(pa.BufferReader(content))
     found = (table.schema.metadata or {}).get(SCHEMA_KEY)
-    if found != SCHEMA_VALUE:
+    schemas = {SCHEMA_VALUE: SAMPLES_SCHEMA, _BEFORE: _FIRST_SCHEMA}
+    if found not in schemas:
         raise ValueError(f"storlab.schema is {found!r}, and this storlab reads {SCHEMA_VALUE!r}")
-    if not table.schema.equals(SAMPLES_SCHEMA):
-        raise ValueError("its columns are not those of samples.parquet version 1")
-    return table
+    if not table.schema.equals(schemas[found]):
+        version = found.decode()
+        raise ValueError(f"its columns are not those of samples.parquet version {version}")
+    return table if found == SCHEMA_VALUE else _filled_in(table)
+
+
+def _filled_in(table: pa.Table) -> pa.Table:
+    """A table of version 1 in the schema of today."""
+    rows = table.num_rows
+    table = table.append_column(SAMPLES_SCHEMA.field("ttfb_hist"), pa.nulls(rows, pa.binary()))
+    table = table.append_column(SAMPLES_SCHEMA.field("errors"), pa.array([0] * rows, pa.int64()))
+    return table.replace_schema_metadata({SCHEMA_KEY: SCHEMA_VALUE})

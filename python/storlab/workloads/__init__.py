@@ -26,6 +26,7 @@ class Estimate:
     write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
     reads: bool = True  # does the point read data that must be there before
     data_bytes: int = 0  # of the data set that ``prepare`` makes for it; 0: the lab lays it out
+    data_set: str = ""  # which one that is: points that say the same share it
 
 
 @dataclass(frozen=True, slots=True)
