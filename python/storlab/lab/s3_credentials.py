@@ -1,0 +1,228 @@
+"""Credentials of an S3 target, from the usual places of the AWS tools. No value is ever shown.
+
+The formats are those of the AWS SDKs and Tools Reference Guide, "Shared config and credentials
+files" and "Environment variables support".
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.base.errors import PreflightError
+from storlab.model.s3 import Credentials, S3Options
+from storlab.model.target import Target
+
+DEFAULT_REGION = "us-east-1"
+_ACCESS, _SECRET, _TOKEN = "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"
+# Ways to get keys that need a program or another service; the AWS CLI can carry them out.
+_ELSEWHERE = (
+    "credential_process",
+    "sso_session",
+    "sso_start_url",
+    "role_arn",
+    "web_identity_token_file",
+    "credential_source",
+    "login_session",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    credentials: Path
+    config: Path
+
+    def both(self) -> str:
+        return f"{self.credentials} and {self.config}"
+
+
+def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
+    """Credentials and region of a target; no credentials for storlab's own server.
+
+    The first that is given counts: the variables that ``s3_options.credentials_env`` names,
+    ``s3_options.profile``, the variables ``AWS_*``, the profile ``AWS_PROFILE`` or ``default``.
+    ``base`` is what relative names of the AWS files start from. Raises PreflightError where none
+    has keys, where one has half a pair, and where a file cannot be read.
+    """
+    if target.is_embedded:
+        return None, DEFAULT_REGION
+    options = target.s3_options or S3Options()
+    where = f"target {target.name}"
+    files = _files(base)
+    if options.credentials_env is not None:
+        prefix = options.credentials_env
+        found = _from_environment(prefix, where)
+        if found is None:
+            raise PreflightError(
+                where,
+                f"neither {prefix}_{_ACCESS} nor {prefix}_{_SECRET} is set",
+                f"export both, as s3_options.credentials_env = {prefix!r} says",
+            )
+        return found, options.region or _region((f"{prefix}_REGION", *_REGIONS), {})
+    name = options.profile
+    if name is None:
+        found = _from_environment("AWS", where)
+        name = _variable("AWS_PROFILE") or "default"
+        if found is not None:
+            # A broken file does not matter to somebody who gives everything in variables.
+            given = options.region or _variable(*_REGIONS)
+            return found, given or _region((), read_profile(name, *_paths(files), where))
+    profile = read_profile(name, *_paths(files), where)
+    found = _from_profile(profile, name, where, files)
+    if found is None:
+        raise _nothing_found(where, name, options.profile is not None, profile, files)
+    return found, options.region or _region(_REGIONS, profile)
+
+
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+def read_profile(name: str, credentials: Path, config: Path, where: str) -> dict[str, str]:
+    """All settings of a profile: those of the config file, over them those of the credentials file.
+
+    Setting names are lower case. Empty where neither file has the profile. Raises PreflightError,
+    without a word of its content, for a file that cannot be read.
+    """
+    settings: dict[str, str] = {}
+    in_config, in_credentials = _sections(config, where), _sections(credentials, where)
+    for section, values in in_config.items():
+        if _profile_of(section, plain="default") == name:
+            settings |= values
+    for section, values in in_credentials.items():
+        # Old tools write "[profile x]" there, too, and the AWS ones read it.
+        if name in (section, _profile_of(section)):
+            settings |= values
+    return settings
+
+
+def _profile_of(section: str, plain: str | None = None) -> str | None:
+    """The name in ``profile x`` or ``profile "x y"``; ``plain`` may stand without the word."""
+    if section == plain:
+        return section
+    try:
+        words = shlex.split(section)
+    except ValueError:  # a quote that nobody closes names no profile
+        return None
+    return words[1] if len(words) == 2 and words[0] == "profile" else None
+
+
+def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
+    # No default section, no interpolation and "=" alone: a secret may hold "%", ":" and anything.
+    parser = configparser.RawConfigParser(
+        strict=False, delimiters=("=",), default_section="", allow_no_value=True
+    )
+    fix = "correct it, or give the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    try:
+        parser.read_string(path.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise PreflightError(where, f"{path} cannot be read: {error.strerror}", fix) from error
+    except UnicodeDecodeError:
+        raise PreflightError(where, f"{path} is not UTF-8 text", fix) from None
+    except configparser.Error as error:
+        # The error quotes the line, which may be a secret: its number is all that is passed on.
+        said = f"{path} is not a file of profiles: see line {_line(error)}"
+        raise PreflightError(where, said, fix) from None
+    return {
+        section: {key: (value or "").strip() for key, value in parser.items(section)}
+        for section in parser.sections()
+    }
+
+
+def _line(error: configparser.Error) -> int | str:
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return error.lineno
+    if isinstance(error, configparser.ParsingError):
+        return ", ".join(str(number) for number, _ in error.errors)
+    return getattr(error, "lineno", None) or "?"
+
+
+def _from_environment(prefix: str, where: str) -> Credentials | None:
+    names = (f"{prefix}_{_ACCESS}", f"{prefix}_{_SECRET}")
+    access, secret = _variable(names[0]), _variable(names[1])
+    token = _variable(f"{prefix}_{_TOKEN}")
+    return _pair(access, secret, token, names, "the environment", where)
+
+
+def _from_profile(
+    profile: Mapping[str, str], name: str, where: str, files: _Files
+) -> Credentials | None:
+    names = ("aws_access_key_id", "aws_secret_access_key")
+    access, secret = (profile.get(key) or None for key in names)
+    token = profile.get("aws_session_token") or None
+    return _pair(access, secret, token, names, f'profile "{name}" in {files.both()}', where)
+
+
+def _pair(
+    access: str | None,
+    secret: str | None,
+    token: str | None,
+    names: tuple[str, str],
+    place: str,
+    where: str,
+) -> Credentials | None:
+    if access is None and secret is None:
+        return None
+    if access is None or secret is None:
+        has, lacks = (names[1], names[0]) if access is None else names
+        raise PreflightError(
+            where, f"{place} has {has} but not {lacks}", f"give {lacks}, or remove {has}"
+        )
+    return Credentials(access, secret, token)
+
+
+def _variable(*names: str) -> str | None:
+    """The first of these variables that is set; keys and regions have no blanks around them."""
+    values = (os.environ.get(name, "").strip() for name in names)
+    return next((value for value in values if value), None)
+
+
+def _region(variables: tuple[str, ...], profile: Mapping[str, str]) -> str:
+    return _variable(*variables) or profile.get("region") or DEFAULT_REGION
+
+
+def _files(base: Path) -> _Files:
+    def place(variable: str, usual: str) -> Path:
+        # Not Path.expanduser: it raises where there is no home, and nothing was asked of it then.
+        return base / os.path.expanduser(_variable(variable) or usual)  # noqa: PTH111
+
+    return _Files(
+        place("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+        place("AWS_CONFIG_FILE", "~/.aws/config"),
+    )
+
+
+def _paths(files: _Files) -> tuple[Path, Path]:
+    return files.credentials, files.config
+
+
+def _nothing_found(
+    where: str, name: str, asked: bool, profile: Mapping[str, str], files: _Files
+) -> PreflightError:
+    elsewhere = [key for key in _ELSEWHERE if profile.get(key)]
+    if elsewhere:
+        return PreflightError(
+            where,
+            f'profile "{name}" gets its keys by {elsewhere[0]}, which storlab does not do',
+            f"export them first: eval $(aws configure export-credentials --profile {name} "
+            "--format env), and leave s3_options.profile out",
+        )
+    if asked:
+        return PreflightError(
+            where,
+            f'there are no keys in profile "{name}", neither in {files.credentials} nor in '
+            f"{files.config}",
+            f"aws configure --profile {name}, or another s3_options.profile",
+        )
+    return PreflightError(
+        where,
+        "there are no credentials: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+        f'environment, nor a profile "{name}" with keys in {files.both()}',
+        "export the two variables, or name others with s3_options.credentials_env or a profile "
+        "with s3_options.profile",
+    )
