@@ -23,6 +23,8 @@ mod request;
 mod sign;
 mod spec;
 mod store;
+mod tls;
+mod uri;
 pub mod xml;
 
 pub use connection::{drain, refusal, Connection};
