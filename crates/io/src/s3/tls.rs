@@ -38,7 +38,10 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
 /// What went wrong, and what to do about it.
 pub(super) fn explain(error: &rustls::Error) -> String {
     let fix = match error {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+        // BadSignature: an authority of the same name, with another key.
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => {
             "no authority that is trusted here has signed the server's certificate; name it in \
              s3_options.ca_file"
         }

@@ -219,10 +219,11 @@ pub fn complete_body_crc32(parts: &[(u32, &str, u32)]) -> Bytes {
 fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
     let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
     for (number, etag, crc32) in parts {
-        let etag = escape(etag);
-        out.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>"));
-        if let Some(crc32) = crc32.map(crc32_base64) {
-            out.push_str(&format!("<ChecksumCRC32>{crc32}</ChecksumCRC32>"));
+        out.push_str("<Part>");
+        push_element(&mut out, "PartNumber", &number.to_string());
+        push_element(&mut out, "ETag", etag);
+        if let Some(crc32) = crc32 {
+            push_element(&mut out, "ChecksumCRC32", &crc32_base64(crc32));
         }
         out.push_str("</Part>");
     }
@@ -235,12 +236,18 @@ fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Byt
 pub fn delete_body<'a>(keys: impl IntoIterator<Item = &'a str>) -> Bytes {
     let mut out = format!("<Delete xmlns=\"{NAMESPACE}\">");
     for key in keys {
-        out.push_str("<Object><Key>");
-        out.push_str(&escape(key));
-        out.push_str("</Key></Object>");
+        out.push_str("<Object>");
+        push_element(&mut out, "Key", key);
+        out.push_str("</Object>");
     }
     out.push_str("<Quiet>true</Quiet></Delete>");
     out.into()
+}
+
+fn push_element(into: &mut String, name: &str, text: &str) {
+    for piece in ["<", name, ">", &escape(text), "</", name, ">"] {
+        into.push_str(piece);
+    }
 }
 
 /// Calls `at` at the end of each element below the root: with its path below the root and, for

@@ -133,7 +133,7 @@ fn s3_chunks() {
     );
     let header = |bytes: Bytes| String::from_utf8(bytes.to_vec()).expect("text");
     assert_eq!(
-        header(chunks.next(65_536, &sha256(&[b'a'; 65_536]))),
+        header(chunks.next(65_536, &sha256(&vec![b'a'; 65_536]))),
         "10000;chunk-signature=\
          ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648\r\n"
     );

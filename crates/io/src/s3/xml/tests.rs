@@ -67,11 +67,9 @@ fn a_page_of_encoded_keys() {
 
 #[test]
 fn a_huge_page() {
-    let mut body = "<ListBucketResult>".to_owned();
-    for at in 0..100_000 {
-        body.push_str(&format!("<Contents><Key>k/{at}</Key><Size>{at}</Size></Contents>"));
-    }
-    body.push_str("</ListBucketResult>");
+    let object = |at| format!("<Contents><Key>k/{at}</Key><Size>{at}</Size></Contents>");
+    let objects: Vec<String> = (0..100_000).map(object).collect();
+    let body = format!("<ListBucketResult>{}</ListBucketResult>", objects.concat());
     let page = list(body.as_bytes()).expect("a page");
     assert_eq!(page.objects.len(), 100_000);
     assert_eq!(page.objects[99_999], key("k/99999", 99_999));
