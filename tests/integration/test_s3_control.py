@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,8 +17,9 @@ import trustme
 
 from s3_servers import S3Server, free_port, versitygw
 from storlab.base.errors import PreflightError
+from storlab.lab import s3_control
 from storlab.lab.s3_control import S3Control
-from storlab.model.s3 import S3Store
+from storlab.model.s3 import Credentials, S3Store
 
 KEYS = ["a b", "a/b+c", "a/d/e", "a/d/f", "a/é%41", "z"]
 
@@ -146,6 +152,76 @@ def test_somebody_who_never_answers(server: S3Server) -> None:
     assert "no answer in time" in caught.value.what
 
 
+@contextmanager
+def answering(*answers: tuple[int, str, datetime]) -> Iterator[str]:
+    """A server that gives these answers (status, code, date), the last one again and again."""
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, code, date = left.pop(0) if len(left) > 1 else left[0]
+            body = f"<Error><Code>{code}</Code></Error>" if code else "<ListBucketResult/>"
+            self.send_response_only(status)
+            self.send_header("Date", format_datetime(date, usegmt=True))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def store_at(endpoint: str) -> S3Store:
+    return S3Store(endpoints=[endpoint], bucket="bench", credentials=Credentials("AK", "SK"))
+
+
+def test_a_clock_that_is_off_is_measured_and_named() -> None:
+    there = datetime.now(UTC) + timedelta(hours=1)
+    with answering((403, "RequestTimeTooSkewed", there)) as endpoint:
+        control = S3Control(store_at(endpoint))
+        skew = control.clock_skew_s()
+        assert skew is not None
+        assert 3500 < skew < 3700
+        with pytest.raises(PreflightError, match="clocks") as caught:
+            control.bucket_exists()
+    assert "behind" in caught.value.fix
+
+
+def test_a_store_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_control, "_PAUSES_S", (0.001, 0.001))
+    now = datetime.now(UTC)
+    busy = (503, "SlowDown", now)
+    with answering(busy, busy, (200, "", now)) as endpoint:
+        assert S3Control(store_at(endpoint)).bucket_exists()
+    with answering(busy) as endpoint, pytest.raises(PreflightError, match="busy"):
+        S3Control(store_at(endpoint)).bucket_exists()
+
+
+def test_what_is_no_store_is_not_taken_for_a_missing_bucket() -> None:
+    said = pytest.raises(PreflightError, match="does not speak S3")
+    with answering((404, "", datetime.now(UTC))) as endpoint, said:
+        S3Control(store_at(endpoint)).bucket_exists()
+
+
+def test_a_store_that_may_only_be_read(tmp_path: Path) -> None:
+    with versitygw(tmp_path, "--readonly") as server:
+        server.make_bucket()
+        control = S3Control(server.store())
+        assert control.bucket_exists()
+        with pytest.raises(PreflightError, match="may not do it") as caught:
+            control.put("key", b"")
+    assert "s3:PutObject" in caught.value.fix
+
+
 def test_tls_where_there_is_none(tmp_path: Path) -> None:
     with versitygw(tmp_path) as plain:
         said = failure(plain.store(endpoints=[plain.endpoint.replace("http:", "https:")]))
@@ -158,7 +234,7 @@ def test_certificates_are_checked_unless_told_otherwise(tmp_path: Path) -> None:
     with versitygw(tmp_path, tls=True) as server:
         server.make_bucket()
         said = failure(server.store(ca_file=str(tmp_path / "other.pem")))
-        assert "nobody that this machine trusts" in said.what
+        assert "certificate is not accepted" in said.what
         assert "s3_options.ca_file" in said.fix
         assert "s3_options.ca_file" in failure(server.store(ca_file=None)).fix
         assert S3Control(server.store(ca_file=None, verify_tls=False)).bucket_exists()
