@@ -18,8 +18,8 @@ from storlab.lab.s3_keys import MARKER, foreign_keys, marker_content, own_prefix
 from storlab.model.s3 import EMBEDDED, S3Access, S3Options, S3Store
 from storlab.model.target import Target
 
-# Stands for the server's address where it is not started; the port 0 is nobody's.
-_NOT_STARTED = "http://127.0.0.1:0"
+# Stands for the server's address where it is not started. Nothing is sent there.
+_NOT_STARTED = "http://127.0.0.1:9"
 _NAMED = 5
 
 
