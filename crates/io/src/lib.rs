@@ -9,6 +9,7 @@ mod null;
 mod posix;
 mod probe;
 pub mod s3;
+mod stream;
 mod uring;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use file::{Access, File};
 pub use null::NullBackend;
 pub use posix::PosixBackend;
 pub use probe::{probe, Probe};
+pub use stream::{Chunk, Pass, Stream, StreamSpec, SECTOR};
 pub use uring::UringBackend;
 
 /// One operation on one open file.
@@ -69,6 +71,10 @@ pub trait Backend {
 
     /// Which abilities of the kernel it uses.
     fn features(&self) -> Vec<&'static str>;
+
+    /// Operations on file `index` go to this one from now on. None is in flight on the former; the
+    /// new one stays open as long as there is one on it.
+    fn replace_file(&mut self, index: usize, file: &File);
 
     /// Queue an operation for the next [`Backend::submit`].
     fn push(&mut self, op: &Op);
