@@ -87,10 +87,21 @@ def need_chromium() -> str:
     missing("Chromium is not installed")
 
 
+def need_versitygw() -> Path:
+    """Path of versitygw, an S3 server: Go's module github.com/versity/versitygw, cmd/versitygw."""
+    homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
+    path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
+    found = shutil.which("versitygw", path=path)
+    if found is None:
+        missing("the program versitygw is not installed")
+    return Path(found)
+
+
 MARKERS: dict[str, Callable[[], object]] = {
     "root": need_root,
     "fio": need_fio,
     "browser": need_chromium,
+    "versitygw": need_versitygw,
 }
 
 

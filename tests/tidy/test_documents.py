@@ -11,6 +11,7 @@ import pytest
 from storlab import engines
 from storlab.base.errors import ExitCode
 from storlab.cli.main import VERBS
+from storlab.model.s3 import S3Options
 from storlab.model.study import Header, Precondition, Target
 from storlab.workloads import WORKLOADS
 from tidy import text_rules, tree
@@ -38,7 +39,8 @@ def test_a_workload_is_whole(kind: str) -> None:
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_the_page_of_a_workload_explains_every_field(kind: str) -> None:
     page = tree.read(f"docs/{kind}.md")
-    models = [WORKLOADS[kind].spec, Header, Target, Precondition]
+    of_place = [Precondition] if "path" in WORKLOADS[kind].places else [S3Options]
+    models = [WORKLOADS[kind].spec, Header, Target, *of_place]
     missing = [f"{m.__name__}.{f}" for m in models for f in m.model_fields if f"`{f}`" not in page]
     assert not missing
 

@@ -11,7 +11,7 @@ from storlab._native import Histogram
 from storlab.analysis.agreement import agreement, judge
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ResultError, UsageError
-from storlab.lab.crosscheck import crosscheck_plan
+from storlab.lab.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan import make_plan
 from storlab.lab.store import ResultStore
 from storlab.lab.study_file import load_study
@@ -118,6 +118,41 @@ def test_a_point_is_chosen_by_its_id(plan: Plan) -> None:
 def test_a_wish_that_matches_nothing_is_named(plan: Plan, wish: str) -> None:
     with pytest.raises(UsageError, match=wish):
         crosscheck_plan(plan, "fio", 2, [wish])
+
+
+STORE = """
+[[target]]
+name = "store"
+s3 = "https://h.example/bucket"
+[[workload]]
+kind = "object"
+objects = 10
+concurrency = [1, 2]
+"""
+
+
+def planned(tmp_path: Path, text: str) -> Plan:
+    path = tmp_path / "mixed.toml"
+    path.write_text(text)
+    return make_plan(load_study(path))
+
+
+def test_the_reference_is_one_that_runs_the_family(tmp_path: Path, plan: Plan) -> None:
+    assert reference_of(plan) == "fio"
+    mixed = planned(tmp_path, STUDY + STORE)
+    assert reference_of(mixed, ["target=nothing"]) == "fio"
+    with pytest.raises(UsageError, match="block and object workloads") as caught:
+        reference_of(mixed)
+    assert "--reference fio" in caught.value.fix
+
+
+def test_points_that_the_reference_cannot_run_are_left_out_and_counted(tmp_path: Path) -> None:
+    mixed = planned(tmp_path, STUDY + STORE)
+    cross = crosscheck_plan(mixed, "fio", 2)
+    assert {point.target for point in cross.points.values()} == {"nothing"}
+    assert "crosscheck: 2 points that fio cannot run are left out" in cross.notes
+    with pytest.raises(UsageError, match="of another kind"):
+        crosscheck_plan(mixed, "fio", 2, ["target=store"])
 
 
 def test_native_cannot_check_itself(plan: Plan) -> None:

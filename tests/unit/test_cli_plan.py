@@ -20,7 +20,7 @@ from storlab.cli.common import plain
 from storlab.cli.main import EXIT_CODES, VERBS, main
 from storlab.lab.plan import make_plan
 from storlab.lab.starter import FileTarget, FoundDevice, found_devices, starter_study
-from storlab.lab.study_file import load_study, parse_study
+from storlab.lab.study_file import LoadedStudy, load_study, parse_study
 from storlab.lab.study_schema import study_schema
 from storlab.model.result import Metric
 
@@ -131,9 +131,12 @@ def test_uncommented_devices_of_a_starter_make_a_study_that_only_reads_them() ->
         keep = line in ("# [[target]]", "# [[workload]]") or (keep and line.startswith("# "))
         active.append(line[2:] if keep else line)
     study = parse_study("\n".join(active))
-    assert [t.name for t in study.target] == ["disk file", "nvme9n1 Model"]
+    stores = ["object store", "own server"]
+    assert [t.name for t in study.target] == ["disk file", "nvme9n1 Model", *stores]
     on_device = [w for w in study.workload if "nvme9n1 Model" in (w.targets or [])]
     assert [v["read_percent"] for w in on_device for v in w.values()] == [100.0, 100.0]
+    plan = make_plan(LoadedStudy(study, text, "0" * 64, Path("starter.toml")))
+    assert {p.target for p in plan.points.values() if p.kind == "object"} == set(stores)
 
 
 def test_the_schema_is_valid_and_every_field_is_described() -> None:

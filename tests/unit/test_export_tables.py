@@ -60,7 +60,7 @@ def test_parquet_and_csv_say_the_same(store: ResultStore, tmp_path: Path, sample
     table = pq.read_table(out["parquet"])
     assert len(rows) == table.num_rows
     assert set(table.column_names) - set(rows[0]) == (
-        {"latency_hist", "intended_hist"} if samples else set()
+        {"latency_hist", "intended_hist", "ttfb_hist"} if samples else set()
     )
     assert table.schema.metadata[b"storlab.schema"].endswith(b"-1")
 

@@ -20,9 +20,11 @@ S = 1_000_000_000
 TARGET = Target(name="t", path="null:")
 
 
-def outcome(start_ns: int = 10 * S, *, samples: bool = True) -> RunOutcome:
+def outcome(
+    start_ns: int = 10 * S, *, samples: bool = True, kinds: tuple[str, str] = ("read", "write")
+) -> RunOutcome:
     """Two intervals of 1 s: 1 GB read, then 2 GB written."""
-    moved: list[tuple[Operation, int]] = [("read", 10**9), ("write", 2 * 10**9)]
+    moved: list[tuple[Operation, int]] = [(kinds[0], 10**9), (kinds[1], 2 * 10**9)]
     rows = [
         Sample(i, start_ns + i * S, start_ns + (i + 1) * S, operation, 1, size, b"")
         for i, (operation, size) in enumerate(moved)
@@ -43,9 +45,10 @@ def open_declared(**fields: object) -> declared.DeclaredMeter:
     return declared.open_meter(spec, TARGET)
 
 
-def test_declared_energy_follows_the_bytes() -> None:
+@pytest.mark.parametrize("kinds", [("read", "write"), ("get", "put")])
+def test_declared_energy_follows_the_bytes(kinds: tuple[str, str]) -> None:
     meter = open_declared(joules_per_gb_read=0.5, joules_per_gb_written=1.5, source="data sheet")
-    readings = meter.after_run(outcome())
+    readings = meter.after_run(outcome(kinds=kinds))
     assert [(r.time_ns, r.value) for r in readings] == [
         (10 * S, 0.0),
         (11 * S, pytest.approx(5 + 0.5)),

@@ -271,3 +271,78 @@ def test_the_plan_is_read_back_from_its_json(tmp_path: Path) -> None:
     assert again == plan
     assert again.plan_hash == plan.plan_hash
     assert all(point.point_id == key for key, point in again.points.items())
+
+
+STORE = '[[target]]\nname = "s"\ns3 = "https://h.example/bucket"\n'
+OBJECTS = '[[workload]]\nkind = "object"\nget_percent = 50\nobjects = 10\nobject_size = "1MB"\n'
+
+
+def test_a_workload_without_targets_runs_where_it_can(tmp_path: Path) -> None:
+    plan = planned(tmp_path, TWO + STORE + WORK + OBJECTS)
+    by_kind = {
+        kind: sorted(p.target for p in plan.points.values() if p.kind == kind)
+        for kind in ("block", "object")
+    }
+    assert by_kind == {"block": ["a", "b"], "object": ["s"]}
+
+
+def test_a_store_shows_its_data_set_and_where_its_objects_go(tmp_path: Path) -> None:
+    sizes = 'object_size = ["1MB", "2MB"]\nconcurrency = [1, 2]\n'
+    options = 's3_options = { prefix = "mine/", create_bucket = true }\n'
+    objects = OBJECTS.replace('object_size = "1MB"\n', sizes)
+    plan = planned(tmp_path, TWO + STORE + options + WORK + objects)
+    assert plan.data_bytes_by_target["s"] == 10 * 10**6 + 10 * 2 * 10**6  # each size once
+    assert plan.destructive == []
+    (note,) = (note for note in plan.notes if note.startswith("s: "))
+    assert "bucket bucket," in note
+    assert '"mine/storlab-' in note
+    assert "is made where it is missing" in note
+
+
+def test_storlabs_own_server_is_called_so(tmp_path: Path) -> None:
+    plan = planned(
+        tmp_path, TWO + STORE.replace("https://h.example/bucket", "embedded:d") + OBJECTS
+    )
+    (note,) = (note for note in plan.notes if note.startswith("s: "))
+    assert "storlab's own server over d" in note
+
+
+@pytest.mark.parametrize(
+    ("workloads", "field", "words", "fix"),
+    [
+        (
+            WORK + 'targets = ["a", "s"]\n',
+            "targets #2",
+            '"s" is a target with s3',
+            '"a" or "b"',
+        ),
+        (
+            OBJECTS + 'targets = ["b"]\n',
+            "targets #1",
+            '"b" is a target with path',
+            '"s" would do',
+        ),
+    ],
+)
+def test_a_target_of_the_wrong_kind_is_refused_by_name(
+    tmp_path: Path, workloads: str, field: str, words: str, fix: str
+) -> None:
+    error = refusal(tmp_path, TWO + STORE + workloads)
+    text = f"{error.where} {error.what} {error.fix}"
+    assert field in text
+    assert words in text
+    assert fix in text
+
+
+@pytest.mark.parametrize(
+    ("targets", "workload", "words"),
+    [(TWO, OBJECTS, "object workloads run on targets with s3"), (None, WORK, "path, paths or")],
+)
+def test_a_workload_that_fits_no_target_is_refused(
+    tmp_path: Path, targets: str | None, workload: str, words: str
+) -> None:
+    text = targets or TWO.partition("[[target]]")[0] + STORE
+    error = refusal(tmp_path, text + workload)
+    assert "no target of the study fits" in error.what
+    assert words in error.what
+    assert "add a target" in error.fix

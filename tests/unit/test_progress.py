@@ -10,6 +10,7 @@ from storlab.lab.progress import (
     LiveReporter,
     PlainReporter,
     make_reporter,
+    rate_unit,
     run_line,
     snapshot_figures,
 )
@@ -57,6 +58,7 @@ def test_figures_of_a_snapshot() -> None:
     assert snapshot_figures(SNAPSHOT) == "250 MB/s, 12,345 IOPS, p99 1.5 ms, CPU 87 %"
     early = Snapshot("ramp", 0, None, 0.0, 0.0, None, None)
     assert snapshot_figures(early) == "0 MB/s, 0 IOPS"
+    assert snapshot_figures(early, rate_unit("object")) == "0 MB/s, 0 requests/s"
 
 
 def test_a_run_in_one_line() -> None:
@@ -64,6 +66,9 @@ def test_a_run_in_one_line() -> None:
     assert line.startswith("a [b], w, ")
     assert line.endswith("1,234 MB/s, 56 IOPS, p99 2 ms, flags: client-bound")
     assert run_line(record(Failure(message="it broke"))).endswith("FAILED, it broke")
+    rate = Metric(name="requests_s", value=78.0, unit="1/s")
+    objects = record().model_copy(update={"kind": "object", "metrics": [rate], "flags": []})
+    assert run_line(objects).endswith(": 78 requests/s")
 
 
 def test_plain_lines_count_runs_and_time_left() -> None:

@@ -105,6 +105,11 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// `CLOCK_REALTIME`, in ns since 1970: for dates that go to other machines, never for durations.
+pub fn wall_clock_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
 /// CPU time that the calling thread has used, in ns.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -188,6 +193,13 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn the_wall_clock_counts_ns_since_1970() {
+        let before = wall_clock_ns();
+        // 2020-01-01 and 2100-01-01: seconds, microseconds or a monotonic clock lie outside.
+        assert!((1_577_836_800_000_000_000..4_102_444_800_000_000_000).contains(&before));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod pattern;
 mod payload;
 mod random;
 
-pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, Clock, TimeSource};
+pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns, Clock, TimeSource};
 pub use error::{Error, OpKind, Result};
 pub use histogram::Histogram;
 pub use pattern::{Offsets, Pattern, Share};

@@ -19,14 +19,18 @@
 pub mod chunked;
 mod connection;
 mod failure;
+mod one_shot;
 mod request;
 mod sign;
 mod spec;
 mod store;
+mod tls;
+mod uri;
 pub mod xml;
 
 pub use connection::{drain, refusal, Connection};
 pub use failure::Failure;
+pub use one_shot::{OneShot, Reply};
 pub use request::{Call, PayloadHash, Signed};
 pub use sign::{content_md5, crc32, sha256, Sha256};
 pub use spec::{Addressing, Credentials, StoreSpec};

@@ -3,6 +3,7 @@
 mod errors;
 mod histogram;
 mod run;
+mod s3;
 
 use pyo3::prelude::*;
 
@@ -15,6 +16,8 @@ mod _native {
     use super::monotonic_ns;
     #[pymodule_export]
     use super::run::{probe, verify_pass, Run};
+    #[pymodule_export]
+    use super::s3::S3Client;
 }
 
 /// Now on the run's clock (CLOCK_MONOTONIC), in ns.

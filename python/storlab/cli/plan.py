@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from storlab.lab.plan import absent_devices, make_plan, prepare_ns_by_target
 from storlab.lab.study_file import LoadedStudy, load_study
 from storlab.model.point import Plan
 from storlab.model.study import Target, WorkloadSpec
+from storlab.workloads import WORKLOADS
 
 FIRST_RUNS = 12
 
@@ -65,14 +67,22 @@ def _targets(loaded: LoadedStudy, planned: Plan) -> Table:
         table.add_row(
             target.name + (" (baseline)" if target.name == loaded.study.baseline else ""),
             _place(target),
-            format_bytes_si(size) if size else "the whole device",
+            _data_set(target, size),
             f"{runs:,}",
             format_duration(planned.estimated_ns_by_target[target.name]),
         )
     return table
 
 
+def _data_set(target: Target, size: int) -> str:
+    if size:
+        return format_bytes_si(size)
+    return "none" if target.s3 is not None else "the whole device"
+
+
 def _place(target: Target) -> str:
+    if target.s3 is not None:
+        return target.s3
     places = target.locations
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
     return text + ("" if target.direct or target.is_null else " (buffered)")
@@ -85,7 +95,7 @@ def _print_matrix(loaded: LoadedStudy, planned: Plan) -> None:
         targets = len({p.target for p in points})
         console.print(f"workload {workload.label}:", style="bold", soft_wrap=True)
         for name, values in _swept(workload).items():
-            shown = ", ".join(_shown(name, value) for value in values)
+            shown = ", ".join(_shown(workload.kind, name, value) for value in values)
             console.print(f"  {name} = {shown}", soft_wrap=True)
         console.print(
             f"  {_count(len(points) // max(1, targets), 'cell')} x {_count(targets, 'target')} x "
@@ -103,13 +113,15 @@ def _swept(workload: WorkloadSpec) -> dict[str, list[Any]]:
     return {name: value for name, value in fields.items() if isinstance(value, list)}
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(kind: str, name: str, value: Any) -> str:
     if isinstance(value, dict):
-        return " + ".join(f"{weight:g} x {size}" for size, weight in value.items())
-    if name == "block_size":
-        return format_size(value)
+        if all(isinstance(weight, int | float) for weight in value.values()):
+            return " + ".join(f"{weight:g} x {size}" for size, weight in value.items())
+        return json.dumps(value)
     if value is None:
         return "-"
+    if name in WORKLOADS[kind].page.sizes:
+        return format_size(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -120,7 +132,7 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
     table = _table("run", "repeat", "target", *several, *names)
     for run in planned.runs[:limit]:
         point = planned.points[run.point_id]
-        values = [_shown(name, point.params[name]) for name in names]
+        values = [_shown(point.kind, name, point.params.get(name)) for name in names]
         labels = [point.workload] if several else []
         table.add_row(f"{run.order + 1}", f"{run.repeat}", point.target, *labels, *values)
     return table

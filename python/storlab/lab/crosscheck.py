@@ -67,7 +67,8 @@ def crosscheck_plan(
         )
     notes = [f"crosscheck: every point by native and by {reference}"]
     if len(points) < len(every):
-        notes.append(f"crosscheck: {len(every) - len(points)} points that {reference} cannot run")
+        left = len(every) - len(points)
+        notes.append(f"crosscheck: {left} points that {reference} cannot run are left out")
     pairs = [tuple(_by(point, engine) for engine in ("native", reference)) for point in points]
     runs: list[PlannedRun] = []
     for repeat in range(1, repeats + 1):

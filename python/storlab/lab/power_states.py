@@ -20,6 +20,7 @@ from storlab.lab.files import replace_file
 from storlab.lab.filesystems import file_system_of
 from storlab.meters.nvme_admin import NvmeAdmin, PowerState
 from storlab.model.power import AppliedPowerState
+from storlab.model.s3 import EMBEDDED
 from storlab.model.study import Target
 
 _FILE = "power-states.json"
@@ -162,11 +163,15 @@ class PowerStates:
 
 
 def drives_of(target: Target, base: Path) -> list[str]:
-    """The drives under a target: its block devices, or the ones that its files lie on."""
+    """The drives under a target: its block devices, or the ones that its files or objects lie on.
+
+    None of a store elsewhere.
+    """
     if target.is_null:
         return []
     found = []
-    for location in target.locations:
+    own = [target.s3.removeprefix(EMBEDDED).strip()] if target.s3 and target.is_embedded else []
+    for location in own or target.locations:
         place = base / location
         if device_number(place) is not None:
             found.append(str(place))

@@ -14,6 +14,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.units import MB, NS_PER_S, format_duration, format_latency, format_number
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
+from storlab.workloads import WORKLOADS
 
 
 class Reporter(Protocol):
@@ -67,6 +68,9 @@ class _Count:
     done: int = 0
     left_ns: int = 0
     expected_ns: int = 0
+
+
+_STEP_UNIT = "operations/s"
 
 
 class PlainReporter:
@@ -135,7 +139,7 @@ class LiveReporter:
         self._campaign: TaskID | None = None
         self._current: TaskID | None = None
         self._count = _Count()
-        self._runs_ended = 0
+        self._unit = _STEP_UNIT
         self._started_ns = 0
 
     def __enter__(self) -> LiveReporter:
@@ -159,13 +163,14 @@ class LiveReporter:
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
         """As in Reporter."""
         if self._current is not None:
-            figures = "" if snapshot is None else snapshot_figures(snapshot)
+            figures = "" if snapshot is None else snapshot_figures(snapshot, _STEP_UNIT)
             self._progress.update(self._current, completed=done, figures=figures)
 
     def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
         """As in Reporter."""
         self._count.expected_ns = expected_ns
         self._started_ns = monotonic_ns()
+        self._unit = rate_unit(point.kind)
         text = f"{point.target}, {point.workload} {run.point_id}, run {run.repeat}"
         self._replace_current(text, max(expected_ns, 1))
 
@@ -178,7 +183,7 @@ class LiveReporter:
         self._progress.update(
             self._current,
             completed=elapsed_ns,
-            figures=f"{snapshot.phase}, {left} left, {snapshot_figures(snapshot)}",
+            figures=f"{snapshot.phase}, {left} left, {snapshot_figures(snapshot, self._unit)}",
         )
         self._update_campaign(elapsed_ns)
 
@@ -224,9 +229,15 @@ def make_reporter(console: Console, quiet: bool) -> Reporter:
     )
 
 
-def snapshot_figures(snapshot: Snapshot) -> str:
+def rate_unit(kind: str) -> str:
+    """What the rate of a workload family counts, in short: ``IOPS``, ``requests/s``."""
+    page = WORKLOADS[kind].page
+    return "IOPS" if page.rate == "iops" else page.rate_title
+
+
+def snapshot_figures(snapshot: Snapshot, unit: str = "IOPS") -> str:
     """Throughput, rate, p99 and client CPU of the last interval."""
-    parts = [f"{snapshot.bytes_s / MB:,.0f} MB/s", f"{snapshot.operations_s:,.0f} IOPS"]
+    parts = [f"{snapshot.bytes_s / MB:,.0f} MB/s", f"{snapshot.operations_s:,.0f} {unit}"]
     if snapshot.latency_p99_ns is not None:
         parts.append(f"p99 {format_latency(snapshot.latency_p99_ns)}")
     if snapshot.cpu_percent is not None:
@@ -243,7 +254,7 @@ def run_line(record: RunRecord) -> str:
         f"{format_number(value)} {unit}"
         for value, unit in (
             (record.metric("throughput_mb_s"), "MB/s"),
-            (record.metric("iops"), "IOPS"),
+            (record.metric(WORKLOADS[record.kind].page.rate), rate_unit(record.kind)),
         )
         if value is not None
     ]

@@ -158,9 +158,11 @@ def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
     ]
     parts.append(_DEVICES_HEADER if devices else _NO_DEVICES)
     parts += [_device_comment(device) for device in devices]
+    parts.append(_STORES)
     parts.append(_WORKLOAD.format(targets=", ".join(_text(t.name) for t in targets)))
     if devices:
         parts.append(_READ_ONLY.format(target=_text(_device_name(devices[0]))))
+    parts.append(_OBJECTS)
     return "\n".join(parts)
 
 
@@ -240,6 +242,20 @@ _DEVICES_HEADER = """\
 # for consent. To only read one, use a workload with read_percent = 100 and name it in its targets.
 """
 
+_STORES = """\
+# S3 stores. Keys come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or an AWS
+# profile, never from this file. storlab writes only below a prefix of its own, and removes it.
+# [[target]]
+# name = "object store"
+# s3 = "https://s3.example.com/my-bucket"
+# s3_options = { region = "us-east-1", addressing = "path" } # ca_file, profile, prefix, ...
+
+# No store at hand? storlab's own small server over a directory, on this machine only:
+# [[target]]
+# name = "own server"
+# s3 = "embedded:storlab-objects"
+"""
+
 _NO_DEVICES = "# No block device was found on this machine.\n"
 
 _WORKLOAD = """\
@@ -262,6 +278,17 @@ jobs = [1, 2]
 [[workload.use_case]]
 name = "small reads, as of a database"
 match = {{ block_size = "4KiB", read_percent = 100 }}
+"""
+
+_OBJECTS = """\
+# Requests to an S3 store (activate a target of that kind above, too):
+# [[workload]]
+# kind = "object"
+# name = "mixed objects"
+# get_percent = [30, 70]   # the rest is PUT
+# object_size = "4MiB"
+# objects = 100            # made beforehand
+# concurrency = 16         # requests in flight
 """
 
 _READ_ONLY = """\

@@ -19,6 +19,8 @@ from storlab.model.result import RunOutcome, Sample
 from storlab.model.study import MeterSpec, Target
 
 _GB = 10**9
+_READS = ("read", "get")
+_WRITES = ("write", "put")
 _HOW = (
     'meters = [{ kind = "declared", boundary = "device", idle_watts = 5.0, '
     'joules_per_gb_read = 0.5, joules_per_gb_written = 1.2, source = "data sheet" }]'
@@ -61,11 +63,11 @@ class DeclaredOptions(MeterOptions):
 
     def joules(self, operation: str, size: int) -> float:
         """Energy of so many bytes of one kind of operation."""
-        if operation not in ("read", "write"):
+        if operation not in _READS + _WRITES:
             return 0.0
         if self.joules_per_byte is not None:
             return size * self.joules_per_byte
-        per_gb = self.joules_per_gb_read if operation == "read" else self.joules_per_gb_written
+        per_gb = self.joules_per_gb_read if operation in _READS else self.joules_per_gb_written
         return size / _GB * (per_gb or 0.0)
 
 

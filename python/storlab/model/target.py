@@ -203,6 +203,14 @@ class Target(StudyTable):
         problem = s3_address_problem(self.s3)
         if problem:
             problems.append(Problem(("s3",), *problem))
+        if self.power_state is not None and not self.is_embedded:
+            problems.append(
+                Problem(
+                    ("power_state",),
+                    "the drives behind a store are not of this machine",
+                    "remove power_state, and set it where the drives are",
+                )
+            )
         if self.is_embedded and self.s3_options is not None:
             problems.append(
                 Problem(

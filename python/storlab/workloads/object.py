@@ -46,6 +46,7 @@ Requests = Annotated[int, Field(ge=1, le=65_535)]
 Objects = Annotated[int, Field(ge=1, le=2**32 - 1)]  # numbered in 8 hexadecimal digits
 Prefixes = Annotated[int, Field(ge=1, le=65_536)]  # numbered in 4
 Threads = Annotated[int, Field(ge=1, le=1_024)]
+Parts = Annotated[int, Field(ge=1, le=1_000)]
 PageKeys = Annotated[int, Field(ge=1, le=1_000)]  # most of S3, for a page and for a multi-delete
 Rate = Annotated[float, Field(gt=0, le=1e7)]
 Theta = Annotated[float, Field(gt=0, le=10)]
@@ -162,7 +163,7 @@ class ObjectSpec(WorkloadSpec):
         description="larger objects are uploaded in parts of this size, from 5MiB on; by default "
         "every object is one request; swept",
     )
-    part_concurrency: Swept[Requests] = Field(
+    part_concurrency: Swept[Parts] = Field(
         default=4, description="parts of one object in flight; swept"
     )
     range_size: Swept[Annotated[Size, Field(gt=0)]] | None = Field(
@@ -273,6 +274,7 @@ class ObjectWorkload:
             write_share=put / (put + got) if put else 0.0,
             reads=_uses_pool(params),
             data_bytes=_pool_bytes(params) if _uses_pool(params) else 0,
+            data_set=_pool_name(params) if _uses_pool(params) else "",
         )
 
     def job(self, point: Point, context: JobContext) -> ObjectJob:

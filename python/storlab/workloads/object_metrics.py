@@ -120,9 +120,14 @@ def _error_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     what = "attempts" if params["retries"] else "requests"
     return Flag(
         kind="errors",
-        message=f"{failed:,} of {every:,} {what} failed ({100 * failed / every:.2g} %): "
+        message=f"{failed:,} of {every:,} {what} failed ({_percent(failed, every)} %): "
         f"{', '.join(shown)}",
     )
+
+
+def _percent(part: int, whole: int) -> str:
+    percent = 100 * part / whole
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
 
 
 def _damage_flag(outcome: RunOutcome) -> Flag | None:
@@ -200,7 +205,11 @@ def _target_flags(target: Target) -> Iterable[Flag]:
             "these requests, not the drive",
         )
     options = target.s3_options
-    if options is not None and not options.verify_tls:
+    encrypted = any(
+        place.startswith("https:")
+        for place in (target.s3 or "", *(options.endpoints if options else ()))
+    )
+    if options is not None and not options.verify_tls and encrypted:
         yield Flag(
             kind="tls-unverified",
             message="verify_tls = false: nobody checked that the server is the one it says it is",

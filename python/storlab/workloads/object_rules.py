@@ -14,6 +14,7 @@ from storlab.workloads.object_sizes import bounds_of
 LEAST_PART = 5 << 20  # of S3, but for the last part of an object
 LARGEST_PART = 5 << 30  # of S3; also the largest object that is uploaded in one request
 MOST_PARTS = 10_000  # of S3
+MOST_IN_FLIGHT = 65_535  # of the engine
 
 PERCENTS = {
     "get_percent": "get",
@@ -114,6 +115,12 @@ def _lane_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
     lanes = values[0]["concurrency_per_operation"]
     if lanes is None:
         return
+    if sum(lanes.values()) > MOST_IN_FLIGHT:
+        yield Problem(
+            ("concurrency_per_operation",),
+            f"adds up to {sum(lanes.values()):,} requests in flight",
+            f"use at most {MOST_IN_FLIGHT:,} together",
+        )
     for field in ("concurrency", *PERCENTS):
         if field in given:
             yield Problem(

@@ -147,7 +147,11 @@ def bounds_of(value: SizeValue) -> tuple[int, int]:
 
 def mean_size(value: SizeValue) -> float:
     """The mean size in bytes. Log-normal: of what is left between its bounds."""
-    sizes = sizes_of(value)
+    low, high = bounds_of(value)
+    return min(max(_mean(sizes_of(value)), low), high)  # rounding must not lead outside
+
+
+def _mean(sizes: ObjectSizes) -> float:
     if sizes.kind in ("fixed", "weighted"):
         total = sum(size.weight for size in sizes.sizes)
         return sum(size.bytes * size.weight for size in sizes.sizes) / total
@@ -158,8 +162,7 @@ def mean_size(value: SizeValue) -> float:
     # Moments of a truncated log-normal: the same interval, sigma further to the left.
     shifted = _cdf(b - sigma) - _cdf(a - sigma)
     within = _accepted(sizes.low, sizes.median, sizes.high, sigma)
-    mean = sizes.median * math.exp(sigma**2 / 2) * shifted / within
-    return min(max(mean, sizes.low), sizes.high)
+    return sizes.median * math.exp(sigma**2 / 2) * shifted / within
 
 
 def describe_sizes(value: object) -> str | None:

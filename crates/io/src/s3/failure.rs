@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::io;
 
+use crate::s3::tls;
+
 /// Why a request did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -10,8 +12,13 @@ pub enum Failure {
     #[error("connection refused by {0}")]
     Refused(String),
     /// No way to the server, or no resources for one more connection.
-    #[error("{0}")]
-    Connect(String),
+    #[error("{what}")]
+    Connect {
+        /// With the endpoint.
+        what: String,
+        /// Of the system, where it gave one.
+        errno: Option<i32>,
+    },
     /// The connection was torn down.
     #[error("the connection was reset")]
     Reset,
@@ -34,7 +41,7 @@ pub enum Failure {
     #[error("the body is wrong: {0}")]
     WrongBody(String),
     /// The store answered with an error.
-    #[error("{}: {message}", self.kind())]
+    #[error("{}", answered(&self.kind(), message))]
     Http {
         /// Of HTTP.
         status: u16,
@@ -50,7 +57,7 @@ impl Failure {
     pub fn kind(&self) -> String {
         match self {
             Failure::Refused(_) => "connection refused".to_owned(),
-            Failure::Connect(_) => "connection failed".to_owned(),
+            Failure::Connect { .. } => "connection failed".to_owned(),
             Failure::Reset => "connection reset".to_owned(),
             Failure::Closed => "connection closed".to_owned(),
             Failure::TimeOut => "time-out".to_owned(),
@@ -67,7 +74,7 @@ impl Failure {
     pub fn retryable(&self) -> bool {
         match self {
             Failure::Refused(_)
-            | Failure::Connect(_)
+            | Failure::Connect { .. }
             | Failure::Reset
             | Failure::Closed
             | Failure::TimeOut
@@ -90,6 +97,7 @@ impl Failure {
             Failure::Reset => Some(libc::ECONNRESET),
             Failure::Closed | Failure::ShortBody => Some(libc::ECONNABORTED),
             Failure::TimeOut => Some(libc::ETIMEDOUT),
+            Failure::Connect { errno, .. } => *errno,
             Failure::Protocol(_) => Some(libc::EPROTO),
             _ => None,
         }
@@ -124,7 +132,7 @@ impl Failure {
 
     pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
         if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
-            return Failure::Tls(tls.to_string());
+            return Failure::Tls(tls::explain(tls));
         }
         match error.kind() {
             io::ErrorKind::ConnectionReset
@@ -142,5 +150,56 @@ fn said(error: &hyper::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
+    }
+}
+
+fn answered(kind: &str, message: &str) -> String {
+    if message.is_empty() {
+        return kind.to_owned();
+    }
+    format!("{kind}: {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_results() {
+        let http = |status, code: Option<&str>| Failure::Http {
+            status,
+            code: code.map(str::to_owned),
+            message: String::new(),
+        };
+        let words = [
+            (Failure::Refused("http://a".to_owned()), "connection refused", true),
+            (Failure::Reset, "connection reset", true),
+            (Failure::Closed, "connection closed", true),
+            (Failure::TimeOut, "time-out", true),
+            (Failure::Tls("x".to_owned()), "TLS", false),
+            (Failure::WrongBody("x".to_owned()), "wrong body", false),
+            (Failure::ShortBody, "short body", true),
+            (Failure::Protocol("x".to_owned()), "protocol", false),
+            (http(404, Some("NoSuchKey")), "NoSuchKey (404)", false),
+            (http(503, Some("SlowDown")), "SlowDown (503)", true),
+            (http(400, Some("RequestTimeout")), "RequestTimeout (400)", true),
+            (http(500, None), "HTTP 500", true),
+            (http(403, None), "HTTP 403", false),
+        ];
+        for (failure, word, retryable) in words {
+            assert_eq!(failure.kind(), word);
+            assert_eq!(failure.retryable(), retryable, "{word}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_message_ends_with_its_code() {
+        let of = |message: &str| Failure::Http {
+            status: 404,
+            code: Some("NoSuchKey".to_owned()),
+            message: message.to_owned(),
+        };
+        assert_eq!(of("").to_string(), "NoSuchKey (404)");
+        assert_eq!(of("gone").to_string(), "NoSuchKey (404): gone");
     }
 }

@@ -47,6 +47,8 @@ fn yes() -> bool {
     true
 }
 
+const SECRETS: [&str; 3] = ["access_key", "secret_key", "session_token"];
+
 /// What signs a request. Its debug form shows nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
@@ -67,8 +69,7 @@ impl Credentials {
         if secrets.is_empty() {
             return Ok(None);
         }
-        const KNOWN: [&str; 3] = ["access_key", "secret_key", "session_token"];
-        if let Some(name) = secrets.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+        if let Some(name) = secrets.keys().find(|name| !SECRETS.contains(&name.as_str())) {
             let fix = "give access_key, secret_key and, where there is one, session_token";
             return Err(Error::spec(format!("credentials.{name}"), "is not known", fix));
         }

@@ -2,8 +2,17 @@
 //! S3 says is a [`Failure::Protocol`].
 
 use bytes::Bytes;
+use quick_xml::escape::{escape, resolve_predefined_entity};
+use quick_xml::events::Event;
+use quick_xml::Reader;
 
 use crate::s3::failure::Failure;
+use crate::s3::sign::crc32_base64;
+use crate::s3::uri;
+
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+/// How much is shown of an error's body that is not S3's.
+const OTHER_MESSAGE_CHARS: usize = 200;
 
 /// One key of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +70,57 @@ pub struct Upload {
 /// # Errors
 /// Protocol.
 pub fn list(body: &[u8]) -> Result<Page, Failure> {
-    let _ = body;
-    todo!()
+    let mut page = Page::default();
+    let (mut key, mut size) = (None, None);
+    let (mut truncated, mut encoded) = (false, false);
+    walk(body, "ListBucketResult", |path, text| {
+        match path {
+            "Contents/Key" => key = Some(text.to_owned()),
+            "Contents/Size" => size = Some(number(text)?),
+            "Contents" => {
+                let key = key.take().ok_or_else(|| wrong("an object without a key"))?;
+                let size = size.take().ok_or_else(|| wrong("an object without a size"))?;
+                page.objects.push(Listed { key, size });
+            }
+            "CommonPrefixes/Prefix" => page.common_prefixes.push(text.to_owned()),
+            "NextContinuationToken" => page.next = Some(text.to_owned()),
+            "IsTruncated" => truncated = text == "true",
+            "EncodingType" => encoded = text == "url",
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if encoded {
+        let keys = page.objects.iter_mut().map(|object| &mut object.key);
+        for text in keys.chain(&mut page.common_prefixes) {
+            *text = uri::decode(text).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
+        }
+    }
+    if truncated && page.next.is_none() {
+        return Err(wrong("a truncated listing without a token to go on with"));
+    }
+    page.next = page.next.filter(|_| truncated);
+    Ok(page)
 }
 
 /// Of an answer with an error status; whatever it is, something can be said.
 pub fn error(body: &[u8]) -> ErrorBody {
-    let _ = body;
-    todo!()
+    let mut found = ErrorBody::default();
+    let read = walk(body, "Error", |path, text| {
+        match path {
+            "Code" => found.code = Some(text.to_owned()),
+            "Message" => found.message = text.to_owned(),
+            "Region" => found.region = Some(text.to_owned()),
+            _ => {}
+        }
+        Ok(())
+    });
+    if read.is_err() && found == ErrorBody::default() {
+        let text = String::from_utf8_lossy(body);
+        found.message = text.trim().chars().take(OTHER_MESSAGE_CHARS).collect();
+    }
+    found.code = found.code.filter(|code| !code.is_empty());
+    found
 }
 
 /// UploadId of an `InitiateMultipartUpload` answer.
@@ -76,8 +128,14 @@ pub fn error(body: &[u8]) -> ErrorBody {
 /// # Errors
 /// Protocol.
 pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
-    let _ = body;
-    todo!()
+    let mut found = None;
+    walk(body, "InitiateMultipartUploadResult", |path, text| {
+        if path == "UploadId" {
+            found = Some(text.to_owned());
+        }
+        Ok(())
+    })?;
+    found.filter(|id| !id.is_empty()).ok_or_else(|| wrong("no UploadId"))
 }
 
 /// Of a `CompleteMultipartUpload` answer with status 200, which may still be an error.
@@ -85,8 +143,14 @@ pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
 /// # Errors
 /// Http with status 200 and the code; Protocol.
 pub fn completed(body: &[u8]) -> Result<(), Failure> {
-    let _ = body;
-    todo!()
+    let Err(other) = walk(body, "CompleteMultipartUploadResult", |_, _| Ok(())) else {
+        return Ok(());
+    };
+    let said = error(body);
+    if said.code.is_none() {
+        return Err(other);
+    }
+    Err(Failure::Http { status: 200, code: said.code, message: said.message })
 }
 
 /// Of a multi-delete's answer: what was not deleted.
@@ -94,8 +158,20 @@ pub fn completed(body: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// Protocol.
 pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
-    let _ = body;
-    todo!()
+    let mut found = Vec::new();
+    let nothing = || NotDeleted { key: String::new(), code: String::new(), message: String::new() };
+    let mut next = nothing();
+    walk(body, "DeleteResult", |path, text| {
+        match path {
+            "Error/Key" => next.key = text.to_owned(),
+            "Error/Code" => next.code = text.to_owned(),
+            "Error/Message" => next.message = text.to_owned(),
+            "Error" => found.push(std::mem::replace(&mut next, nothing())),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Of a `ListMultipartUploads` answer (its first page).
@@ -103,19 +179,165 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
 /// # Errors
 /// Protocol.
 pub fn uploads(body: &[u8]) -> Result<Vec<Upload>, Failure> {
-    let _ = body;
-    todo!()
+    let mut found = Vec::new();
+    let (mut key, mut upload_id) = (None, None);
+    let mut encoded = false;
+    walk(body, "ListMultipartUploadsResult", |path, text| {
+        match path {
+            "Upload/Key" => key = Some(text.to_owned()),
+            "Upload/UploadId" => upload_id = Some(text.to_owned()),
+            "Upload" => {
+                let key = key.take().ok_or_else(|| wrong("an upload without a key"))?;
+                let id = upload_id.take().ok_or_else(|| wrong("an upload without an id"))?;
+                found.push(Upload { key, upload_id: id });
+            }
+            "EncodingType" => encoded = text == "url",
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if encoded {
+        for upload in &mut found {
+            upload.key =
+                uri::decode(&upload.key).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
+        }
+    }
+    Ok(found)
 }
 
 /// Body of `CompleteMultipartUpload`: part numbers (from 1, rising) and the ETags as they came.
 pub fn complete_body(parts: &[(u32, &str)]) -> Bytes {
-    let _ = parts;
-    todo!()
+    complete(parts.iter().map(|&(number, etag)| (number, etag, None)))
+}
+
+/// The same for parts that were sent with a CRC32 (AWS wants it named where the upload was created
+/// with `x-amz-checksum-algorithm: CRC32`).
+pub fn complete_body_crc32(parts: &[(u32, &str, u32)]) -> Bytes {
+    complete(parts.iter().map(|&(number, etag, crc32)| (number, etag, Some(crc32))))
+}
+
+fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
+    let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
+    for (number, etag, crc32) in parts {
+        out.push_str("<Part>");
+        push_element(&mut out, "PartNumber", &number.to_string());
+        push_element(&mut out, "ETag", etag);
+        if let Some(crc32) = crc32 {
+            push_element(&mut out, "ChecksumCRC32", &crc32_base64(crc32));
+        }
+        out.push_str("</Part>");
+    }
+    out.push_str("</CompleteMultipartUpload>");
+    out.into()
 }
 
 /// Body of a quiet multi-delete. Send it with [`crate::s3::content_md5`] in `content-md5` and its
 /// [`crate::s3::sha256`] as payload hash: some stores insist on one of the two.
 pub fn delete_body<'a>(keys: impl IntoIterator<Item = &'a str>) -> Bytes {
-    let _ = keys.into_iter().count();
-    todo!()
+    let mut out = format!("<Delete xmlns=\"{NAMESPACE}\">");
+    for key in keys {
+        out.push_str("<Object>");
+        push_element(&mut out, "Key", key);
+        out.push_str("</Object>");
+    }
+    out.push_str("<Quiet>true</Quiet></Delete>");
+    out.into()
 }
+
+fn push_element(into: &mut String, name: &str, text: &str) {
+    for piece in ["<", name, ">", &escape(text), "</", name, ">"] {
+        into.push_str(piece);
+    }
+}
+
+/// Calls `at` at the end of each element below the root: with its path below the root and, for
+/// elements without children, its text.
+fn walk(
+    body: &[u8],
+    root: &str,
+    mut at: impl FnMut(&str, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| wrong("not UTF-8"))?;
+    let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+    reader.config_mut().expand_empty_elements = true;
+    let mut place = Place::default();
+    loop {
+        match reader.read_event().map_err(|e| wrong(&e.to_string()))? {
+            Event::Start(start) => place.enter(start.local_name().as_ref(), root)?,
+            Event::End(_) => {
+                let path = place.path();
+                if !path.is_empty() {
+                    at(path, &place.text)?;
+                }
+                place.leave();
+            }
+            Event::Text(piece) => place.text.push_str(&piece.xml10_content()),
+            Event::CData(piece) => place.text.push_str(&piece.xml10_content()),
+            Event::GeneralRef(name) => place.text.push_str(&meant(&name)?),
+            Event::Eof => break,
+            Event::Decl(_) | Event::PI(_) | Event::DocType(_) | Event::Comment(_) => {}
+            Event::Empty(_) => return Err(wrong("an empty element")),
+        }
+    }
+    if place.depth > 0 || !place.seen {
+        return Err(wrong("the answer ends in the middle"));
+    }
+    Ok(())
+}
+
+/// Where a walk is.
+#[derive(Default)]
+struct Place {
+    /// Local names below the root, each with a slash before it.
+    names: String,
+    depth: usize,
+    seen: bool,
+    text: String,
+}
+
+impl Place {
+    fn enter(&mut self, name: &str, root: &str) -> Result<(), Failure> {
+        if self.depth == 0 {
+            if self.seen || name != root {
+                return Err(wrong(&format!("{name} instead of {root}")));
+            }
+            self.seen = true;
+        } else {
+            self.names.push('/');
+            self.names.push_str(name);
+        }
+        self.depth += 1;
+        self.text.clear();
+        Ok(())
+    }
+
+    fn path(&self) -> &str {
+        self.names.get(1..).unwrap_or_default()
+    }
+
+    fn leave(&mut self) {
+        self.names.truncate(self.names.rfind('/').unwrap_or(0));
+        self.depth = self.depth.saturating_sub(1);
+        self.text.clear();
+    }
+}
+
+/// What an entity stands for.
+fn meant(name: &quick_xml::events::BytesRef<'_>) -> Result<String, Failure> {
+    if let Some(character) = name.resolve_char_ref().map_err(|e| wrong(&e.to_string()))? {
+        return Ok(character.to_string());
+    }
+    let known = resolve_predefined_entity(&name.xml10_content());
+    known.map(str::to_owned).ok_or_else(|| wrong("an unknown entity"))
+}
+
+fn number(text: &str) -> Result<u64, Failure> {
+    text.trim().parse().map_err(|_| wrong("a size that is no number"))
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::Protocol(format!("unexpected answer: {what}"))
+}
+
+#[cfg(test)]
+mod tests;

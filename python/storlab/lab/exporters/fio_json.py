@@ -43,8 +43,16 @@ class FioJsonExport:
 
 
 def document(store: ResultStore) -> dict[str, Any]:
-    """The whole result directory in fio's words. Runs of other kinds than block are left out."""
-    records = [record for record in store.records() if record.kind == "block"]
+    """The whole result directory in fio's words. Runs of other kinds than block are left out.
+
+    Raises UsageError where that leaves none.
+    """
+    every = store.records()
+    records = [record for record in every if record.kind == "block"]
+    if every and not records:
+        raise UsageError(
+            "--format", "fio's JSON has no place for runs that are not block I/O", "use parquet"
+        )
     return {
         "fio version": f"storlab-{__version__}",
         "timestamp": 0,

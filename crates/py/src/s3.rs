@@ -1,0 +1,76 @@
+//! `storlab._native.S3Client`: single requests for the control plane.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use storlab_io::s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
+
+use crate::errors::to_python;
+
+/// status, headers, body
+type PyReply<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
+
+/// Sends signed requests to an S3 store, one at a time, over one kept connection.
+#[pyclass(module = "storlab._native", frozen)]
+pub struct S3Client {
+    inner: Mutex<OneShot>,
+}
+
+#[pymethods]
+impl S3Client {
+    /// A client for an `S3Store` given as JSON. `secrets` is `Credentials.as_dict()`; with an empty
+    /// one, requests are not signed.
+    ///
+    /// Raises ValueError for a store that contradicts itself, OSError for a name that does not
+    /// resolve or a ca_file that cannot be read.
+    #[new]
+    fn new(py: Python<'_>, store_json: &str, secrets: HashMap<String, String>) -> PyResult<Self> {
+        let spec: StoreSpec = serde_json::from_str(store_json)
+            .map_err(|e| PyValueError::new_err(format!("store: {e}")))?;
+        let made = py.detach(|| {
+            let credentials = Credentials::from_map(&secrets)?;
+            OneShot::new(Store::new(&spec, credentials)?)
+        });
+        Ok(S3Client { inner: Mutex::new(made.map_err(to_python)?) })
+    }
+
+    /// One request to the first endpoint; key None is the bucket itself. Any answer is returned,
+    /// whatever its status: (status, headers with lower-case names, body).
+    ///
+    /// Raises OSError (with errno where there is one) when no answer comes; its text names the
+    /// endpoint and, for TLS, what is wrong with the certificate.
+    fn request<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        key: Option<&str>,
+        query: Vec<(String, String)>,
+        body: &[u8],
+        timeout_s: f64,
+    ) -> PyResult<PyReply<'py>> {
+        let timeout = Duration::try_from_secs_f64(timeout_s)
+            .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
+        let answer = py.detach(|| {
+            let mut client = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = client.endpoint_name().to_owned();
+            client.request(method, key, &query, body, timeout).map_err(|failure| (name, failure))
+        });
+        match answer {
+            Ok(Reply { status, headers, body }) => Ok((status, headers, PyBytes::new(py, &body))),
+            Err((name, failure)) => Err(failed(&name, &failure)),
+        }
+    }
+}
+
+fn failed(endpoint: &str, failure: &Failure) -> PyErr {
+    let said = failure.to_string();
+    let text = if said.contains(endpoint) { said } else { format!("{endpoint}: {said}") };
+    match failure.errno() {
+        Some(errno) => PyOSError::new_err((errno, text)),
+        None => PyOSError::new_err(text),
+    }
+}

@@ -1,0 +1,56 @@
+"""``storlab clean``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from storlab.base.errors import ExitCode
+from storlab.cli.campaign import reporter_for
+from storlab.cli.common import JsonOption, console, emit_json, report_error
+from storlab.lab.clean import Cleaned, clean_campaign
+from storlab.lab.execution import Interrupted, StopRequest
+from storlab.lab.store import ResultStore
+
+
+def clean(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The result directory.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Remove what a campaign left on its targets: objects in S3 stores, and laid-out data files.
+
+    For a campaign that was interrupted, or that kept its data. Only what storlab made goes: objects
+    below the campaign's own prefix, a bucket that it made and that is empty, files with its
+    sidecar. Results stay. Credentials are looked up anew.
+
+    Example: storlab clean results/demo-20261120t113000z
+    """
+    store = ResultStore.open(directory)
+    try:
+        with StopRequest().installed() as stop:
+            cleaned = clean_campaign(store, stop, lambda: reporter_for(True, as_json))
+    except Interrupted:
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
+    if as_json:
+        problems = [problem.as_dict() for problem in cleaned.problems]
+        emit_json({"directory": store.directory, "removed": cleaned.removed, "problems": problems})
+    else:
+        _print(store, cleaned)
+    if cleaned.problems:
+        raise typer.Exit(int(cleaned.problems[0].exit_code))
+
+
+def _print(store: ResultStore, cleaned: Cleaned) -> None:
+    for name in cleaned.removed:
+        console.print(f"removed {name}", soft_wrap=True)
+    if not cleaned.removed and not cleaned.problems:
+        console.print("there was nothing to remove")
+    for problem in cleaned.problems:
+        report_error(problem, as_json=False)
+    if store.missing():
+        console.print(
+            f"runs are missing: `storlab resume {store.directory}` makes the data anew",
+            soft_wrap=True,
+        )

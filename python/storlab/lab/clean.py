@@ -1,0 +1,94 @@
+"""``storlab clean``: what a campaign left on its targets, removed after it has ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import GuardError, ResultError, StorlabError
+from storlab.lab.execution import StopRequest
+from storlab.lab.progress import Reporter
+from storlab.lab.s3_target import S3Hold
+from storlab.lab.sidecar import SUFFIX, remove_data_file
+from storlab.lab.store import ResultStore
+from storlab.model.study import Target
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What went, and what could not."""
+
+    removed: list[str] = field(default_factory=list)
+    problems: list[StorlabError] = field(default_factory=list)
+
+
+def clean_campaign(
+    store: ResultStore, stop: StopRequest, reporter: Callable[[], Reporter]
+) -> Cleaned:
+    """Remove a campaign's data files and objects, also those of ``keep_data``. Results stay.
+
+    A target that fails does not keep the others from being cleaned. Raises ResultError for a
+    directory without a campaign, or while one is running; Interrupted on a stop request.
+    """
+    recorded = store.environment.get("guard")
+    if recorded is None:
+        raise ResultError(
+            str(store.directory),
+            "was not made by `storlab run`, so it has no data anywhere",
+            "give the directory that run printed",
+        )
+    base = Path(recorded["working_directory"])
+    cleaned = Cleaned()
+    with store.campaign_lock(), reporter() as told:
+        for target in store.study.target:
+            _each(cleaned, partial(_clean_files, target, base))
+        # The last first: the bucket that two targets share was made for the first.
+        for target in reversed(store.study.target):
+            before = recorded.get("s3", {}).get(target.name)
+            if before is not None:
+                _each(cleaned, partial(_clean_objects, target, before, base, stop, told))
+    return cleaned
+
+
+def _each(cleaned: Cleaned, clean: Callable[[], list[str]]) -> None:
+    try:
+        cleaned.removed += clean()
+    except StorlabError as error:
+        cleaned.problems.append(error)
+
+
+def _clean_objects(
+    target: Target, before: dict[str, Any], base: Path, stop: StopRequest, reporter: Reporter
+) -> list[str]:
+    with S3Hold(target, before["campaign"], base, before, cleaning=True) as hold:
+        return hold.clean(stop, reporter)
+
+
+def _clean_files(target: Target, base: Path) -> list[str]:
+    """Remove the target's data files that storlab laid out; others, and devices, stay."""
+    removed = []
+    for path in _data_files(target, base):
+        real = Path(os.path.realpath(path))
+        try:
+            if (real.is_file() or not real.exists()) and remove_data_file(real):
+                removed.append(str(path))
+        except OSError as error:
+            raise GuardError(
+                str(path), f"cannot be removed: {error.strerror}", "check its directory's mode"
+            ) from error
+    return removed
+
+
+def _data_files(target: Target, base: Path) -> list[Path]:
+    if target.is_null or target.s3 is not None:
+        return []
+    if target.directory is None:
+        return [base / location for location in target.locations]
+    # As the guard names them; how many there were, the sidecars say.
+    directory = base / target.directory
+    sidecars = sorted(directory.glob(f"storlab.*.dat{SUFFIX}"))
+    return [path.with_name(path.name.removesuffix(SUFFIX)) for path in sidecars]

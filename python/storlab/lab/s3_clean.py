@@ -1,0 +1,79 @@
+"""Cleaning up a store: everything of this campaign, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from storlab.base.errors import RunError
+from storlab.engines import get_engine
+from storlab.lab.execution import StopRequest, finish
+from storlab.lab.progress import Reporter
+from storlab.lab.s3_keys import MARKER
+from storlab.lab.s3_target import S3Hold
+from storlab.model.object_job import ObjectJob
+from storlab.model.result import RunOutcome
+from storlab.model.s3 import S3Access
+
+CONCURRENCY = 8
+RETRIES = 5
+BACKOFF_NS = 200_000_000
+
+
+def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str]:
+    """Delete the campaign's objects and open uploads, its marker, and the bucket if storlab made it
+    and nothing else is in it. Of the embedded server the directories, where storlab made them.
+
+    The marker goes last, so that an interrupted clean-up can be repeated. Returns the names of what
+    went. Raises GuardError, with nothing deleted, where something foreign lies below the prefix;
+    RunError where the store does not delete; PreflightError; Interrupted on a stop request.
+    """
+    if not hold.bucket_exists:
+        return []
+    marker = hold.access.prefix + MARKER
+    tops = hold.own_tops()
+    for top in tops:
+        if top != marker:
+            _clean_below(hold, top, stop, reporter)
+    left = [top for top in hold.own_tops() if top != marker]
+    if left:
+        raise RunError(
+            hold.where, f"objects below {left[0]} are still there", "clean up again with storlab"
+        )
+    if tops and hold.control.is_versioned():
+        reporter.note(
+            f"{hold.control.where} keeps old versions of deleted objects; they go by its own rules"
+        )
+    return [*([hold.where] if tops else []), *hold.forget()]
+
+
+def clean_job(access: S3Access, below: str) -> ObjectJob:
+    """The job that deletes every object and open upload below a prefix that ends with a slash."""
+    return ObjectJob(
+        task="clean",
+        store=access.store,
+        write_prefix=below,
+        concurrency=CONCURRENCY,
+        retries=RETRIES,
+        backoff_ns=BACKOFF_NS,
+    )
+
+
+def _clean_below(hold: S3Hold, top: str, stop: StopRequest, reporter: Reporter) -> None:
+    reporter.step(f"{hold.target.name}: deleting what lies below {top}")
+    handle = get_engine("native").start(clean_job(hold.access, top), Path())
+    outcome = finish(handle, stop, lambda snapshot: reporter.step_progress(0.0, snapshot))
+    why = _failure(outcome)
+    if why:
+        raise RunError(
+            hold.where,
+            f"cannot delete what lies below {top}: {why}",
+            "check that these credentials may delete, then clean up again",
+        )
+
+
+def _failure(outcome: RunOutcome) -> str:
+    if outcome.failure is not None:
+        return outcome.failure.message
+    if outcome.status != "finished":
+        return "the engine ended it and did not say why"
+    return ""

@@ -1,0 +1,57 @@
+"""Which keys are storlab's: the prefix of a target in a campaign, and what may lie below it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+MARKER = "storlab.json"
+_CAMPAIGN = re.compile(r"[0-9a-f]{12}")
+# The same run ids and pool names as in storlab.model.point and the object workload.
+_OURS = re.compile(r"storlab\.json|pool-[0-9a-f]{8}/(?s:.*)|run-[0-9a-f]{12}-r[1-9][0-9]*/(?s:.*)")
+
+
+def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
+    """Prefix of one target of a campaign, with its slash: ``<options_prefix>storlab-<12 hex>/``.
+
+    The digits are those of campaign and target, so that two targets of a study may share a bucket.
+    """
+    if not _CAMPAIGN.fullmatch(campaign):
+        raise ValueError(f"{campaign!r} is not a campaign: 12 hexadecimal digits")
+    digits = hashlib.sha256(f"{campaign}\n{target}".encode()).hexdigest()[:12]
+    return f"{options_prefix}storlab-{digits}/"
+
+
+def is_own_key(key: str, prefix: str) -> bool:
+    """Whether a key (or the beginning of some, up to a slash) is of storlab's grammar."""
+    return key.startswith(prefix) and bool(_OURS.fullmatch(key.removeprefix(prefix)))
+
+
+def foreign_keys(keys: Iterable[str], prefix: str) -> list[str]:
+    """Those that are not."""
+    return [key for key in keys if not is_own_key(key, prefix)]
+
+
+def marker_content(campaign: str, target: str, made_bucket: bool) -> bytes:
+    """``storlab.json``: whose the prefix is."""
+    said = {
+        "schema_version": 1,
+        "campaign": campaign,
+        "target": target,
+        "made_bucket": made_bucket,
+    }
+    return (json.dumps(said, indent=2) + "\n").encode()
+
+
+def read_marker(content: bytes) -> dict[str, Any] | None:
+    """What a marker says; None for what is no marker of this version."""
+    try:
+        said = json.loads(content)
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or said.get("schema_version") != 1:
+        return None
+    return said

@@ -1,0 +1,125 @@
+"""Real S3 servers for tests: versitygw over a directory, plain and with TLS, on loopback."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trustme
+
+from conftest import need_versitygw
+from storlab.model.s3 import Credentials, S3Store
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A server that runs, and where its objects lie: each bucket is a directory of ``root``."""
+
+    endpoint: str
+    credentials: Credentials
+    root: Path
+    ca_file: Path | None = None
+
+    def store(self, bucket: str = "bench", **changes: object) -> S3Store:
+        """A bucket of it, whether it is there or not."""
+        said = S3Store(
+            endpoints=[self.endpoint],
+            bucket=bucket,
+            ca_file=None if self.ca_file is None else str(self.ca_file),
+            credentials=self.credentials,
+        )
+        return said.model_copy(update=changes)
+
+    def set_environment(self, monkeypatch: pytest.MonkeyPatch, prefix: str = "AWS") -> None:
+        """Its keys, where storlab looks for them."""
+        monkeypatch.setenv(f"{prefix}_ACCESS_KEY_ID", self.credentials.access_key)
+        monkeypatch.setenv(f"{prefix}_SECRET_ACCESS_KEY", self.credentials.secret_key)
+        monkeypatch.delenv(f"{prefix}_SESSION_TOKEN", raising=False)
+
+    def make_bucket(self, bucket: str = "bench") -> Path:
+        """A bucket, made beside the server; its directory."""
+        (self.root / bucket).mkdir()
+        return self.root / bucket
+
+    def put(self, key: str, content: bytes = b"somebody's", bucket: str = "bench") -> Path:
+        """An object, made beside the server; its file."""
+        path = self.root / bucket / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def keys(self, bucket: str = "bench") -> list[str]:
+        """All keys of a bucket, as the file system has them."""
+        files = (path for path in (self.root / bucket).rglob("*") if path.is_file())
+        names = (path.relative_to(self.root / bucket) for path in files)
+        return sorted(str(name) for name in names if not name.parts[0].startswith(".sgwtmp"))
+
+
+@contextmanager
+def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Server]:
+    """versitygw over ``place/objects``, with keys made for this start. ``options`` are its own."""
+    program = need_versitygw()
+    root = place / "objects"
+    root.mkdir(parents=True)
+    ca_file = None
+    if tls:
+        ca_file, *given = _certificate(place)
+        options = (*options, "--cert", given[0], "--key", given[1])
+    credentials = Credentials("test" + secrets.token_hex(6), secrets.token_urlsafe(24))
+    port = free_port()
+    usual = ("--keep-alive", "--quiet", "--port", f"127.0.0.1:{port}")
+    with (place / "versitygw.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(program), *usual, *options, "posix", str(root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "ROOT_ACCESS_KEY": credentials.access_key,
+                "ROOT_SECRET_KEY": credentials.secret_key,
+            },
+        )
+    try:
+        _wait_for(port, process, place / "versitygw.log")
+        scheme = "https" if tls else "http"
+        yield S3Server(f"{scheme}://127.0.0.1:{port}", credentials, root, ca_file)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _certificate(place: Path) -> tuple[Path, str, str]:
+    authority = trustme.CA()
+    server = authority.issue_cert("127.0.0.1", "localhost")
+    ca_file, chain, key = (place / name for name in ("ca.pem", "server.pem", "server.key"))
+    authority.cert_pem.write_to_path(ca_file)
+    chain.write_bytes(b"".join(blob.bytes() for blob in server.cert_chain_pems))
+    server.private_key_pem.write_to_path(key)
+    return ca_file, str(chain), str(key)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    while process.poll() is None:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    pytest.fail(f"versitygw ended at once: {log.read_text(errors='replace')[-2000:]}")

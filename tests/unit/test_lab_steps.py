@@ -1,0 +1,178 @@
+"""A second workload family in the lab: what it makes before the runs and puts right after them."""
+
+from __future__ import annotations
+
+import io
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from pydantic import Field
+from rich.console import Console
+
+from storlab.engines.native import NativeEngine
+from storlab.lab.execution import StopRequest
+from storlab.lab.plan import make_plan
+from storlab.lab.progress import PlainReporter
+from storlab.lab.runner import Summary
+from storlab.lab.session import run_study
+from storlab.lab.store import ResultStore
+from storlab.lab.study_file import LoadedStudy
+from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
+from storlab.model.point import Point
+from storlab.model.study import study_model
+from storlab.workloads import WORKLOADS, JobContext, Step
+from storlab.workloads.block import BlockSpec, BlockWorkload
+
+SIZE = 64 * 1024
+
+
+class ScratchSpec(BlockSpec):
+    """As block, by another name."""
+
+    kind: Literal["scratch"] = Field(description="a family of this test")  # type: ignore[assignment]
+
+
+class ScratchWorkload(BlockWorkload):
+    """Reads its target; before that it writes ``made``, and after each run ``left``."""
+
+    kind = "scratch"
+    spec = ScratchSpec
+
+    def __init__(self, made: Path, left: Path, bad: tuple[str, ...] = ()) -> None:
+        self.made = made
+        self.left = left
+        self.bad = bad  # targets after whose runs the step fails
+        self.asked: list[tuple[str, str, int]] = []
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        self.asked.append((f"prepare {context.target.name}", context.run_id, len(points)))
+        return [Step("making what is read", write_job(self.made), SIZE)]
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        self.asked.append((f"after {point.target}", context.run_id, context.seed))
+        if point.target in self.bad:
+            return [Step("putting it right", write_job(self.left.with_name("nowhere")))]
+        return [Step("putting it right", write_job(self.left))]
+
+
+def write_job(path: Path) -> BlockJob:
+    return BlockJob(
+        members=[Member(path=str(path), name=path.name, kind="file", size=SIZE)],
+        direct=False,
+        jobs=1,
+        queue_depth=1,
+        mix=Mix(read=0, write=100),
+        block_sizes=[WeightedSize(bytes=4096)],
+        offsets=Offsets(kind="sequential"),
+        window_bytes=SIZE,
+    )
+
+
+def study_text(place: Path) -> str:
+    return f"""
+[study]
+name = "steps"
+repeats = 2
+ramp = 0
+runtime = "20ms"
+interval = "20ms"
+[[target]]
+name = "one"
+path = "{place}/one.dat"
+size = "64KiB"
+direct = false
+[[target]]
+name = "two"
+path = "{place}/two.dat"
+size = "64KiB"
+direct = false
+[[workload]]
+kind = "scratch"
+queue_depth = [1, 2]
+"""
+
+
+def run(
+    place: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ResultStore, Summary, str]:
+    monkeypatch.setitem(WORKLOADS, "scratch", family)
+    monkeypatch.setattr(NativeEngine, "kinds", ("block", "scratch"))
+    text = study_text(place)
+    study = study_model([BlockSpec, ScratchSpec]).model_validate(tomllib.loads(text))
+    loaded = LoadedStudy(study, text, "0" * 64, place / "study.toml")
+    said = io.StringIO()
+    store, summary = run_study(
+        loaded,
+        make_plan(loaded),
+        place / "out",
+        plan_hash=None,
+        reporter=lambda: PlainReporter(Console(file=said, width=200, markup=False)),
+        stop=StopRequest(),
+    )
+    return store, summary, said.getvalue()
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> ScratchWorkload:
+    made, left = tmp_path / "made", tmp_path / "left"
+    for path in (made, left):
+        path.write_bytes(bytes(SIZE))
+    return ScratchWorkload(made, left)
+
+
+def test_steps_stand_before_all_runs_and_behind_each(
+    tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, summary, said = run(tmp_path, family, monkeypatch)
+    assert [record.status for record in store.records()] == ["finished"] * 8
+    assert summary.missing == 0
+    prepared, behind = family.asked[:2], family.asked[2:]
+    assert prepared == [("prepare one", "", 2), ("prepare two", "", 2)]
+    runs = [(f"after {store.plan.points[r.point_id].target}", r.run_id) for r in store.plan.runs]
+    assert [each[:2] for each in behind] == runs
+    assert len({seed for *_, seed in behind}) == 4  # the run's seed: the same on both targets
+    for path in (family.made, family.left):  # the native engine did it
+        assert path.read_bytes().count(0) < SIZE // 2
+    assert said.index("two: making what is read") < said.index("[1/8]")
+    assert "[1/8]" in said.split("one: putting it right")[0]
+
+
+def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
+    tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family.bad = ("one",)
+    store, _, said = run(tmp_path, family, monkeypatch)
+    on_one, on_two = (
+        [record for record in store.records() if record.target == name] for name in ("one", "two")
+    )
+    assert [record.status for record in on_two] == ["finished"] * 4
+    assert [record.status for record in on_one] == ["finished", "failed", "failed", "failed"]
+    for record in on_one[1:]:
+        assert record.failure is not None
+        assert f"after run {on_one[0].run_id}: putting it right: " in record.failure.message
+        assert "nowhere" in record.failure.message
+        assert record.totals == {}
+    assert "one: cannot be put right after" in said
+
+
+def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(
+    tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = family.prepare
+
+    def prepare(points: Sequence[Point], context: JobContext) -> list[Step]:
+        if context.target.name == "two":
+            raise ValueError("the objects of two contradict one another")
+        return plain(points, context)
+
+    monkeypatch.setattr(family, "prepare", prepare)
+    store, _, said = run(tmp_path, family, monkeypatch)
+    by_target: dict[str, set[str]] = {}
+    for record in store.records():
+        by_target.setdefault(record.target, set()).add(record.status)
+    assert by_target == {"one": {"finished"}, "two": {"failed"}}
+    assert "two: cannot be prepared: the objects of two contradict one another" in said
+    assert not any(word.startswith("after two") for word, *_ in family.asked)

@@ -1,0 +1,233 @@
+"""Which keys are storlab's, what stores say in XML, and what their refusals mean."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+
+from storlab.base.errors import PreflightError
+from storlab.lab.s3_errors import refused, unreachable
+from storlab.lab.s3_keys import (
+    foreign_keys,
+    is_own_key,
+    marker_content,
+    own_prefix,
+    read_marker,
+)
+from storlab.lab.s3_xml import ErrorBody, error_body, objects_page, uploads_page
+from storlab.model.point import PlannedRun
+from storlab.model.s3 import Credentials, S3Store
+
+CAMPAIGN = "0123456789ab"
+PREFIX = own_prefix("bench/", CAMPAIGN, "SSD")
+
+
+def test_each_target_of_a_campaign_has_a_prefix_of_its_own() -> None:
+    assert own_prefix("bench/", CAMPAIGN, "SSD") == PREFIX
+    others = {own_prefix("bench/", CAMPAIGN, "HDD"), own_prefix("bench/", "0" * 12, "SSD")}
+    assert len({PREFIX, *others}) == 3
+    for prefix in (PREFIX, *others):
+        assert prefix.startswith("bench/storlab-")
+        assert len(prefix) == len("bench/storlab-") + 13
+
+
+@pytest.mark.parametrize("campaign", ["", "0123456789AB", "0123456789abc", "../../secret"])
+def test_a_campaign_is_twelve_digits(campaign: str) -> None:
+    with pytest.raises(ValueError, match="campaign"):
+        own_prefix("", campaign, "SSD")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "storlab.json",
+        "pool-0123abcd/",
+        "pool-0123abcd/0000/00000001",
+        f"run-{PlannedRun(order=0, repeat=12, point_id='0123456789ab').run_id}/anything\nat all",
+    ],
+)
+def test_keys_of_storlab(rest: str) -> None:
+    assert is_own_key(PREFIX + rest, PREFIX)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        "storlab.json.bak",
+        "storlab.json/",
+        "Pool-0123abcd/x",
+        "pool-0123abcd",
+        "pool-0123abcdef/x",
+        "run-0123456789ab/x",
+        "run-0123456789ab-r0/x",
+        "run-0123456789ab-r1",
+        "x/pool-0123abcd/x",
+        "thesis.tex",
+        "\npool-0123abcd/x",
+    ],
+)
+def test_keys_of_others(rest: str) -> None:
+    assert foreign_keys([PREFIX + rest], PREFIX) == [PREFIX + rest]
+
+
+def test_a_key_outside_of_the_prefix_is_foreign() -> None:
+    assert not is_own_key("pool-0123abcd/x", PREFIX)
+    assert not is_own_key("storlab.json", PREFIX)
+
+
+def test_the_marker_says_whose_it_is() -> None:
+    said = read_marker(marker_content(CAMPAIGN, "SSD", made_bucket=True))
+    assert said is not None
+    assert (said["campaign"], said["target"], said["made_bucket"]) == (CAMPAIGN, "SSD", True)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"schema_version": 2}'])
+def test_another_marker_is_none(content: bytes) -> None:
+    assert read_marker(content) is None
+
+
+LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+  <EncodingType>url</EncodingType><Prefix>a/</Prefix><IsTruncated>%s</IsTruncated>
+  <NextContinuationToken>1%%2B</NextContinuationToken>
+  <Contents><Key>a/b%%2Bc+d</Key></Contents>
+  <CommonPrefixes><Prefix>a/e%%20/</Prefix></CommonPrefixes>
+</ListBucketResult>"""
+
+
+def test_a_page_of_a_listing() -> None:
+    page = objects_page(LISTING % b"true")
+    assert page.keys == ["a/b+c d"]
+    assert page.prefixes == ["a/e /"]
+    assert page.after == [("continuation-token", "1%2B")]  # opaque: it goes back as it came
+    assert objects_page(LISTING % b"false").after == []
+
+
+def test_keys_that_are_not_encoded_stay_as_they_are() -> None:
+    plain = (LISTING % b"false").replace(b"<EncodingType>url</EncodingType>", b"")
+    assert objects_page(plain).keys == ["a/b%2Bc+d"]
+
+
+def test_a_page_of_uploads() -> None:
+    body = b"""<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>
+    <NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>u</NextUploadIdMarker>
+    <Upload><Key>k</Key><UploadId>u</UploadId></Upload></ListMultipartUploadsResult>"""
+    page = uploads_page(body)
+    assert page.keys == ["k"]
+    assert page.after == [("key-marker", "k"), ("upload-id-marker", "u")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not xml",
+        b"<html/>",
+        b'<!DOCTYPE x [<!ENTITY a "aaaa">]><ListBucketResult>&a;</ListBucketResult>',
+        b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+    ],
+)
+def test_what_is_no_listing(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"answer|listing"):
+        objects_page(body)
+
+
+def test_an_error_may_be_anything() -> None:
+    body = b"<Error><Code>NoSuchKey</Code><Message>not there</Message></Error>"
+    assert error_body(body) == ErrorBody("NoSuchKey", "not there")
+    assert error_body(b"<html>Not found") == ErrorBody()
+    assert error_body(b"") == ErrorBody()
+
+
+STORE = S3Store(
+    endpoints=["https://s3.example.com"],
+    bucket="bench",
+    credentials=Credentials("AKIDEXAMPLE", "the secret"),
+)
+
+
+def error(
+    status: int, code: str = "", message: str = "", skew_s: float | None = None, **headers: str
+) -> PreflightError:
+    spelled = {name.replace("_", "-"): value for name, value in headers.items()}
+    body = ErrorBody(code, message)
+    hidden = ["AKIDEXAMPLE", "the secret"]
+    return refused(STORE, "list the bucket", status, spelled, body, skew_s, hidden)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "what", "fix"),
+    [
+        ("InvalidAccessKeyId", 403, "does not know the access key", "endpoint"),
+        ("SignatureDoesNotMatch", 403, "secret key does not fit", "secret key"),
+        ("AccessDenied", 403, "may not do it", "s3:ListBucket"),
+        ("ExpiredToken", 400, "expired", "new keys"),
+        ("NoSuchBucket", 404, "does not exist", "create_bucket"),
+        ("SlowDown", 503, "busy", "later"),
+        ("", 403, "may not do it", "s3:ListBucket"),
+        ("", 404, "does not speak S3", "address"),
+        ("XStrange", 418, "XStrange (418)", "log"),
+    ],
+)
+def test_refusals_in_words(code: str, status: int, what: str, fix: str) -> None:
+    said = error(status, code)
+    assert said.where == "https://s3.example.com/bench"
+    assert said.what.startswith("cannot list the bucket: ")
+    assert what in said.what
+    assert str(status) in said.what
+    assert fix in said.fix
+
+
+def test_the_right_region_is_named_wherever_it_is_found() -> None:
+    for said in (
+        error(301, "PermanentRedirect", x_amz_bucket_region="eu-west-1"),
+        error(301, x_amz_bucket_region="eu-west-1"),
+        error(400, "AuthorizationHeaderMalformed", "'us-east-1' is wrong; expecting 'eu-west-1'"),
+        error(403, "AccessDenied", x_amz_bucket_region="eu-west-1"),
+    ):
+        assert said.fix == 'set s3_options.region = "eu-west-1"'
+        assert "us-east-1" in said.what
+
+
+def test_the_same_region_is_no_reason() -> None:
+    said = error(403, "AccessDenied", x_amz_bucket_region="us-east-1")
+    assert "may not do it" in said.what
+
+
+def test_a_clock_that_is_wrong_is_told_by_how_much() -> None:
+    late = error(403, "RequestTimeTooSkewed", skew_s=3600.0)
+    assert "3,600 s" in late.what
+    assert "behind" in late.fix
+    assert "ahead" in error(403, "RequestTimeTooSkewed", skew_s=-3600.0).fix
+
+
+def test_keys_that_a_store_repeats_are_hidden() -> None:
+    said = error(403, "InvalidAccessKeyId", "no key AKIDEXAMPLE; did you mean the secret?")
+    assert "AKIDEXAMPLE" not in str(said)
+    assert "the secret" not in str(said)
+    assert "***" in said.what
+
+
+@pytest.mark.parametrize(
+    ("raised", "what", "fix"),
+    [
+        (OSError(errno.ECONNREFUSED, "connection refused by h:1"), "refused", "running"),
+        (OSError(errno.ETIMEDOUT, "no answer in time"), "no answer in time", "firewalls"),
+        (OSError(errno.ECONNRESET, "the connection was reset"), "reset", "https"),
+        (OSError("h: failed to lookup address information"), "name is not found", "host name"),
+        (OSError("TLS: invalid peer certificate: UnknownIssuer"), "nobody", "ca_file"),
+        (OSError("TLS: invalid peer certificate: Expired"), "expired", "clock"),
+        (OSError("TLS: invalid peer certificate: NotValidForName"), "another name", "name"),
+        (OSError("TLS: received corrupt message"), "no TLS there", "scheme"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "No route", "reaches"),
+    ],
+)
+def test_no_answer_in_words(raised: OSError, what: str, fix: str) -> None:
+    said = unreachable("https://h:1/bench", raised, [])
+    assert said.where == "https://h:1/bench"
+    assert what in said.what
+    assert fix in said.fix
+    assert json.dumps(said.as_dict())
