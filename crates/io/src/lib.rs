@@ -4,6 +4,7 @@
 //! operations name both by index, so that callers handle no descriptors and no addresses.
 
 mod arena;
+mod device;
 mod file;
 mod null;
 mod posix;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use storlab_base::OpKind;
 
 pub use arena::Arena;
+pub use device::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
 pub use file::{Access, File};
 pub use null::NullBackend;
 pub use posix::PosixBackend;

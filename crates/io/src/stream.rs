@@ -138,6 +138,16 @@ impl Stream {
         }
     }
 
+    /// Put something into one buffer, between two passes.
+    pub fn refill(&mut self, slot: usize, fill: impl FnOnce(&mut [u8])) {
+        let arena = match &mut self.inner {
+            Inner::Uring(engine) => engine.backend.arena(),
+            Inner::Posix(engine) => engine.backend.arena(),
+        };
+        // SAFETY: as in `fill`.
+        fill(unsafe { arena.slot_mut(slot as u32) });
+    }
+
     /// Read the first `len` bytes of a file. `each` gets the chunks in order.
     ///
     /// # Errors

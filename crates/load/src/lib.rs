@@ -1,8 +1,10 @@
 //! Floor 2: pacing, sampling, stop rules, and one file for each workload.
 
 mod block;
+mod checkpoint;
 mod cpu;
 mod draw;
+mod fixed;
 mod gather;
 mod handle;
 mod layout;
@@ -18,6 +20,7 @@ use std::collections::BTreeMap;
 
 use storlab_base::{Error, Result};
 
+use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};
 pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
@@ -35,6 +38,7 @@ pub type Secrets = BTreeMap<String, String>;
 pub fn start(kind: &str, job_json: &str, _secrets: &Secrets) -> Result<Run> {
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
+        "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "use block")),
     }
 }
