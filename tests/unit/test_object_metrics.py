@@ -201,6 +201,9 @@ def test_a_wrong_body_is_flagged_as_such() -> None:
     }
     said = flags(totals=bad)["verify-failed"].message
     assert said == "of 100 GETs, some did not bring what was PUT: 1 wrong body, 1 short body"
+    named = {"error_examples": {"wrong body": "get of pool-1/0000/00000007: at 4096"}}
+    said = flags(totals=bad, details=named)["verify-failed"].message
+    assert said.endswith("1 short body; get of pool-1/0000/00000007: at 4096")
 
 
 def test_an_empty_window_has_no_metrics() -> None:

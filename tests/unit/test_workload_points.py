@@ -11,10 +11,13 @@ from storlab.analysis.points import (
     choose_axes,
     describe,
     format_value,
+    page_of,
     sections_of,
     use_cases_of,
 )
 from storlab.model.study import UseCase
+
+PAGE = page_of("block")
 
 
 def points(**swept: list[Any]) -> list[WorkloadPoint]:
@@ -79,25 +82,25 @@ def test_a_single_point_has_a_section_named_after_its_workload() -> None:
     ],
 )
 def test_values_read_as_people_write_them(name: str, value: object, text: str) -> None:
-    assert format_value(name, value) == text
+    assert format_value(PAGE, name, value) == text
 
 
 def test_a_phrase_names_what_is_not_obvious() -> None:
     params = {"read_percent": 100.0, "block_size": 4096, "jobs": 1, "queue_depth": 8}
-    assert describe(params, ["read_percent", "block_size", "jobs", "queue_depth", "absent"]) == (
-        "reads only, 4\u00a0KiB, 1\u00a0job, queue depth 8"
-    )
+    assert describe(
+        PAGE, params, ["read_percent", "block_size", "jobs", "queue_depth", "absent"]
+    ) == ("reads only, 4\u00a0KiB, 1\u00a0job, queue depth 8")
 
 
 def test_trims_are_part_of_the_mix() -> None:
     mixed = {"read_percent": 20.0, "trim_percent": 30.0, "jobs": 1}
-    assert describe(mixed, ("read_percent", "jobs")) == "20/50/30 read/write/trim, 1\u00a0job"
-    assert describe(mixed, ("read_percent", "trim_percent")) == "20/50/30 read/write/trim"
-    assert describe({**mixed, "read_percent": 0.0, "trim_percent": 100.0}, ("read_percent",)) == (
-        "trims only"
-    )
+    assert describe(PAGE, mixed, ("read_percent", "jobs")) == "20/50/30 read/write/trim, 1\u00a0job"
+    assert describe(PAGE, mixed, ("read_percent", "trim_percent")) == "20/50/30 read/write/trim"
+    assert describe(
+        PAGE, {**mixed, "read_percent": 0.0, "trim_percent": 100.0}, ("read_percent",)
+    ) == ("trims only")
     none = {**mixed, "trim_percent": 0.0}
-    assert describe(none, ("read_percent", "trim_percent")) == "20/80 read/write, trim (%) 0"
+    assert describe(PAGE, none, ("read_percent", "trim_percent")) == "20/80 read/write, trim (%) 0"
 
 
 def test_use_cases_match_sizes_in_either_spelling() -> None:
@@ -107,7 +110,10 @@ def test_use_cases_match_sizes_in_either_spelling() -> None:
         UseCase(name="Any", match={"read_percent": 30.0}),
         UseCase(name="Other", match={"compress_percent": 50}),
     ]
-    assert use_cases_of({"read_percent": 30.0, "block_size": 262144}, cases) == ["Ingest", "Any"]
+    assert use_cases_of(PAGE, {"read_percent": 30.0, "block_size": 262144}, cases) == [
+        "Ingest",
+        "Any",
+    ]
 
 
 def test_the_key_forgets_the_target_and_nothing_else() -> None:

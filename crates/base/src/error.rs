@@ -79,6 +79,14 @@ pub enum Error {
         /// How long it waited.
         waited_ms: u64,
     },
+    /// An object store did not do what was asked of it.
+    #[error("{what}")]
+    Store {
+        /// Which request, of which key, and what the store said.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
     /// What a backend needs is not there.
     #[error("backend {backend}: {what}")]
     Backend {

@@ -22,6 +22,28 @@ pub struct Window {
     pub end_ns: u64,
 }
 
+impl Window {
+    /// Number of the interval of `length_ns` that `now` lies in: counted from the window's start,
+    /// negative in the ramp, and never past the last one.
+    pub fn interval_at(&self, now: u64, length_ns: u64) -> i64 {
+        if now < self.start_ns {
+            return -(((self.start_ns - now - 1) / length_ns) as i64) - 1;
+        }
+        ((now.min(self.end_ns - 1) - self.start_ns) / length_ns) as i64
+    }
+
+    /// The end of the interval that `now` lies in.
+    pub fn next_boundary(&self, now: u64, length_ns: u64) -> u64 {
+        let next = self.interval_at(now, length_ns) + 1;
+        let length = length_ns.saturating_mul(next.unsigned_abs());
+        if next <= 0 {
+            self.start_ns.saturating_sub(length)
+        } else {
+            self.start_ns.saturating_add(length).min(self.end_ns)
+        }
+    }
+}
+
 /// How a run is ended. Outlives the run's files, so that a handle to a run that is over holds none
 /// of them.
 #[derive(Default)]
@@ -109,6 +131,11 @@ impl Board {
     /// Enter a phase.
     pub fn enter(&self, name: &'static str, length_ns: Option<u64>) {
         lock(&self.now).0 = Phase { name, since_ns: monotonic_ns(), length_ns };
+    }
+
+    /// How long the phase should last, now that it can be told.
+    pub fn expect(&self, length_ns: u64) {
+        lock(&self.now).0.length_ns = Some(length_ns);
     }
 
     /// Rates of the live view.

@@ -8,6 +8,7 @@ mod fixed;
 mod gather;
 mod handle;
 mod layout;
+mod object;
 mod outcome;
 mod pacing;
 mod run;
@@ -19,9 +20,11 @@ mod verify;
 use std::collections::BTreeMap;
 
 use storlab_base::{Error, Result};
+use storlab_io::s3::Credentials;
 
 use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};
+pub use object::ObjectJob;
 pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
 pub use spec::BlockJob;
@@ -35,10 +38,15 @@ pub type Secrets = BTreeMap<String, String>;
 /// # Errors
 /// [`Error::Spec`] for an impossible order or an unknown family, [`Error::Io`] for what cannot be
 /// opened, [`Error::Backend`] for a backend that is not to be had.
-pub fn start(kind: &str, job_json: &str, _secrets: &Secrets) -> Result<Run> {
+pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
         "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?),
+        "object" => {
+            let named = secrets.iter().map(|(name, value)| (name.clone(), value.clone()));
+            let credentials = Credentials::from_map(&named.collect())?;
+            object::start(ObjectJob::from_json(job_json)?, credentials)
+        }
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "use block")),
     }
 }

@@ -138,6 +138,7 @@ impl From<&Error> for Failure {
                 .to_owned();
             }
             Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
+            Error::Store { fix, .. } => failure.fix.clone_from(fix),
             Error::Spec { .. } | Error::Backend { .. } => {}
         }
         failure

@@ -13,8 +13,9 @@ pub fn to_python(error: Error) -> PyErr {
             let errno = source.raw_os_error().unwrap_or(0);
             PyOSError::new_err((errno, format!("{operation}: {source}"), path))
         }
-        Error::Short { .. } | Error::Hung { .. } | Error::Backend { .. } => {
-            PyRuntimeError::new_err(error.to_string())
-        }
+        Error::Short { .. }
+        | Error::Hung { .. }
+        | Error::Store { .. }
+        | Error::Backend { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }

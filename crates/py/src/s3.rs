@@ -31,7 +31,7 @@ impl S3Client {
     fn new(py: Python<'_>, store_json: &str, secrets: HashMap<String, String>) -> PyResult<Self> {
         let spec: StoreSpec = serde_json::from_str(store_json)
             .map_err(|e| PyValueError::new_err(format!("store: {e}")))?;
-        let made = py.detach(|| {
+        let made = py.detach(move || {
             let credentials = Credentials::from_map(&secrets)?;
             OneShot::new(Store::new(&spec, credentials)?)
         });
@@ -54,7 +54,7 @@ impl S3Client {
     ) -> PyResult<PyReply<'py>> {
         let timeout = Duration::try_from_secs_f64(timeout_s)
             .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
-        let answer = py.detach(|| {
+        let answer = py.detach(move || {
             let mut client = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let name = client.endpoint_name().to_owned();
             client.request(method, key, &query, body, timeout).map_err(|failure| (name, failure))

@@ -14,7 +14,7 @@ mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], 
 engines were shown to be equivalent, holds where the whole interval lies inside the zone
 (``equivalent``).
 
-CPU per I/O and effective concurrency are reported and never judged.
+CPU per operation, errors and effective concurrency are reported and never judged.
 """
 
 from __future__ import annotations
@@ -24,21 +24,28 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
+from storlab.analysis.points import describe, page_of
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ResultError
 from storlab.lab.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
+from storlab.workloads.page import Page
 
 Verdict = Literal["agree", "differ", "inconclusive", "reported"]
 CONFIDENCE = 0.95
 MARGINS: dict[str, float | None] = {
     "throughput_mb_s": 0.05,
     "iops": 0.05,
+    "requests_s": 0.05,
     "latency_mean_ns": 0.05,
     "latency_p50_ns": 0.05,
     "latency_p99_ns": 0.10,
+    "ttfb_mean_ns": 0.10,
     "cpu_us_per_io": None,
+    "cpu_us_per_request": None,
+    "cpu_s_per_gb": None,
+    "error_percent": None,
     "concurrency_effective": None,
 }
 """Margin of each compared metric, as a share; None for those that are only reported."""
@@ -88,6 +95,7 @@ class PointAgreement:
 
     target: str
     workload: str
+    where: str  # its parameters in words
     params: Mapping[str, Any]
     native_point: str
     reference_point: str
@@ -246,14 +254,36 @@ def _sides(pair: tuple[str, str], records: Mapping[str, list[RunRecord]]) -> _Si
 def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
     found: dict[_Key, list[float]] = {}
     for name in MARGINS:
-        # of a mix, latencies of each kind: together they would hide which of them differs
-        kinds = ("read", "write", "trim") if name.startswith("latency_") else ("all",)
         for record in records:
+            kinds = _operations(name, page_of(record.kind))
             for metric in record.metrics:
                 if metric.name == name and metric.operation in kinds:
                     key = (name, metric.operation, metric.unit)
                     found.setdefault(key, []).append(metric.value)
     return found
+
+
+def _operations(name: str, page: Page) -> tuple[str, ...]:
+    """Of a mix, latencies of each kind: together they would hide which of them differs."""
+    if name.startswith(("latency_", "ttfb_")):
+        return page.operations
+    if name == "throughput_mb_s" and page.split:
+        return ("all", *page.moved)
+    return ("all",)
+
+
+def _where(point: Point, points: Iterable[Point]) -> str:
+    """What is swept, and what every reader asks first: size, mix and concurrency."""
+    page = page_of(point.kind)
+    same = [p.params for p in points if p.workload == point.workload]
+    always = {page.facet, page.mix, *page.axes, *page.told}
+    names = [
+        name
+        for name, value in point.params.items()
+        if value is not None
+        and (name in always or any(params.get(name) != value for params in same))
+    ]
+    return describe(page, point.params, names)
 
 
 def _point(
@@ -269,6 +299,7 @@ def _point(
     return PointAgreement(
         target=point.target,
         workload=point.workload,
+        where=_where(point, store.plan.points.values()),
         params=point.params,
         native_point=pair[0],
         reference_point=pair[1],

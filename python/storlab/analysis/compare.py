@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from storlab._native import Histogram
+from storlab.analysis.columns import COLUMNS, RATIO_KEYS, STATISTICS, Column
 from storlab.analysis.dataset import Dataset, RunData, merge
 from storlab.analysis.efficiency import (
     Account,
@@ -26,78 +27,6 @@ from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 
 CONCURRENCY_TOLERANCE = 1.10  # latencies further apart in effective concurrency are marked
 FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One quantity of the table. ``better`` says which way is good."""
-
-    name: str
-    operation: str
-    label: str
-    unit: str
-    better: str  # "more", "less", or "" where neither is
-    percent: float | None = None  # a percentile of merged histograms
-    is_power: bool = False  # rests on a meter's joules, within one boundary
-
-    @property
-    def key(self) -> str:
-        """``latency_p99_ns.read``."""
-        return f"{self.name}.{self.operation}"
-
-    @property
-    def is_intended(self) -> bool:
-        """True for latencies from the intended start (open loop)."""
-        return self.name.startswith("intended_")
-
-    @property
-    def is_latency(self) -> bool:
-        """True for what depends on the concurrency it was taken at."""
-        return "latency" in self.name
-
-
-def _latencies(prefix: str, words: str) -> tuple[Column, ...]:
-    return tuple(
-        Column(f"{prefix}_{name}_ns", operation, f"{operation} {words}, {name}", "ns", "less", at)
-        for operation in ("read", "write", "trim")
-        for name, at in (("mean", None), ("p99", 99.0))
-    )
-
-
-def _power(name: str, label: str, unit: str, better: str) -> Column:
-    return Column(name, "all", label, unit, better, is_power=True)
-
-
-COLUMNS: tuple[Column, ...] = (
-    Column("throughput_mb_s", "all", "throughput", "MB/s", "more"),
-    Column("iops", "all", "operations", "1/s", "more"),
-    *_latencies("latency", "latency"),
-    *_latencies("intended_latency", "latency from the intended start"),
-    Column("cpu_us_per_io", "all", "client CPU", "us/IO", "less"),
-    Column("concurrency_effective", "all", "effective concurrency", "1", ""),
-    _power("power_w", "mean power", "W", "less"),
-    _power("power_p95_w", "power, 95th percentile of the readings", "W", "less"),
-    _power("idle_power_w", "idle power", "W", "less"),
-    _power("energy_j", "energy of the measure window", "J", ""),
-    _power("efficiency_mb_s_w", "throughput per watt", "MB/s/W", "more"),
-    _power("efficiency_tb_kwh", "data per energy", "TB/kWh", "more"),
-    _power("iops_w", "operations per watt", "IOPS/W", "more"),
-    _power("efficiency_net_mb_s_w", "throughput per watt above idle", "MB/s/W", "more"),
-)
-RATIO_KEYS = (
-    "throughput_mb_s.all",
-    "iops.all",
-    *(
-        f"{prefix}_{what}_ns.{operation}"
-        for prefix in ("latency", "intended_latency")
-        for operation in ("read", "write")
-        for what in ("mean", "p99")
-    ),
-    "power_w.all",
-    "efficiency_mb_s_w.all",
-    "iops_w.all",
-    "efficiency_net_mb_s_w.all",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +52,8 @@ class Cell:
     flags: list[CellFlag] = field(default_factory=list)
     power: Account | None = None  # None where no energy was measured or declared
     power_missing: str = ""  # then: why
+    few: set[str] = field(default_factory=set)  # keys of percentiles that rest on few operations
+    _merged: dict[tuple[str, ...], Histogram | None] = field(default_factory=dict, repr=False)
 
     @property
     def measured(self) -> bool:
@@ -148,10 +79,31 @@ class Cell:
         found = (run.record.metric(column.name, column.operation) for run in self.runs)
         return [value for value in found if value is not None]
 
-    def merged(self, operation: str, *, intended: bool = False) -> Histogram | None:
-        """The latency histogram of all finished repeats together."""
-        each = [run.intended if intended else run.latency for run in self.runs]
-        return merge([found[operation] for found in each if operation in found])
+    def merged(self, operation: str, time: str = "latency") -> Histogram | None:
+        """A distribution of times, of all finished repeats together.
+
+        ``time``: latency, ttfb (to the first byte), or intended_latency.
+        """
+        key = (operation, time, *self.run_ids)
+        if key not in self._merged:
+            each = [run.times[time] for run in self.runs]
+            self._merged[key] = merge([found[operation] for found in each if operation in found])
+        return self._merged[key]
+
+    @property
+    def errors(self) -> dict[str, dict[str, int]]:
+        """Failed operations of all finished repeats: by operation, then by kind."""
+        found: dict[str, dict[str, int]] = {}
+        for run in self.runs:
+            for operation, totals in run.record.totals.items():
+                for kind, count in totals.errors.items():
+                    kinds = found.setdefault(operation, {})
+                    kinds[kind] = kinds.get(kind, 0) + count
+        return {
+            operation: {kind: count for kind, count in sorted(kinds.items()) if count}
+            for operation, kinds in found.items()
+            if any(kinds.values())
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +155,30 @@ class Comparison:
     def row(self, point: WorkloadPoint) -> Row:
         """The row of a workload point."""
         return self.rows[point.key]
+
+    def planned(self, points: Sequence[WorkloadPoint]) -> list[str]:
+        """The targets that the study runs any of these points on; all where it has none."""
+        rows = [self.row(point) for point in points]
+        named = [t for t in self.targets if any(row.cells[t].point_id for row in rows)]
+        return named or self.targets
+
+    def compared(self, row: Row) -> list[str]:
+        """The targets that the study runs this work on, as it does the baseline."""
+        if row.cells[self.baseline].point_id is None:
+            return []
+        return [target for target in self.others if row.cells[target].point_id]
+
+    @property
+    def kinds(self) -> dict[str, list[Section]]:
+        """The sections of each family, in the order of the page."""
+        found: dict[str, list[Section]] = {}
+        for section in self.sections:
+            found.setdefault(section.kind, []).append(section)
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether anything was measured of a metric, or of a kind of time (``ttfb``)."""
+        return any(name in (column.name, column.time) for column in self.columns)
 
     def column(self, key: str) -> Column | None:
         """The column of that key, where anything was measured for it."""
@@ -287,10 +263,12 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
         values = [c.implied for c in known if c is not None and c.implied is not None]
     if not values:
         return None
+    if column.name == "errors":  # counted, not averaged: how often it happened at all
+        return Interval(sum(values), None, None, len(values))
     interval = mean_interval(values, confidence)
     if column.percent is None:
         return _not_negative(interval)
-    merged = cell.merged(column.operation, intended=column.is_intended)
+    merged = cell.merged(column.operation, column.time)
     if merged is None:
         # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
         return interval if len(values) == 1 else None
@@ -321,16 +299,24 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
 
 
 def _few_flags(cell: Cell) -> list[CellFlag]:
-    few = []
+    """Remembers the percentiles that rest on few operations, and says how many those were."""
+    few: dict[str, list[str]] = {}
     for column in COLUMNS:
         if column.percent is None or column.is_intended or column.key not in cell.values:
             continue
-        merged = cell.merged(column.operation, intended=column.is_intended)
+        merged = cell.merged(column.operation, column.time)
         if merged is not None and merged.count * (1 - column.percent / 100) < FEW_BEYOND:
-            few.append(f"{column.operation}s: {merged.count:,} operations")
+            cell.few.add(column.key)
+            if column.time == "latency":
+                name = column.label.partition(" ")[0]
+                said = few.setdefault(STATISTICS[column.name.split("_")[-2]], [])
+                said.append(f"{name}s: {merged.count:,} operations")
     if not few:
         return []
-    message = f"p99 rests on fewer than {FEW_BEYOND} operations beyond it ({'; '.join(few)})"
+    message = "; ".join(
+        f"{statistic} rests on fewer than {FEW_BEYOND} operations beyond it ({'; '.join(said)})"
+        for statistic, said in few.items()
+    )
     return [CellFlag("few-operations", message, len(cell.runs))]
 
 

@@ -9,36 +9,38 @@ from typing import Any
 import pyarrow as pa
 
 from storlab._native import Histogram
-from storlab.analysis.points import WorkloadPoint, use_cases_of
+from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.base.errors import UsageError
 from storlab.lab.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.model.study import Target
 
-KINDS = ("read", "write", "trim")  # operations that move data; a sync is counted apart
+TIMES = {"latency": "latency_hist", "intended_latency": "intended_hist", "ttfb": "ttfb_hist"}
+"""Distributions of times, and the columns that hold their histograms."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalPoint:
-    """One interval of a run, over all operations that move data."""
+    """One interval of a run, over all operations that do the work."""
 
     time_s: float  # end of the interval, from the window's start
     throughput_mb_s: float
     latency_p99_ns: float | None  # None where nothing completed
+    errors: int = 0  # operations that failed in it; in no other figure
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
     """One stored run with its samples reduced.
 
-    ``latency`` and, of an open loop, ``intended`` map operation to HdrHistogram V2.
+    ``times`` maps a key of ``TIMES``, then an operation, to HdrHistogram V2 bytes. It is empty of
+    what the run does not have, such as intended latencies in a closed loop.
     """
 
     record: RunRecord
     target: str  # label in the data set
     store: ResultStore
-    latency: dict[str, bytes]
-    intended: dict[str, bytes]
+    times: dict[str, dict[str, bytes]]
     series: list[IntervalPoint]
 
     @property
@@ -134,25 +136,26 @@ def _add_plan(
         if work.key not in seen:
             seen[work.key] = work
             spec = store.study.workload[point.workload_index]
-            data.use_cases[work.key] = use_cases_of(work.params, spec.use_case)
+            data.use_cases[work.key] = use_cases_of(work.page, work.params, spec.use_case)
 
 
 def read_run(store: ResultStore, record: RunRecord, label: str) -> RunData:
     """One run with its samples merged. Raises ResultError when they are damaged."""
     table = store.samples(record.run_id)
-    merged: dict[str, Histogram] = {}
-    intended: dict[str, Histogram] = {}
+    page = page_of(record.kind)
+    times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}
     for row in _rows(table):
-        histogram = Histogram.from_v2(row["latency_hist"])
-        merged.setdefault(row["operation"], Histogram()).add(histogram)
-        if row["intended_hist"]:
-            own = intended.setdefault(row["operation"], Histogram())
-            own.add(Histogram.from_v2(row["intended_hist"]))
-        if row["operation"] in KINDS:
-            intervals.setdefault(row["interval"], []).append((row, histogram))
-    series = [_interval(intervals[i], record.window_start_ns) for i in sorted(intervals)]
-    return RunData(record, label, store, _encoded(merged), _encoded(intended), series)
+        operation = row["operation"]
+        found = {time: Histogram.from_v2(row[name]) for time, name in TIMES.items() if row[name]}
+        for time, histogram in found.items():
+            times[time].setdefault(operation, Histogram()).add(histogram)
+        if operation in page.operations:
+            latency = found.get("latency", Histogram())
+            intervals.setdefault(row["interval"], []).append((row, latency))
+    start_ns = record.window_start_ns
+    series = [_interval(intervals[i], start_ns, page.moved) for i in sorted(intervals)]
+    return RunData(record, label, store, {t: _encoded(h) for t, h in times.items()}, series)
 
 
 def _encoded(histograms: dict[str, Histogram]) -> dict[str, bytes]:
@@ -160,24 +163,30 @@ def _encoded(histograms: dict[str, Histogram]) -> dict[str, bytes]:
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    wanted = ["interval", "start_ns", "end_ns", "operation", "bytes", "latency_hist"]
-    wanted.append("intended_hist")
-    for batch in table.select(wanted).to_batches(max_chunksize=256):
-        yield from batch.to_pylist()
+    """What is reduced; a column that an older storlab did not write reads as nothing."""
+    wanted = ["interval", "start_ns", "end_ns", "operation", "bytes", "errors", *TIMES.values()]
+    absent = dict.fromkeys((n for n in wanted if n not in table.column_names), None)
+    present = [name for name in wanted if name not in absent]
+    for batch in table.select(present).to_batches(max_chunksize=256):
+        for row in batch.to_pylist():
+            yield {**absent, **row}
 
 
-def _interval(parts: list[tuple[dict[str, Any], Histogram]], window_start_ns: int) -> IntervalPoint:
+def _interval(
+    parts: list[tuple[dict[str, Any], Histogram]], window_start_ns: int, moved: Sequence[str]
+) -> IntervalPoint:
     start_ns = min(row["start_ns"] for row, _ in parts)
     end_ns = max(row["end_ns"] for row, _ in parts)
     together = Histogram()
     for _, histogram in parts:
         together.add(histogram)
     length_s = (end_ns - start_ns) / 1e9
-    moved = sum(row["bytes"] for row, _ in parts)
+    transferred = sum(row["bytes"] for row, _ in parts if row["operation"] in moved)
     return IntervalPoint(
         time_s=(end_ns - window_start_ns) / 1e9,
-        throughput_mb_s=moved / 1e6 / length_s if length_s > 0 else 0.0,
+        throughput_mb_s=transferred / 1e6 / length_s if length_s > 0 else 0.0,
         latency_p99_ns=float(together.percentile(99.0)) if together.count else None,
+        errors=sum(row["errors"] or 0 for row, _ in parts),
     )
 
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri, stdtrit
 
+from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
+from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval
 from storlab.lab.power_summary import parts_at
 from storlab.model.power import Boundary, PowerSummary
@@ -133,7 +135,7 @@ _MOVED = {
 def _above(entry: RunEnergy, name: str) -> float | None:
     if name in _MOVED:
         return entry.moved_bytes / _MOVED[name]
-    return entry.operations if name == "iops_w" else entry.energy_j
+    return entry.operations if name in RATES_PER_WATT else entry.energy_j
 
 
 def _below(entry: RunEnergy, name: str) -> float | None:
@@ -250,7 +252,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         net_uncertainty_j=None if net is None else net.uncertainty or energy.uncertainty,
         window_s=window_s,
         moved_bytes=(record.metric("throughput_mb_s") or 0.0) * 1e6 * window_s,
-        operations=(record.metric("iops") or 0.0) * window_s,
+        operations=(record.metric(page_of(record.kind).rate) or 0.0) * window_s,
         read_off={name: metric.value for name, metric in found if metric is not None},
     )
 

@@ -1,8 +1,8 @@
 """Workload points: which runs of different targets did the same work, and how to name it.
 
 A workload point is a point without its target. Its parameters take three parts on a page: one is
-the horizontal axis (jobs, or queue depth), one the small multiple (block size), the others make
-sections.
+the horizontal axis, one the small multiple, the others make sections. Which is which, and what
+they are called, is told by the family's :class:`~storlab.workloads.page.Page`.
 """
 
 from __future__ import annotations
@@ -10,27 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any
 
 from storlab.base.units import format_duration, format_size, parse_size
 from storlab.model.point import Point
 from storlab.model.study import UseCase
+from storlab.workloads import WORKLOADS
+from storlab.workloads.page import Page
 
 NBSP = "\u00a0"
-AXES = ("jobs", "queue_depth", "rate_iops")  # the first that is swept is the horizontal axis
-FACET = "block_size"
-MIX = "read_percent"  # names a section even where it is not swept
-TRIMS = "trim_percent"  # where there are any, they are part of the mix
-SIZES = ("block_size", "region_start", "region_size", "total_bytes")
-DURATIONS = ("drain_timeout",)
-TITLES = {
-    "read_percent": "mix (read/write)",
-    "block_size": "block size",
-    "queue_depth": "queue depth",
-    "jobs": "jobs",
-    "rate_iops": "rate (1/s)",
-    "access": "access",
-}
+
+
+def page_of(kind: str) -> Page:
+    """How a family lies on a page. Raises KeyError for a family that is not registered."""
+    return WORKLOADS[kind].page
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +40,11 @@ class WorkloadPoint:
     def of(cls, point: Point) -> WorkloadPoint:
         """The point without its target."""
         return cls(point.workload, point.kind, point.engine, point.params)
+
+    @property
+    def page(self) -> Page:
+        """How its family lies on a page."""
+        return page_of(self.kind)
 
     @property
     def key(self) -> str:
@@ -68,32 +67,39 @@ class Axes:
         return (*self.section, *((self.facet,) if self.facet else ()), self.x)
 
 
-def title_of(name: str) -> str:
+def title_of(page: Page, name: str) -> str:
     """A parameter's name for people."""
-    return TITLES.get(name, name.replace("_percent", " (%)").replace("_", " "))
+    return page.titles.get(name, name.replace("_percent", " (%)").replace("_", " "))
 
 
-def format_value(name: str, value: Any) -> str:
+def format_value(page: Page, name: str, value: Any) -> str:
     """A parameter's value for people: ``256 KiB``, ``70/30``."""
     if value is None:
         return "default"
-    if name == MIX and isinstance(value, int | float):
-        return f"{value:g}/{100 - value:g}"
-    if name in SIZES and isinstance(value, int):
-        return spaced_size(value)
-    if name in DURATIONS and isinstance(value, int):
-        return format_duration(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name == page.mix and isinstance(value, int | float):
+        return f"{value:g}/{100 - value:g}"
+    if name in page.sizes and isinstance(value, int):
+        return spaced_size(value)
+    if name in page.durations and isinstance(value, int):
+        return format_duration(value)
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, Mapping) and name in SIZES:
-        return ", ".join(f"{spaced_size(parse_size(k))} x {v:g}" for k, v in value.items())
     if isinstance(value, Mapping):
-        return ", ".join(f"{title_of(k)} {format_value(k, v)}" for k, v in value.items())
+        return _table_text(page, name, value)
     if isinstance(value, list | tuple):
-        return ", ".join(format_value(name, member) for member in value)
+        return ", ".join(format_value(page, name, member) for member in value)
     return str(value)
+
+
+def _table_text(page: Page, name: str, table: Mapping[str, Any]) -> str:
+    if name in page.sizes:
+        try:
+            return ", ".join(f"{spaced_size(parse_size(k))} x {v:g}" for k, v in table.items())
+        except (ValueError, TypeError):
+            pass  # not weights by size, but a distribution that has a name
+    return ", ".join(f"{title_of(page, k)} {format_value(page, k, v)}" for k, v in table.items())
 
 
 def spaced_size(size_bytes: int) -> str:
@@ -103,46 +109,49 @@ def spaced_size(size_bytes: int) -> str:
     return f"{digits}{NBSP}{text[len(digits) :]}"
 
 
-def describe(params: Mapping[str, Any], names: Collection[str]) -> str:
-    """Some parameters as a phrase: ``70/30, 256 KiB, 4 jobs``."""
-    trims = params.get(TRIMS) or 0
-    return ", ".join(
-        _mix_with_trims(params[MIX], trims)
-        if name == MIX and trims
-        else _phrase(name, params[name])
-        for name in names
-        if name in params and not (name == TRIMS and trims and MIX in names)
-    )
+def describe(page: Page, params: Mapping[str, Any], names: Collection[str]) -> str:
+    """Some parameters as a phrase: ``70/30 read/write, 256 KiB, 4 jobs``."""
+    said = (_phrase(page, name, params) for name in names if name in params)
+    return ", ".join(text for text in said if text)
 
 
-def _mix_with_trims(reads: float, trims: float) -> str:
-    """What is neither read nor trimmed is written: ``20/50/30 read/write/trim``."""
-    if trims == 100:
-        return "trims only"
-    return f"{reads:g}/{100 - reads - trims:g}/{trims:g} read/write/trim"
+def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collection[str]) -> str:
+    """A text of the page with parameters in its braces; empty where one of them has no one value.
+
+    ``swept`` are the parameters that vary where the text stands.
+    """
+    names = [name for _, name, _, _ in Formatter().parse(template) if name]
+    if any(name in swept or params.get(name) is None for name in names):
+        return ""
+    return template.format(**{name: format_value(page, name, params[name]) for name in names})
 
 
-def _phrase(name: str, value: Any) -> str:
-    text = format_value(name, value)
-    if name == "jobs":
-        return f"{text}{NBSP}job" if value == 1 else f"{text}{NBSP}jobs"
-    if name == MIX and isinstance(value, int | float):
-        return {100.0: "reads only", 0.0: "writes only"}.get(value, f"{text} read/write")
-    if name in (FACET, "access"):
-        return text
-    if name == "rate_iops" and value is not None:
-        return f"{text} operations/s"
-    return f"{title_of(name)} {text}"
+def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
+    """A parameter where its name stands beside it: ``70/30``, and tables in the family's words."""
+    value = params.get(name)
+    own = page.phrase(name, params) if name == page.mix or isinstance(value, Mapping) else None
+    if not own:
+        return format_value(page, name, value)
+    return own.removesuffix(page.mix_words).rstrip() if name == page.mix else own
+
+
+def _phrase(page: Page, name: str, params: Mapping[str, Any]) -> str:
+    own = page.phrase(name, params)
+    if own is not None:
+        return own
+    text = format_value(page, name, params[name])
+    return text if name == page.facet else f"{title_of(page, name)} {text}"
 
 
 def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     """Give every swept parameter of these points its part. The points are of one workload."""
+    page = points[0].page
     names = list(dict.fromkeys(name for point in points for name in point.params))
     swept = [name for name in names if len({_frozen(p.params.get(name)) for p in points}) > 1]
-    x = next((name for name in AXES if name in swept), None)
-    x = x or next((name for name in AXES if name in names), names[0] if names else "jobs")
-    facet = FACET if FACET in names and x != FACET else None
-    said = [name for name in names if name in swept or name == MIX]
+    x = next((name for name in page.axes if name in swept), None)
+    x = x or next((name for name in page.axes if name in names), page.axes[0])
+    facet = page.facet if page.facet in names and x != page.facet else None
+    said = [name for name in names if name in swept or name == page.mix]
     return Axes(x, facet, tuple(name for name in said if name not in (x, facet)))
 
 
@@ -163,20 +172,20 @@ def sort_value(value: Any) -> tuple[int, float, str]:
     return (1, 0.0, _frozen(value))
 
 
-def use_cases_of(params: Mapping[str, Any], use_cases: Iterable[UseCase]) -> list[str]:
+def use_cases_of(page: Page, params: Mapping[str, Any], use_cases: Iterable[UseCase]) -> list[str]:
     """The names that readers know for these parameter values."""
-    return [case.name for case in use_cases if _matches(params, case.match)]
+    return [case.name for case in use_cases if _matches(page, params, case.match)]
 
 
-def _matches(params: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(
-        name in params and _normal(name, params[name]) == _normal(name, value)
+        name in params and _normal(page, name, params[name]) == _normal(page, name, value)
         for name, value in wanted.items()
     )
 
 
-def _normal(name: str, value: Any) -> str:
-    if name in SIZES and isinstance(value, str):
+def _normal(page: Page, name: str, value: Any) -> str:
+    if name in page.sizes and isinstance(value, str):
         try:
             value = parse_size(value)
         except ValueError:
@@ -201,17 +210,53 @@ class Section:
     points: list[WorkloadPoint] = field(default_factory=list)
 
     @property
+    def page(self) -> Page:
+        """How its family lies on a page."""
+        return page_of(self.kind)
+
+    @property
+    def engine(self) -> str:
+        """What executed its runs."""
+        return self.points[0].engine
+
+    @property
+    def family(self) -> tuple[str, str, str]:
+        """Equal for sections that stand together: one workload by one engine."""
+        return (self.kind, self.workload, self.engine)
+
+    @property
     def title(self) -> str:
         """What tells this section from the others."""
-        said = describe(self.points[0].params, self.axes.section)
+        said = describe(self.page, self.points[0].params, self.axes.section)
         if self.prefix and said:
             return f"{self.prefix}: {said}"
         return said or self.prefix or self.workload
 
     def where(self, point: WorkloadPoint) -> str:
         """One of its points in words: ``70/30 read/write, 256 KiB, 4 jobs``."""
-        said = describe(point.params, self.axes.varying) or point.workload
+        said = describe(self.page, point.params, self.axes.varying) or point.workload
         return f"{self.prefix}: {said}" if self.prefix else said
+
+    @property
+    def mix(self) -> str:
+        """The title as it stands on an axis: ``70/30``."""
+        words = f" {self.page.mix_words}"
+        return self.title.replace(words, "") if self.page.mix_words else self.title
+
+    def at(self, point: WorkloadPoint) -> str:
+        """Where a point is on the axis, in words: ``4 jobs``."""
+        return describe(self.page, point.params, (self.axes.x,))
+
+    def facet_text(self, value: Any) -> str:
+        """The value of a small multiple for people; empty where there are none."""
+        facet = self.axes.facet
+        if facet is None or value is None:
+            return ""
+        params = next(
+            (p.params for p in self.points if _frozen(p.params.get(facet)) == _frozen(value)), {}
+        )
+        said = describe(self.page, params, (facet,))
+        return said or format_value(self.page, facet, value)
 
     def facets(self) -> list[Any]:
         """The values of the small multiples, in order; ``[None]`` where there are none."""
@@ -236,12 +281,12 @@ class Section:
 
 def sections_of(points: Sequence[WorkloadPoint]) -> list[Section]:
     """Group points into the sections of a page: by workload, then by what else is swept."""
-    families: dict[tuple[str, str], list[WorkloadPoint]] = {}
+    families: dict[tuple[str, str, str], list[WorkloadPoint]] = {}
     for point in points:
-        families.setdefault((point.workload, point.engine), []).append(point)
-    workloads, engines = ({family[i] for family in families} for i in (0, 1))
+        families.setdefault((point.kind, point.workload, point.engine), []).append(point)
+    workloads, engines = ({family[i] for family in families} for i in (1, 2))
     sections: list[Section] = []
-    for (workload, engine), members in families.items():
+    for (_, workload, engine), members in families.items():
         axes = choose_axes(members)
         names = [workload] * (len(workloads) > 1) + [engine] * (len(engines) > 1)
         grouped: dict[tuple[str, ...], Section] = {}

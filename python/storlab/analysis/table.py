@@ -68,6 +68,7 @@ def _cell(cell: Cell, keys: set[str]) -> dict[str, Any]:
         "failed": [run.record.run_id for run in cell.failed],
         "values": {k: v.as_dict() for k, v in cell.values.items() if k in keys},
         "concurrency_configured": cell.configured,
+        "errors": cell.errors,
         "power": _power(cell),
         "flags": [{"kind": f.kind, "message": f.message, "runs": f.runs} for f in cell.flags],
     }

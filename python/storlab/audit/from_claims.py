@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from storlab.analysis.columns import RATES_PER_WATT
+from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.audit.finding import Finding
 from storlab.base.errors import ExitCode, StorlabError
@@ -22,8 +24,10 @@ RULE = "own_claim"
 CONCURRENCY_TOLERANCE = 1.10
 RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
-MUST_BE_SAID = ("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind")
-MOVED = ("read", "write")
+MUST_BE_SAID = (
+    *("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind"),
+    *("errors", "mix-off", "embedded-server"),
+)
 
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _SPREAD = r"(?:\s\[[^\]]*\])?"
@@ -214,7 +218,7 @@ def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "A warning of the runs does not stand beside the claim.")  # fmt: skip
-    if "latency" in claim.metric and not claim.caveat:
+    if claim.metric.startswith(("latency", "ttfb", "intended")) and not claim.caveat:
         implied = [mean_outstanding(side) for side in runs]
         one, other = implied
         if one and other and max(one, other) / min(one, other) > CONCURRENCY_TOLERANCE:
@@ -232,14 +236,17 @@ def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator
 def is_power(metric: str) -> bool:
     """Whether a metric of runs rests on watts or joules: those have a boundary."""
     name = metric.partition(".")[0]
-    return name.startswith(("power", "energy", "efficiency", "idle_power", "iops_w"))
+    return name.startswith(("power", "energy", "efficiency", "idle_power")) or (
+        name in RATES_PER_WATT
+    )
 
 
 def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
     """Little's law over some runs: the mean of operations x mean latency / window, or None."""
     found = []
     for record in records:
-        totals = [t for op, t in record.totals.items() if op != "sync" and t.latency is not None]
+        work = page_of(record.kind).operations
+        totals = [t for op, t in record.totals.items() if op in work and t.latency is not None]
         window_ns = record.window_end_ns - record.window_start_ns
         if totals and window_ns > 0:
             waited = sum(t.operations * t.latency.mean_ns for t in totals if t.latency)
@@ -253,12 +260,13 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     ``metric`` is a key such as ``latency_mean_ns.read``. None where the run has no such value.
     """
     name, _, operation = metric.partition(".")
+    page = page_of(record.kind)
     window_s = (record.window_end_ns - record.window_start_ns) / 1e9
     chosen = _chosen(record, operation)
     if name == "throughput_mb_s" and chosen and window_s > 0:
-        return sum(t.bytes for op, t in chosen.items() if op in MOVED) / window_s
-    if name == "iops" and chosen and window_s > 0:
-        return sum(t.operations for op, t in chosen.items() if op != "sync") / window_s
+        return sum(t.bytes for op, t in chosen.items() if op in page.moved) / window_s
+    if name == page.rate and chosen and window_s > 0:
+        return sum(t.operations for op, t in chosen.items() if op in page.operations) / window_s
     recorded = record.metric(name, operation or "all")
     return recorded / 1e9 if recorded is not None and name.endswith("_ns") else recorded
 
@@ -274,14 +282,16 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
         return None
     moved, operations, window_s = 0.0, 0.0, 0.0
     for record in records:
-        moved += sum(t.bytes for op, t in record.totals.items() if op in MOVED)
-        operations += sum(t.operations for op, t in record.totals.items() if op != "sync")
+        page = page_of(record.kind)
+        moved += sum(t.bytes for op, t in record.totals.items() if op in page.moved)
+        done = (t.operations for op, t in record.totals.items() if op in page.operations)
+        operations += sum(done)
         window_s += (record.window_end_ns - record.window_start_ns) / 1e9
     name = metric.partition(".")[0]
     known = {
         "efficiency_mb_s_w": moved / energy_j,
         "efficiency_tb_kwh": moved / energy_j * 3.6e6,
-        "iops_w": operations / energy_j,
+        **dict.fromkeys(RATES_PER_WATT, operations / energy_j),
         "power_w": energy_j / window_s if window_s > 0 else None,
         "energy_j": energy_j / len(records),
     }
@@ -298,17 +308,20 @@ def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
 
 
 def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:
-    """A mean latency that a run recorded twice, from its histograms and as its engine's total."""
+    """A mean time that a run recorded twice, from its histograms and as its engine's total."""
     name, _, operation = claim.metric.partition(".")
     totals = _chosen(record, operation).get(operation)
-    if name != "latency_mean_ns" or totals is None or totals.latency is None:
+    if totals is None:
+        return
+    summary = {"latency_mean_ns": totals.latency, "ttfb_mean_ns": totals.ttfb}.get(name)
+    if summary is None:
         return
     recorded = record.metric(name, operation)
-    counted = totals.latency.mean_ns
+    counted = summary.mean_ns
     if recorded is not None and abs(recorded - counted) > LATENCY_TOLERANCE * counted:
         yield (
-            f"run {record.run_id} recorded a mean {operation} latency of {recorded:.4g} ns, and "
-            f"its engine counted {counted:.4g} ns"
+            f"run {record.run_id} recorded a mean {operation} {name.split('_')[0]} of "
+            f"{recorded:.4g} ns, and its engine counted {counted:.4g} ns"
         )
 
 

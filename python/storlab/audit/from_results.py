@@ -44,6 +44,29 @@ FLAGS: dict[str, tuple[Severity, str]] = {
         "warning",
         "Blocks did not hold what was acknowledged: rates of a target that loses data mean little.",
     ),
+    "errors": (
+        "warning",
+        "Requests failed. Rates and latencies are those of the requests that succeeded: a store "
+        "that refuses work can look fast.",
+    ),
+    "mix-off": (
+        "warning",
+        "The requests that were counted are not the mix that was asked for: results of this mix "
+        "belong to another one.",
+    ),
+    "embedded-server": (
+        "note",
+        "Server and load generator shared one machine: the numbers are of storlab's own server "
+        "on these cores, and of no product.",
+    ),
+    "tls-unverified": (
+        "note",
+        "Nobody checked that the server was the one that the study names.",
+    ),
+    "payload-mode": (
+        "note",
+        "Signing bodies costs CPU on both sides: a comparison holds with runs that did the same.",
+    ),
     "posix-fallback": (
         "note",
         "Threads did the I/O instead of io_uring: the client costs more CPU per operation.",

@@ -13,16 +13,26 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, describe
 from storlab.audit.table import PublishedTable, Row
 from storlab.base.units import format_size
+from storlab.workloads.page import Page
 
-_X_NAMES = {"jobs": "numjobs", "queue_depth": "iodepth"}
-_METRICS = {
-    "throughput_mb_s.all": ("throughput", "total", "MB/s"),
-    "iops.all": ("iops", "total", "IOPS"),
-    "latency_mean_ns.read": ("latency_avg", "read", "ns"),
-    "latency_mean_ns.write": ("latency_avg", "write", "ns"),
-    "latency_p99_ns.read": ("latency_p99", "read", "ns"),
-    "latency_p99_ns.write": ("latency_p99", "write", "ns"),
-}
+_X_NAMES = {"jobs": "numjobs", "queue_depth": "iodepth", "concurrency": "concurrency"}
+_PACED = ("rate_iops", "rate_requests")  # an open loop has no concurrency of its own
+
+
+def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
+    """Metric, operation and unit of a published table, by the key of the column."""
+    split = page.moved if page.split else ()
+    return {
+        "throughput_mb_s.all": ("throughput", "total", "MB/s"),
+        **{f"throughput_mb_s.{op}": ("throughput", page.name_of(op), "MB/s") for op in split},
+        f"{page.rate}.all": ("iops", "total", "IOPS"),
+        **{
+            f"{time}_{statistic}_ns.{op}": (f"{time}_{word}", page.name_of(op), "ns")
+            for statistic, word in (("mean", "avg"), ("p99", "p99"))
+            for time, operations in (("latency", page.moved), ("ttfb", page.first_byte))
+            for op in operations
+        },
+    }
 
 
 def results_table(comparison: Comparison) -> PublishedTable:
@@ -40,9 +50,10 @@ def results_table(comparison: Comparison) -> PublishedTable:
 def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[Row]:
     if not cell.measured or cell.point_id is None:
         return
-    for key, (metric, op, unit) in _METRICS.items():
+    plain = _is_plain(cell, point)
+    for key, (metric, op, unit) in _metrics(point.page).items():
         interval = cell.values.get(key)
-        if interval is None or not _is_plain(key, point):
+        if interval is None or not (plain or key.startswith(("latency", "ttfb"))):
             continue
         yield _row(
             id=f"{cell.point_id}:{key}",
@@ -60,25 +71,29 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
         )
 
 
-def _is_plain(key: str, point: WorkloadPoint) -> bool:
-    """Trims move no bytes: rates of mixes with trims are no rate x block size."""
-    return not point.params.get("trim_percent") or not key.startswith(("iops", "throughput"))
+def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
+    """Trims and HEADs move no bytes: rates of mixes with them are no rate x size."""
+    page = point.page
+    others = [operation for operation in page.operations if operation not in page.moved]
+    totals = [run.record.totals.get(operation) for run in cell.runs for operation in others]
+    return not any(t is not None and t.operations for t in totals)
 
 
 def _work(section: Section, point: WorkloadPoint) -> str:
     """Whatever tells this cell from others and has no column of its own."""
-    own = ("read_percent", "block_size", section.axes.x)
+    own = (point.page.mix, point.page.facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]
-    return ", ".join(p for p in (point.workload, point.engine, describe(point.params, others)) if p)
+    said = describe(point.page, point.params, others)
+    return ", ".join(p for p in (point.workload, point.engine, said) if p)
 
 
 def _mix(point: WorkloadPoint) -> str:
-    share = point.params.get("read_percent")
+    share = point.params.get(point.page.mix or "")
     return f"{share:g}/{100 - share:g}" if isinstance(share, int | float) else ""
 
 
 def _block(point: WorkloadPoint) -> str:
-    size = point.params.get("block_size")
+    size = point.params.get(point.page.facet or "")
     return format_size(size) if isinstance(size, int) else ""
 
 
@@ -87,7 +102,7 @@ def _facts(comparison: Comparison) -> Iterator[Row]:
     points = comparison.dataset.points
     for name, metric in _X_NAMES.items():
         values = {p.params.get(name) for p in points}
-        paced = any(p.params.get("rate_iops") is not None for p in points)
+        paced = any(p.params.get(rate) is not None for p in points for rate in _PACED)
         value = next(iter(values)) if len(values) == 1 else None
         if isinstance(value, int) and not paced:
             yield _row(id=f"study:{name}", metric=metric, value=float(value), unit="count")

@@ -9,13 +9,14 @@ from pathlib import Path
 from storlab import __version__
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.points import Section, format_value, title_of
+from storlab.analysis.points import Section, title_of, value_text
 from storlab.analysis.table import comparison_dict
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.audited import audited
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.brief.density import density_section
+from storlab.brief.family import family_block
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import (
     Brief,
@@ -23,13 +24,14 @@ from storlab.brief.model import (
     Drawing,
     ExtraSection,
     FigureGroup,
+    Mapping,
     MappingRow,
     RunRow,
     SectionBlock,
 )
 from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
-from storlab.brief.text import and_list, date_range, plural, sentence_case
+from storlab.brief.text import and_list, date_range, sentence_case
 from storlab.figures import FIGURES, draw
 from storlab.figures.common import slug
 from storlab.figures.svg import render
@@ -45,12 +47,12 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
     published = load_tables(store)
     comparison.published = match(comparison, published)
     extras = _extras(comparison, scale, published)
-    sections = [_section(comparison, section, scale) for section in comparison.sections]
-    ratios = tables.ratio_table(comparison) if comparison.others else None
+    sections = _sections(comparison, scale)
+    families = comparison.kinds.values()
+    ratios = [t for s in families if (t := tables.ratio_table(comparison, s)) is not None]
     href = _href(store, beside)
-    runs = tables.appendix(comparison, scale, {id(store): href})
-    run_columns = tables.columns_for(comparison, tables.RUN_KEYS)
-    mapping_head, mapping = _mapping(comparison)
+    run_tables = tables.run_tables(comparison, scale, {id(store): href})
+    runs = [point for table in run_tables for point in table.points]
     records = [run.record for run in comparison.dataset.all_runs()]
     claims = make_claims(comparison)
     findings = audited(comparison, claims)
@@ -72,8 +74,8 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         summary=summarise(comparison),
         claims=claims,
         undecided=undecided(comparison),
-        mapping_head=mapping_head,
-        mapping=mapping,
+        rule=facts.rule(comparison),
+        mappings=_mappings(comparison),
         sections=sections,
         overview=_overview(comparison, "workload"),
         ratios=ratios,
@@ -82,8 +84,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         method=[*facts.method(comparison, store), *power_method(comparison)],
         caveats=facts.caveats(comparison, store),
         legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
-        run_columns=[(tables.SHORT[c.key], scale.of(c)[0]) for c in run_columns],
-        appendix=runs,
+        run_tables=run_tables,
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
         data={
             "comparison": comparison_dict(comparison),
@@ -108,12 +109,29 @@ def section_anchor(section: Section) -> str:
     return "mix-" + slug(section.workload, section.title, section.points[0].engine)
 
 
+def _sections(comparison: Comparison, scale: tables.Scale) -> list[SectionBlock]:
+    """All mixes; those of a family that has figures over all of them behind these."""
+    found: list[SectionBlock] = []
+    families = [_family(comparison, identity) for identity in _identities(comparison)]
+    for mine in families:
+        whole = family_block(comparison, mine, _scoped(comparison, mine, "family"), scale)
+        found += [whole] if whole is not None else []
+        found += [_section(comparison, section, scale) for section in mine]
+    return found
+
+
+def _identities(comparison: Comparison) -> list[tuple[str, str, str]]:
+    return list(dict.fromkeys(section.family for section in comparison.sections))
+
+
+def _family(comparison: Comparison, identity: tuple[str, str, str]) -> list[Section]:
+    return [section for section in comparison.sections if section.family == identity]
+
+
 def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> SectionBlock:
-    wanted = [n for n in WORKLOADS[section.kind].figures if FIGURES[n].scope == "section"]
     cases: dict[str, str] = {}
     for point in section.points:
-        facet = section.axes.facet
-        size = format_value(facet, point.params.get(facet)) if facet else ""
+        size = section.facet_text(point.params.get(section.axes.facet or ""))
         for name in comparison.row(point).use_cases:
             cases.setdefault(name, size)
             if size not in cases[name]:
@@ -122,8 +140,9 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
         anchor=section_anchor(section),
         title=section.title,
         use_cases=list(cases.items()),
-        groups=[group for name in wanted if (group := _group(name, comparison, [section]))],
-        table=tables.section_table(comparison, section, scale),
+        groups=_scoped(comparison, [section], "section"),
+        tables=tables.section_tables(comparison, section, scale),
+        short=section.mix,
     )
 
 
@@ -132,26 +151,26 @@ def _extras(
 ) -> list[ExtraSection]:
     """The sections that stand once for the campaign, where there is something to say."""
     every = comparison.sections
-    cost, beside = (_group(n, comparison, every) for n in ("cost_stack", "published_bars"))
+    cost = _group("cost_stack", comparison, every)
+    printed = (_group(name, comparison, every) for name in ("published_bars", "published_mixes"))
+    beside = [group for group in printed if group is not None]
     found = (
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [cost] if cost else []),
-        published_section(comparison, published, [beside] if beside else [], scale),
+        published_section(comparison, published, beside, scale),
     )
     return [section for section in found if section is not None]
 
 
 def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
-    groups: list[FigureGroup] = []
-    for family in dict.fromkeys(
-        (s.kind, s.workload, s.points[0].engine) for s in comparison.sections
-    ):
-        mine = [
-            s for s in comparison.sections if (s.kind, s.workload, s.points[0].engine) == family
-        ]
-        wanted = [n for n in WORKLOADS[family[0]].figures if FIGURES[n].scope == scope]
-        groups += [group for name in wanted if (group := _group(name, comparison, mine))]
-    return groups
+    families = [_family(comparison, identity) for identity in _identities(comparison)]
+    return [group for mine in families for group in _scoped(comparison, mine, scope)]
+
+
+def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
+    """What the family of these sections wants to be drawn of them."""
+    wanted = [n for n in WORKLOADS[sections[0].kind].figures if FIGURES[n].scope == scope]
+    return [group for name in wanted if (group := _group(name, comparison, sections))]
 
 
 def _group(name: str, comparison: Comparison, sections: Sequence[Section]) -> FigureGroup | None:
@@ -160,30 +179,31 @@ def _group(name: str, comparison: Comparison, sections: Sequence[Section]) -> Fi
     return FigureGroup(name, kind.heading, kind.lead, drawings) if drawings else None
 
 
-def _mapping(comparison: Comparison) -> tuple[list[str], list[MappingRow]]:
-    """The workload mapping: which use case stands for which parameters, and where it is."""
-    rows: dict[tuple[str, ...], MappingRow] = {}
-    head: list[str] = []
-    for section in comparison.sections:
-        names = [n for n in (*section.axes.section, section.axes.facet) if n is not None]
-        head = head or [title_of(name) for name in names]
-        for point in section.points:
-            cases = comparison.row(point).use_cases
-            values = [format_value(name, point.params.get(name)) for name in names]
-            key = (section_anchor(section), *cases, *values)
-            if cases and len(values) == len(head) and key not in rows:
-                rows[key] = MappingRow("; ".join(cases), values, section_anchor(section))
-    return head, list(rows.values())
+def _mappings(comparison: Comparison) -> list[Mapping]:
+    """Which use case stands for which parameters, and where it is: one table per workload."""
+    found = []
+    for identity in _identities(comparison):
+        rows: dict[tuple[str, ...], MappingRow] = {}
+        head: list[str] = []
+        for section in _family(comparison, identity):
+            names = [n for n in (*section.axes.section, section.axes.facet) if n is not None]
+            head = head or [title_of(section.page, name) for name in names]
+            for point in section.points:
+                cases = comparison.row(point).use_cases
+                values = [value_text(section.page, name, point.params) for name in names]
+                key = (section_anchor(section), *cases, *values)
+                if cases and len(values) == len(head) and key not in rows:
+                    rows[key] = MappingRow("; ".join(cases), values, section_anchor(section))
+        if rows:
+            found.append(Mapping(head, list(rows.values())))
+    return found
 
 
 def _subtitle(comparison: Comparison, store: ResultStore) -> str:
     names = [t for t in comparison.targets if t != comparison.baseline] + [comparison.baseline]
     versus = " against ".join([and_list(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     versus = sentence_case(versus)
-    points = len(comparison.rows)
-    what = facts.where_measured(comparison)
-    said = f"{versus}: {plural(points, 'workload point')}"
-    said += f" of {what}" if what else ""
+    said = f"{versus}: {facts.where_measured(comparison)}"
     description = store.study.study.description.strip()
     if description and description[-1] not in ".!?":
         description += "."
@@ -212,12 +232,12 @@ def _status(comparison: Comparison) -> str:
 
 def _legend(
     sections: Sequence[SectionBlock],
-    ratios: DataTable | None,
+    ratios: Sequence[DataTable],
     extras: Sequence[ExtraSection],
     runs_flags: Sequence[RunRow],
 ) -> list[Mark]:
-    marks = [m for section in sections for m in section.table.marks]
-    marks += ratios.marks if ratios else []
+    marks = [m for section in sections for table in section.tables for m in table.marks]
+    marks += [m for table in ratios for m in table.marks]
     marks += [m for extra in extras for table in extra.tables for m in table.marks]
     marks += [m for run in runs_flags for m in run.flags]
     return [mark(m.kind, "") if m.letter != "†" else m for m in legend(marks)]

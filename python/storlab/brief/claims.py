@@ -8,11 +8,13 @@ large.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from storlab.analysis.compare import Cell, Column, Comparison, Row
-from storlab.analysis.points import Section
+from storlab.analysis.columns import TIMES, Column
+from storlab.analysis.compare import Cell, Comparison, Row
+from storlab.analysis.points import Section, page_of
 from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.text import (
@@ -83,7 +85,12 @@ def make_claims(comparison: Comparison) -> list[Claim]:
 def _keys(comparison: Comparison, section: Section) -> list[str]:
     """Throughput, and mean latencies: from the intended start where the load is an open loop."""
     kind, _ = latency_kind(comparison, section)
-    return [THROUGHPUT, *(f"{kind}_mean_ns.{operation}" for operation in ("read", "write"))]
+    page = section.page
+    return [
+        THROUGHPUT,
+        *(f"{kind}_mean_ns.{operation}" for operation in page.moved),
+        *(f"ttfb_mean_ns.{operation}" for operation in page.first_byte),
+    ]
 
 
 def undecided(comparison: Comparison) -> list[str]:
@@ -104,17 +111,26 @@ def undecided(comparison: Comparison) -> list[str]:
 
 
 def summarise(comparison: Comparison) -> list[str]:
-    """One or two sentences per compared target: how often more, how often less, and how far."""
-    found = (_summary(comparison, target) for target in comparison.others)
-    return [sentence_case(said) for said in found if said]
+    """One or two sentences per compared target: how often more, how often less, and how far.
 
-
-def _summary(comparison: Comparison, target: str) -> str:
-    ratios = [
-        row.ratios[target][THROUGHPUT]
-        for row in comparison.rows.values()
-        if THROUGHPUT in row.ratios[target]
+    Families are not thrown together: a mean over reads of a disk and GETs of a store means nothing.
+    """
+    several = len(comparison.kinds) > 1
+    found = (
+        (sections, _summary(comparison, target, sections))
+        for sections in comparison.kinds.values()
+        for target in comparison.others
+    )
+    return [
+        f"{sections[0].workload}: {said}" if several else sentence_case(said)
+        for sections, said in found
+        if said
     ]
+
+
+def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -> str:
+    rows = [comparison.row(point) for section in sections for point in section.points]
+    ratios = [row.ratios[target][THROUGHPUT] for row in rows if THROUGHPUT in row.ratios[target]]
     if not ratios:
         return ""
     base, points = comparison.baseline, len(ratios)
@@ -215,8 +231,7 @@ def _words(
         )
         return sentence, short, f"{baseline}’s throughput"
     unit, factor = latency_unit([mine.estimate, theirs.estimate], least=1)
-    start = " from the intended start" if column.is_intended else ""
-    what = f"mean {column.operation} latency{start}"
+    what = f"mean {page_of(row.point.kind).name_of(column.operation)} {TIMES[column.time]}"
     sentence = (
         f"{target}’s {what} was {bracket(mine, factor)} {unit} at {where}: "
         f"{times} {baseline}’s {bracket(theirs, factor)} {unit}."

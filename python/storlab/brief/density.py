@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from storlab.analysis import density
+from storlab.analysis.columns import noun_of
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.density import RackFit
+from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power import power_marks
-from storlab.brief.text import plural, spread_text
+from storlab.brief.tables import Leaf, table_of
+from storlab.brief.text import spread_text
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
 from storlab.model.facts import Rack
 from storlab.model.study import Target
+from storlab.workloads.page import Page
 
 UNDECLARED = "not declared"
-THROUGHPUT, IOPS, POWER = "throughput_mb_s.all", "iops.all", "power_w.all"
+THROUGHPUT, POWER = "throughput_mb_s.all", "power_w.all"
 Take = Callable[[Cell, Target, RackFit], Interval | None]
 
 
@@ -30,17 +34,19 @@ def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraS
         return None
     fits = {column.label: density.fit(comparison, column) for column in columns}
     tables = []
+    families = list(comparison.kinds.values())
     if any(t.rack_units for t in facts):
-        tables += [_rack_table(comparison, fits), _unit_table(comparison, fits)]
+        tables.append(_rack_table(comparison, fits))
+        tables += [_unit_table(comparison, fits, sections) for sections in families]
     if any(t.capacity or density.storage_price(t) for t in facts):
-        tables.append(_worth_table(comparison, fits))
+        tables += [_worth_table(comparison, fits, sections) for sections in families]
     return ExtraSection(
         anchor="density",
         title="Density and cost",
         short="Density",
         lead=_lead(comparison, fits),
         groups=groups,
-        tables=tables,
+        tables=[table for table in tables if table.rows],
         notes=_notes(comparison, fits),
     )
 
@@ -143,40 +149,53 @@ def _kw(found: RackFit) -> float | None:
     return found.count * found.busy_w / 1000
 
 
-def _unit_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
+def _rate(page: Page) -> tuple[str, str, str]:
+    """What the family counts, its unit, and the key of its rate."""
+    unit = "IOPS" if page.rate == "iops" else page.rate_title
+    return noun_of(page), unit, f"{page.rate}.all"
+
+
+def _unit_table(
+    comparison: Comparison, fits: dict[str, RackFit], sections: Sequence[Section]
+) -> DataTable:
+    noun, unit, key = _rate(sections[0].page)
     return _by_point(
         comparison,
         fits,
+        sections,
         "Per rack unit as measured, and per rack as modelled: one target’s value times the count",
         [
             (("throughput", "MB/s/RU"), _per_unit(THROUGHPUT), False),
-            (("operations", "IOPS/RU"), _per_unit(IOPS), False),
+            ((noun, f"{unit}/RU"), _per_unit(key), False),
             (("power", "W/RU"), _per_unit(POWER), False),
             (("throughput", "GB/s/rack"), _per_rack(THROUGHPUT, 1e-3), True),
-            (("operations", "kIOPS/rack"), _per_rack(IOPS, 1e-3), True),
+            ((noun, f"k{unit}/rack"), _per_rack(key, 1e-3), True),
             (("power", "kW/rack"), _per_rack(POWER, 1e-3), True),
         ],
     )
 
 
-def _worth_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
+def _worth_table(
+    comparison: Comparison, fits: dict[str, RackFit], sections: Sequence[Section]
+) -> DataTable:
+    noun, rate, key = _rate(sections[0].page)
     targets = [column.target for column in comparison.dataset.targets]
     money = density.currencies(targets)
     columns: list[tuple[tuple[str, str], Take, bool]] = [
         (("throughput", "MB/s/TB"), _per_tb(THROUGHPUT), False),
-        (("operations", "IOPS/TB"), _per_tb(IOPS), False),
+        ((noun, f"{rate}/TB"), _per_tb(key), False),
         (("power", "W/TB"), _per_tb(POWER), False),
     ]
     if len(money) == 1 and any(density.storage_price(t) for t in targets):
         unit = f"per 1,000 {money[0]}"
         columns += [
             ((f"throughput {unit}", "MB/s"), _per_money(THROUGHPUT), False),
-            ((f"operations {unit}", "IOPS"), _per_money(IOPS), False),
+            ((f"{noun} {unit}", rate), _per_money(key), False),
         ]
     caption = "Per terabyte of raw capacity" + (
         ", and per money that the storage costs" if len(columns) > 3 else ""
     )
-    return _by_point(comparison, fits, caption, columns)
+    return _by_point(comparison, fits, sections, caption, columns)
 
 
 def _per_unit(key: str) -> Take:
@@ -202,30 +221,30 @@ def _per_rack(key: str, factor: float) -> Take:
 def _by_point(
     comparison: Comparison,
     fits: dict[str, RackFit],
+    sections: Sequence[Section],
     caption: str,
     columns: list[tuple[tuple[str, str], Take, bool]],
 ) -> DataTable:
     """Every mix and block size at the far end of its axis; ``columns``: head, value, modelled."""
-    rows: list[TableRow] = []
-    targets = comparison.dataset.targets
+    leaves: list[Leaf] = []
+    by_label = {column.label: column for column in comparison.dataset.targets}
     if all(cell.power is None for row in comparison.rows.values() for cell in row.cells.values()):
         columns = [column for column in columns if column[0][0] != "power"]
-    for section in comparison.sections:
+    for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
             if point is None:
                 continue
-            for index, column in enumerate(targets):
-                cell = comparison.row(point).cells[column.label]
+            for target in comparison.planned([point]):
+                cell = comparison.row(point).cells[target]
                 numbers = [
-                    _value(cell, column, fits[column.label], take, head[0], modelled=modelled)
+                    _value(cell, by_label[target], fits[target], take, head[0], modelled=modelled)
                     for head, take, modelled in columns
                 ]
-                heads = [(section.where(point), len(targets) if index == 0 else 0)]
-                links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
-                rows.append(TableRow(heads, column.label, index, numbers, index == 0, links))
-    marks = legend(m for row in rows for number in row.numbers for m in number.marks)
-    return DataTable(caption, ["workload point"], [c[0] for c in columns], rows, marks)
+                leaves.append(Leaf([section.where(point)], cell, numbers))
+    if len(comparison.kinds) > 1:
+        caption = f"{sections[0].workload}: {caption[:1].lower()}{caption[1:]}"
+    return table_of(comparison, caption, ["workload point"], [c[0] for c in columns], leaves)
 
 
 def _value(

@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import TargetColumn
-from storlab.analysis.points import constants, describe, format_value, spaced_size, title_of
+from storlab.analysis.points import (
+    WorkloadPoint,
+    constants,
+    describe,
+    fill_in,
+    spaced_size,
+    title_of,
+    value_text,
+)
 from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
 from storlab.brief.flags import MEANINGS
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
 from storlab.lab.store import ResultStore
+from storlab.model.s3 import S3Options
+from storlab.model.study import Target
 
 INTENDED = (
     "In open loop operations are due at given times. Latency from the intended start counts the "
     "wait behind a stalled device; latency from submission does not see it."
 )
-HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
-ONLY_WITH = {
-    "zipf_theta": ("offsets", "zipf"),
-    "hot_space_percent": ("offsets", "hot_cold"),
-    "hot_access_percent": ("offsets", "hot_cold"),
-}
-UNSAID_AT_ZERO = (
-    "trim_percent",
-    "compress_percent",
-    "dedupe_percent",
-    "region_start",
-    "sync_every",
+FIRST_BYTE = (
+    "From the start of a request to the first byte of the answer’s body, measured by the load "
+    "generator; part of the latency, which ends with the last byte."
 )
+FAILED = (
+    "Counted by kind, and part of nothing else: no rate, no byte count, no latency. What answered "
+    "in time with the right content succeeded."
+)
+CAVEATS = (
+    "client-bound",
+    "page-cache",
+    "concurrency-mismatch",
+    "not-steady",
+    "errors",
+    "verify-failed",
+    "mix-off",
+    "embedded-server",
+    "tls-unverified",
+    "payload-mode",
+)
+HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
 
 
 def target_card(comparison: Comparison, index: int, column: TargetColumn) -> TargetCard:
     """A target's card: what the study declares and what the environment found."""
     target, facts = column.target, []
-    places = target.locations
+    places = [target.s3] if target.s3 is not None else target.locations
     where = places[0] if len(places) == 1 else f"{len(places)} devices"
     facts.append(("Location", where))
     found = _found(column)
@@ -51,10 +69,24 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
         facts.append(("Price", f"{target.currency} {target.price:,.0f}"))
     if target.size is not None:
         facts.append(("Data set", spaced_size(target.size)))
-    cached = "in memory" if found.get("in_memory") == "yes" else "through the page cache"
-    facts.append(("Access", "O_DIRECT" if target.direct else cached))
+    facts.append(("Access", _access(target, in_memory=found.get("in_memory") == "yes")))
     is_baseline = bool(comparison.others) and column.label == comparison.baseline
     return TargetCard(column.label, index, is_baseline, facts)
+
+
+def _access(target: Target, *, in_memory: bool) -> str:
+    if target.is_embedded:
+        return "storlab’s own server, over loopback"
+    if target.s3 is not None:
+        options = target.s3_options or S3Options()
+        if target.s3.startswith("https:"):
+            tls = "TLS, certificate verified" if options.verify_tls else "TLS, not verified"
+        else:
+            tls = "no TLS"
+        return f"S3, {options.addressing} style, {tls}"
+    if target.direct:
+        return "O_DIRECT"
+    return "in memory" if in_memory else "through the page cache"
 
 
 _FOUND = {
@@ -175,35 +207,26 @@ def configuration_tables(comparison: Comparison, store: ResultStore) -> list[Fac
     tables = [FactTable("Study", rows)]
     seen = set()
     for section in comparison.sections:
-        identity = (section.workload, section.points[0].engine)
-        if identity in seen:
+        if section.family in seen:
             continue
-        seen.add(identity)
-        same = [
-            p for s in comparison.sections for p in s.points if (s.workload, p.engine) == identity
-        ]
+        seen.add(section.family)
+        page = section.page
+        same = [p for s in comparison.sections for p in s.points if s.family == section.family]
         params = constants(same, section.axes)
-        swept = [(title_of(name), _swept(same, name)) for name in section.axes.varying]
+        swept = [(title_of(page, name), _swept(same, name)) for name in section.axes.varying]
         shown = [
-            (title_of(k), format_value(k, v)) for k, v in params.items() if _is_said(k, params)
+            (title_of(page, name), value_text(page, name, params))
+            for name, value in params.items()
+            if value is not None and page.says(name, same[0].params)
         ]
         tables.append(
-            FactTable(f"Workload {section.workload} ({identity[1]} engine)", [*swept, *shown])
+            FactTable(f"Workload {section.workload} ({section.engine} engine)", [*swept, *shown])
         )
     return tables
 
 
-def _swept(points: list[Any], name: str) -> str:
-    return ", ".join(dict.fromkeys(format_value(name, p.params.get(name)) for p in points))
-
-
-def _is_said(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not unset, and not of what is not done."""
-    if params[name] is None or (
-        name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]
-    ):
-        return False
-    return not (name in UNSAID_AT_ZERO and params[name] == 0)
+def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
+    return ", ".join(dict.fromkeys(value_text(p.page, name, p.params) for p in points))
 
 
 def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
@@ -221,6 +244,8 @@ def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
             "From submission to completion of one operation, measured by the load "
             "generator, in HDR histograms with three significant digits.",
         ),
+        *([("Time to first byte", FIRST_BYTE)] if comparison.has("ttfb") else []),
+        *([("Failed requests", FAILED)] if comparison.has("errors") else []),
         *([("Intended latency", INTENDED)] if open_loop else []),
         (
             "Percentiles",
@@ -252,11 +277,19 @@ def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
         ),
         (
             "Findings",
-            "Chosen by rule: every mix and block size at the largest number of jobs at "
-            "which all targets were measured, and only differences whose interval "
-            "excludes 1.",
+            f"Chosen by rule: {rule(comparison)}, and only differences whose interval excludes 1.",
         ),
     ]
+
+
+def rule(comparison: Comparison) -> str:
+    """Where findings are looked for: ``every mix and block size at the largest number of jobs``."""
+    said = []
+    for sections in comparison.kinds.values():
+        page = sections[0].page
+        what = "mix" if page.facet is None else f"mix and {title_of(page, page.facet)}"
+        said.append(f"every {what} at {page.far} at which all targets were measured")
+    return "; ".join(said)
 
 
 def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
@@ -277,7 +310,7 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
             f"{'is' if missing == 1 else 'are'} missing. Cells without a finished run say "
             "“not measured”."
         )
-    for kind in ("client-bound", "page-cache", "concurrency-mismatch", "not-steady"):
+    for kind in CAVEATS:
         where = _touched(comparison, kind)
         if where:
             letter, meaning = MEANINGS[kind]
@@ -297,6 +330,7 @@ def _touched(comparison: Comparison, kind: str) -> list[str]:
     where = []
     for target in comparison.targets:
         cells = [row.cells[target] for row in comparison.rows.values()]
+        cells = [cell for cell in cells if cell.point_id is not None]
         count = sum(any(flag.kind == kind for flag in cell.flags) for cell in cells)
         if count:
             where.append(f"{target} at {count} of {plural(len(cells), 'point')}")
@@ -304,12 +338,15 @@ def _touched(comparison: Comparison, kind: str) -> list[str]:
 
 
 def where_measured(comparison: Comparison) -> str:
-    """What all points share, for the subtitle: ``random I/O at queue depth 16``."""
-    if not comparison.sections:
-        return ""
-    first = comparison.sections[0]
-    params, varying = first.points[0].params, first.axes.varying
-    access = f"{params['access']} I/O" if "access" in params and "access" not in varying else "I/O"
-    if "queue_depth" in params and "queue_depth" not in varying:
-        return f"{access} at {describe(params, ['queue_depth'])}"
-    return access
+    """What was done: ``16 workload points of random I/O at queue depth 16``."""
+    said = []
+    for sections in comparison.kinds.values():
+        points = [point for section in sections for point in section.points]
+        first, page = sections[0], sections[0].page
+        params, varying = first.points[0].params, first.axes.varying
+        swept = {n for n in params if any(p.params.get(n) != params[n] for p in points)}
+        work = fill_in(page, page.work, params, {*varying, *swept}) or page.work.split("} ")[-1]
+        told = describe(page, params, [name for name in page.told if name not in swept])
+        at = f" at {told}" if told else ""
+        said.append(f"{plural(len(points), 'workload point')} of {work}{at}")
+    return and_list(said) or plural(0, "workload point")

@@ -30,10 +30,30 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The load generator was near the limit of its CPU: the target may be "
         "faster than this number shows.",
     ),
-    "page-cache": ("P", "The target was opened without O_DIRECT: memory may have served the I/O."),
+    "page-cache": ("P", "The I/O went through the page cache: memory may have served it."),
     "not-steady": ("S", "Throughput was not steady over the measure window."),
     "posix-fallback": ("T", "io_uring could not be used; threads did the I/O."),
-    "verify-failed": ("V", "Verification found bad blocks."),
+    "verify-failed": ("V", "Verification found data that was not what had been written."),
+    "errors": (
+        "!",
+        "Some requests failed. They are in no rate, no byte count and no latency; how many, and "
+        "of which kind, stands with the runs.",
+    ),
+    "mix-off": (
+        "X",
+        "The requests that were counted are not the mix that was asked for, by more than chance.",
+    ),
+    "embedded-server": (
+        "L",
+        "storlab’s own small server, over loopback: it shares this machine’s cores with the "
+        "load generator, and is no product.",
+    ),
+    "tls-unverified": ("U", "The server’s certificate was not verified."),
+    "payload-mode": (
+        "G",
+        "Bodies were signed or had checksums, which costs CPU on both sides: compare only with "
+        "runs that did the same.",
+    ),
     "open-loop-behind": ("O", "The offered rate was not reached."),
     "few-operations": ("F", "A percentile rests on fewer than ten operations beyond it."),
     "power-not-measured": (

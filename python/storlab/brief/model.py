@@ -84,13 +84,14 @@ class DataTable:
 
 @dataclass(frozen=True, slots=True)
 class SectionBlock:
-    """One workload mix."""
+    """One workload mix, or all mixes of a family together."""
 
     anchor: str
     title: str
     use_cases: list[tuple[str, str]]  # name, block size or the like
     groups: list[FigureGroup]
-    table: DataTable
+    tables: list[DataTable]
+    short: str  # in the navigation
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,14 @@ class MappingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Mapping:
+    """What each measured point of a family stands for."""
+
+    head: list[str]
+    rows: list[MappingRow]
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """One run in the appendix."""
 
@@ -127,6 +136,7 @@ class RunRow:
     flags: list[Mark]
     failure: str
     href: str  # of its directory, relative to the brief
+    errors: str = ""  # what failed in it, by operation and kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,15 @@ class PointRuns:
     where: str
     planned: int
     runs: list[RunRow]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """All runs of a family."""
+
+    caption: str
+    columns: list[tuple[str, str]]  # name, unit
+    points: list[PointRuns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,22 +186,26 @@ class Brief:
     summary: list[str]
     claims: list[Claim]
     undecided: list[str]
-    mapping_head: list[str]
-    mapping: list[MappingRow]
+    rule: str  # how the claims were chosen
+    mappings: list[Mapping]
     sections: list[SectionBlock]
     overview: list[FigureGroup]
-    ratios: DataTable | None
+    ratios: list[DataTable]
     configuration: list[FactTable]
     environment: list[FactTable]
     method: list[tuple[str, str]]
     caveats: list[str]
     legend: list[Mark]
-    run_columns: list[tuple[str, str]]
-    appendix: list[PointRuns]
+    run_tables: list[RunTable]
     failed: list[tuple[str, RunRow]]
     data: dict[str, Any]
     audit: list[Finding] = field(default_factory=list)
     extras: list[ExtraSection] = field(default_factory=list)
+
+    @property
+    def appendix(self) -> list[PointRuns]:
+        """Every point with its runs, of all families."""
+        return [point for table in self.run_tables for point in table.points]
 
     def audit_points(self, finding: Finding) -> list[str]:
         """The points in the appendix whose runs a finding of the audit is about."""

@@ -71,19 +71,25 @@ def _model(brief: Brief) -> dict[str, Any]:
         "listed": [c for c in claims if c not in cards],
         "undecided": brief.undecided,
         "caveats": brief.caveats,
-        "mapping_head": brief.mapping_head,
-        "mapping": [asdict(row) for row in brief.mapping],
+        "mappings": [asdict(mapping) for mapping in brief.mappings],
         "sections": [_section(section) for section in brief.sections],
         "overview": [_group(group) for group in brief.overview],
         "baseline": brief.baseline,
-        "ratios": _table(brief.ratios) if brief.ratios else None,
+        "ratios": [_table(table) for table in brief.ratios],
         "show_target": len(brief.targets) > 2,
         "configuration": [_facts(t) for t in (*brief.configuration, *brief.environment)],
         "method": brief.method,
         "extras": [_extra(extra) for extra in brief.extras],
         "legend": [asdict(m) for m in brief.legend],
-        "run_columns": brief.run_columns,
-        "appendix": [_runs(point) for point in brief.appendix],
+        "run_tables": [
+            {
+                "caption": table.caption,
+                "columns": table.columns,
+                "points": [_runs(point) for point in table.points],
+            }
+            for table in brief.run_tables
+        ],
+        "points": [point.point_id for point in brief.appendix],
         "audit": [f.dump() for f in brief.audit],
     }
 
@@ -101,7 +107,7 @@ def _section(section: SectionBlock) -> dict[str, Any]:
         "anchor": section.anchor,
         "use_cases": section.use_cases,
         "groups": [_group(group) for group in section.groups],
-        "table": _table(section.table),
+        "tables": [_table(table) for table in section.tables],
     }
 
 
@@ -172,6 +178,7 @@ def _runs(point: PointRuns) -> dict[str, Any]:
                 "values": run.values if run.status == "finished" else [],
                 "failure": "" if run.status == "finished" else f"{run.status}: {run.failure}",
                 "marks": " ".join(m.letter for m in run.flags),
+                "errors": run.errors,
             }
             for run in point.runs
         ],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from storlab.analysis.compare import Cell, Column, Comparison, Ratio, Row
+from storlab.analysis.columns import NET, Column, rate_per_watt
+from storlab.analysis.compare import Cell, Comparison, Ratio, Row
 from storlab.analysis.efficiency import NO_METER, Account
 from storlab.analysis.points import Section
 from storlab.brief.claims import BIAS
@@ -28,17 +29,7 @@ KEYS = (
     "efficiency_mb_s_w.all",
     "efficiency_net_mb_s_w.all",
     "efficiency_tb_kwh.all",
-    "iops_w.all",
 )
-RATIO_KEYS = ("power_w.all", "efficiency_mb_s_w.all", "iops_w.all", "efficiency_net_mb_s_w.all")
-NAMES = {
-    "power_w.all": ("mean power", "W"),
-    "idle_power_w.all": ("idle power", "W"),
-    "efficiency_mb_s_w.all": ("throughput per watt", "MB/s/W"),
-    "efficiency_net_mb_s_w.all": ("per watt above idle", "MB/s/W"),
-    "efficiency_tb_kwh.all": ("data per energy", "TB/kWh"),
-    "iops_w.all": ("operations per watt", "IOPS/W"),
-}
 REFUSED = "no ratio"
 MAIN = "efficiency_mb_s_w.all"
 METHOD = (
@@ -81,15 +72,18 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
     """The section; None where no target has a meter."""
     if not is_metered(comparison):
         return None
-    tables = [efficiency_table(comparison)]
-    ratios = efficiency_ratios(comparison) if comparison.others else None
+    tables = []
+    for sections in comparison.kinds.values():
+        tables.append(efficiency_table(comparison, sections))
+        ratios = efficiency_ratios(comparison, sections)
+        tables += [ratios] if ratios.rows else []
     return ExtraSection(
         anchor="power",
         title="Power and efficiency",
         short="Power",
         lead=_lead(comparison),
         groups=groups,
-        tables=[*tables, *([ratios] if ratios else [])],
+        tables=tables,
         notes=_notes(comparison),
     )
 
@@ -102,7 +96,8 @@ def _lead(comparison: Comparison) -> list[str]:
 
 
 def _cells(comparison: Comparison, target: str) -> list[Cell]:
-    return [row.cells[target] for row in comparison.rows.values()]
+    cells = [row.cells[target] for row in comparison.rows.values()]
+    return [cell for cell in cells if cell.point_id is not None]
 
 
 def _drawn(comparison: Comparison, target: str) -> str:
@@ -166,27 +161,34 @@ def _span(ratios: Sequence[Ratio]) -> str:
     )
 
 
-def efficiency_table(comparison: Comparison) -> DataTable:
-    """Every mix and block size at the far end of its axis, with every target."""
-    columns = [c for key in KEYS if (c := comparison.column(key)) is not None]
+def _heading(column: Column) -> str:
+    return column.short if column.key == NET.key else column.label
+
+
+def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
+    """Every mix and small multiple at the far end of its axis, with every target."""
+    keys = (*KEYS, rate_per_watt(sections[0].page).key)
+    columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []
-    for section, row in _far_rows(comparison):
-        for index, target in enumerate(comparison.targets):
+    for section, row in _far_rows(comparison, sections):
+        targets = comparison.planned([row.point])
+        for place, target in enumerate(targets):
+            index = comparison.targets.index(target)
             cell = row.cells[target]
             numbers = [power_number(cell, column) for column in columns]
             if not columns:
                 numbers = [_missing(cell)]
             numbers += [_meter(cell), Number(cell.power.label if cell.power else "–")]
-            heads = [(section.where(row.point), len(comparison.targets) if index == 0 else 0)]
+            heads = [(section.where(row.point), len(targets) if place == 0 else 0)]
             links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
             chip = cell.power.provenance if cell.power is not None else ""
             rows.append(
                 TableRow(
-                    heads, target, index, numbers, index == 0, links,
+                    heads, target, index, numbers, place == 0, links,
                     chip=chip if chip in NOT_MEASURED else "",
                 )
             )  # fmt: skip
-    head = [NAMES[c.key] for c in columns] or [("power", "W")]
+    head = [(_heading(c), c.unit) for c in columns] or [("power", "W")]
     return DataTable(
         "Power and efficiency, with the 95 % interval of repeats and meter below each number",
         ["workload point"],
@@ -196,9 +198,9 @@ def efficiency_table(comparison: Comparison) -> DataTable:
     )
 
 
-def _far_rows(comparison: Comparison) -> list[tuple[Section, Row]]:
+def _far_rows(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[Section, Row]]:
     found = []
-    for section in comparison.sections:
+    for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
             if point is not None:
@@ -248,14 +250,16 @@ def power_marks(account: Account) -> list[Mark]:
     return marks
 
 
-def efficiency_ratios(comparison: Comparison) -> DataTable:
+def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
     """Ratios of power and efficiency to the baseline, refused ones with their reason."""
-    columns = [c for key in RATIO_KEYS if (c := comparison.column(key)) is not None]
+    keys = ("power_w.all", MAIN, rate_per_watt(sections[0].page).key, NET.key)
+    columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []
-    for section, row in _far_rows(comparison):
-        for number, target in enumerate(comparison.others):
+    for section, row in _far_rows(comparison, sections):
+        others = comparison.compared(row)
+        for number, target in enumerate(others):
             numbers = [power_ratio(row, target, comparison.baseline, c) for c in columns]
-            heads = [(section.where(row.point), len(comparison.others) if number == 0 else 0)]
+            heads = [(section.where(row.point), len(others) if number == 0 else 0)]
             sides = (row.cells[target], row.cells[comparison.baseline])
             links = [(side.target, side.point_id) for side in sides if side.point_id]
             index = comparison.targets.index(target)
@@ -264,7 +268,7 @@ def efficiency_ratios(comparison: Comparison) -> DataTable:
         f"Ratio to {comparison.baseline}, with the 95 % interval below it; bold where the "
         "interval excludes 1",
         ["workload point"],
-        [(NAMES[c.key][0], "") for c in columns],
+        [(_heading(c), "") for c in columns],
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )

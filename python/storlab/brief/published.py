@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
 from storlab.analysis.published import PublishedCell
@@ -16,42 +17,28 @@ from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power import power_number
-from storlab.brief.tables import SHORT, Scale
+from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, last_point
 from storlab.figures.theme import series_label
 from storlab.lab.store import ResultStore
 from storlab.model.published import NOT_STATED, PublishedTable, Row, load_published
+from storlab.workloads import WORKLOADS
+from storlab.workloads.page import Page
 
 AXES = {"numjobs": "jobs", "jobs": "jobs", "threads": "jobs", "iodepth": "queue_depth"}
 AXES |= {"qd": "queue_depth", "queue_depth": "queue_depth"}
+AXES |= {"concurrent": "concurrency", "concurrency": "concurrency"}
 SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6, "IOPS/W": 1.0}
-UNITS = {"throughput_mb_s": "MB/s", "iops": "1/s", "latency_mean_ns": "ns", "latency_p99_ns": "ns"}
-UNITS |= {"efficiency_mb_s_w": "MB/s/W", "efficiency_tb_kwh": "TB/kWh", "iops_w": "IOPS/W"}
-LATENCIES = {"avg": "latency_mean_ns", "": "latency_mean_ns", "p99": "latency_p99_ns"}
+SI |= {"requests/s/W": 1.0, "MB/s/TB": 1e6 / 1e12}
+STATISTIC = {"avg": "mean", "": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p999"}
 NAMES = {
     "throughput": "throughput_mb_s",
-    "iops": "iops",
     "power_efficiency": "efficiency_mb_s_w",
     "energy_efficiency": "efficiency_tb_kwh",
-    "iops_per_watt": "iops_w",
+    "throughput_per_tb": "throughput_mb_s_tb",
 }
-KEYS = (
-    "throughput_mb_s.all",
-    "iops.all",
-    "latency_mean_ns.read",
-    "latency_p99_ns.read",
-    "latency_mean_ns.write",
-    "latency_p99_ns.write",
-    "efficiency_mb_s_w.all",
-    "efficiency_tb_kwh.all",
-    "iops_w.all",
-)
-HEADS = {
-    "efficiency_mb_s_w.all": ("per watt", "MB/s/W"),
-    "efficiency_tb_kwh.all": ("per energy", "TB/kWh"),
-    "iops_w.all": ("per watt", "IOPS/W"),
-}
+BY_KEY = {column.key: column for column in COLUMNS}
 
 
 def load_tables(store: ResultStore) -> list[PublishedTable]:
@@ -70,11 +57,18 @@ def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[Publ
     """The printed cells at measured points. Of a number printed twice, the more exact one."""
     found: dict[tuple[str, ...], tuple[Row, PublishedCell]] = {}
     for table in tables:
-        for row in table.rows:
-            key = _key(row)
-            if key is None or not row.is_measured or not row.config or row.value is None:
+        operations = _operations(table)
+        for row, sections in (
+            (row, sections)
+            for row in table.rows
+            for sections in comparison.kinds.values()
+            if row.is_measured and row.config and row.value is not None
+        ):
+            page = sections[0].page
+            key = _key(row, page)
+            if key is None or not _same_family(operations[row.workload], page):
                 continue
-            for point in _points(comparison, row):
+            for point in _points(comparison, sections, row):
                 cell = _cell(table, row, key, point)
                 place = (table.name, row.config, point.key, key)
                 if place not in found or row.decimals > found[place][0].decimals:
@@ -82,8 +76,22 @@ def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[Publ
     return [cell for _, cell in found.values()]
 
 
+def _operations(table: PublishedTable) -> dict[str, set[str]]:
+    """What each workload of a publication does, in its own words: read, write, get, put ..."""
+    found: dict[str, set[str]] = {}
+    for row in table.rows:
+        found.setdefault(row.workload, set()).add(operation_of(row))
+    return found
+
+
+def _same_family(operations: set[str], page: Page) -> bool:
+    """A total of GETs and PUTs is no total of reads and writes. Nothing named fits everything."""
+    named = {o for w in WORKLOADS.values() for o in w.page.operations} & operations
+    return not named or bool(named & set(page.operations))
+
+
 def _cell(table: PublishedTable, row: Row, key: str, point: WorkloadPoint) -> PublishedCell:
-    value = (row.value or 0.0) * (factor_of(row) or 1.0) / SI[UNITS[key.split(".", maxsplit=1)[0]]]
+    value = (row.value or 0.0) * (factor_of(row) or 1.0) / SI[BY_KEY[key].unit]
     same = row.value is not None and abs(value - row.value) <= 1e-9 * abs(value)
     return PublishedCell(
         config=row.config,
@@ -97,25 +105,31 @@ def _cell(table: PublishedTable, row: Row, key: str, point: WorkloadPoint) -> Pu
     )
 
 
-def _key(row: Row) -> str | None:
+def _key(row: Row, page: Page) -> str | None:
     """The column that a printed number belongs in, or None."""
     meaning = quantity_of(row)
     if meaning.form != "value" or meaning.bound or factor_of(row) is None:
         return None
     operation = operation_of(row)
-    if meaning.name == "latency":
-        name = LATENCIES.get(meaning.statistic)
-        return f"{name}.{operation}" if name and operation in ("read", "write") else None
-    name = NAMES.get(meaning.name)
-    whole = operation in ("total", "") and meaning.statistic in ("", "avg")
-    return f"{name}.all" if name and whole else None
+    if meaning.name in ("latency", "ttfb"):
+        statistic = STATISTIC.get(meaning.statistic)
+        key = f"{meaning.name}_{statistic}_ns.{operation}"
+        return key if key in BY_KEY and operation in page.operations else None
+    if meaning.statistic not in ("", "avg"):
+        return None
+    rates = {"iops": page.rate, "iops_per_watt": f"{page.rate}_w"}
+    name = NAMES.get(meaning.name) or rates.get(meaning.name)
+    if operation in page.operations and not page.split:
+        return None  # the family shows its operations together
+    key = f"{name}.{'all' if operation in ('total', '') else operation}"
+    return key if key in BY_KEY else None
 
 
-def _points(comparison: Comparison, row: Row) -> list[WorkloadPoint]:
+def _points(comparison: Comparison, sections: Sequence[Section], row: Row) -> list[WorkloadPoint]:
     """Where it stands: at its operating point, or at the far end where it names none."""
     mix, sizes = _mix(row.rw_mix), size_bytes(row.block_size) if row.block_size else ()
     found = []
-    for section in comparison.sections:
+    for section in sections:
         for facet in section.facets():
             points = [p for p in section.of_facet(facet) if _same_work(p, mix, sizes)]
             if row.x_value in (NOT_STATED, ""):
@@ -136,7 +150,8 @@ def _mix(text: str) -> float | None:
 
 
 def _same_work(point: WorkloadPoint, mix: float | None, sizes: Sequence[float]) -> bool:
-    reads, size = point.params.get("read_percent"), point.params.get("block_size")
+    page = point.page
+    reads, size = point.params.get(page.mix or ""), point.params.get(page.facet or "")
     return mix is not None and reads == mix and isinstance(size, int) and size in sizes
 
 
@@ -173,33 +188,39 @@ def published_section(
         short="Published",
         lead=lead,
         groups=groups,
-        tables=[_table(comparison, cells, scale)],
+        tables=[
+            table
+            for sections in comparison.kinds.values()
+            if (table := _table(comparison, sections, cells, scale)).rows
+        ],
         notes=_notes(comparison, tables),
     )
 
 
-def _table(comparison: Comparison, cells: list[PublishedCell], scale: Scale) -> DataTable:
-    keys = [key for key in KEYS if any(cell.key == key for cell in cells)]
+def _table(
+    comparison: Comparison, sections: Sequence[Section], cells: list[PublishedCell], scale: Scale
+) -> DataTable:
+    here_keys = {point.key for section in sections for point in section.points}
+    cells = [cell for cell in cells if cell.point_key in here_keys]
+    columns = [c for c in COLUMNS if any(cell.key == c.key for cell in cells)]
+    keys = [column.key for column in columns]
     configs = list(dict.fromkeys((cell.config, cell.source) for cell in cells))
     rows: list[TableRow] = []
-    for section in comparison.sections:
+    for section in sections:
         for facet in section.facets():
             for point in section.of_facet(facet):
                 here = [cell for cell in cells if cell.point_key == point.key]
                 if here:
                     rows += _point_rows(comparison, section, point, here, keys, configs, scale)
     marks = legend(m for row in rows for number in row.numbers for m in number.marks)
-    heads = [HEADS.get(key) or (SHORT[key], _scale(key, scale)[0]) for key in keys]
+    heads = [(_heading(column), scale.of(column)[0]) for column in columns]
     caption = "Measured here, with the 95 % interval, and as published (hatched)"
     return DataTable(caption, ["workload point"], heads, rows, marks)
 
 
-def _scale(key: str, scale: Scale) -> tuple[str, float]:
-    return (
-        (scale.unit, scale.factor)
-        if "latency" in key
-        else (UNITS[key.split(".", maxsplit=1)[0]], 1.0)
-    )
+def _heading(column: Column) -> str:
+    """What rests on power is told apart by its unit alone."""
+    return "per watt" if column.unit.endswith("/W") else column.short
 
 
 def _point_rows(
@@ -212,15 +233,17 @@ def _point_rows(
     scale: Scale,
 ) -> list[TableRow]:
     present = [c for c in configs if any((x.config, x.source) == c for x in here)]
-    span = len(comparison.targets) + len(present)
+    targets = comparison.planned([point])
+    span = len(targets) + len(present)
     rows = []
-    for index, target in enumerate(comparison.targets):
+    for place, target in enumerate(targets):
+        index = comparison.targets.index(target)
         cell = comparison.row(point).cells[target]
-        heads = [(section.where(point), span if index == 0 else 0)]
+        heads = [(section.where(point), span if place == 0 else 0)]
         links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
         numbers = [_measured(comparison, cell, key, scale) for key in keys]
         label = series_label(target, cell.provenance)
-        rows.append(TableRow(heads, label, index, numbers, index == 0, links))
+        rows.append(TableRow(heads, label, index, numbers, place == 0, links))
     for config, source in present:
         mine = {x.key: x for x in here if (x.config, x.source) == (config, source)}
         index = len(comparison.targets) + configs.index((config, source))
@@ -241,14 +264,14 @@ def _measured(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Num
     value = cell.values.get(key)
     if value is None:
         return Number(MISSING, point_id=cell.point_id, missing=True)
-    factor = _scale(key, scale)[1]
+    factor = scale.of(BY_KEY[key])[1]
     return Number(digits3(value.estimate / factor), spread_text(value, factor), cell.point_id)
 
 
 def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
     if cell is None:
         return Number("–", missing=True)
-    factor = _scale(cell.key, scale)[1]
+    factor = scale.of(BY_KEY[cell.key])[1]
     text = cell.printed if cell.printed and factor == 1.0 else digits3(cell.value / factor)
     marks: tuple[Mark, ...] = ()
     if not cell.stated:
@@ -262,12 +285,14 @@ def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str
         notes.append(f"Source: {table.name}, {len(table.rows):,} printed facts.")
         for name in ("queue_depth", "jobs"):
             said = _setting(table, name)
-            measured = {p.params.get(name) for s in comparison.sections for p in s.points}
+            points = [p for s in comparison.sections for p in s.points if name in p.params]
+            measured = {p.params[name] for p in points}
             if len(said) == 1 and len(measured) == 1 and said != measured:
                 theirs, ours = said.pop(), measured.pop()
                 notes.append(
-                    f"Not the same concurrency: {title_of(name)} {theirs:g} in {table.name}, "
-                    f"{format_value(name, ours)} here. Read the latencies accordingly."
+                    f"Not the same concurrency: {title_of(points[0].page, name)} {theirs:g} in "
+                    f"{table.name}, {format_value(points[0].page, name, ours)} here. "
+                    "Read the latencies accordingly."
                 )
     return notes
 

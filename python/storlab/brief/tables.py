@@ -2,95 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from storlab.analysis.compare import Cell, Column, Comparison, Ratio, Row
+from storlab.analysis.columns import (
+    STATISTICS,
+    TIMES,
+    Column,
+    ratio_table_keys,
+    run_keys,
+    table_keys,
+    time_keys,
+)
+from storlab.analysis.compare import Cell, Comparison, Ratio
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
-from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
+from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
 from storlab.brief.flags import MEANINGS, Mark, cell_marks, legend, mark
-from storlab.brief.model import DataTable, Number, PointRuns, RunRow, TableRow
+from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, times_text
 
-TABLE_KEYS = (
-    "throughput_mb_s.all",
-    "iops.all",
-    "latency_mean_ns.read",
-    "latency_p99_ns.read",
-    "latency_mean_ns.write",
-    "latency_p99_ns.write",
-    "latency_mean_ns.trim",
-    "latency_p99_ns.trim",
-    "intended_latency_mean_ns.read",
-    "intended_latency_p99_ns.read",
-    "intended_latency_mean_ns.write",
-    "intended_latency_p99_ns.write",
-    "concurrency_effective.all",
-    "power_w.all",
-    "efficiency_mb_s_w.all",
-)
-RUN_KEYS = (*TABLE_KEYS[:-1], "energy_j.all", "cpu_us_per_io.all")
-RATIO_TABLE_KEYS = (
-    "throughput_mb_s.all",
-    "latency_mean_ns.read",
-    "latency_p99_ns.read",
-    "latency_mean_ns.write",
-    "latency_p99_ns.write",
-    "intended_latency_mean_ns.read",
-    "intended_latency_p99_ns.read",
-    "intended_latency_mean_ns.write",
-    "intended_latency_p99_ns.write",
-    "efficiency_mb_s_w.all",
-)
-SHORT = {
-    "throughput_mb_s.all": "throughput",
-    "iops.all": "IOPS",
-    "latency_mean_ns.read": "read mean",
-    "latency_p99_ns.read": "read p99",
-    "latency_mean_ns.write": "write mean",
-    "latency_p99_ns.write": "write p99",
-    "latency_mean_ns.trim": "trim mean",
-    "latency_p99_ns.trim": "trim p99",
-    "intended_latency_mean_ns.read": "read mean, intended",
-    "intended_latency_p99_ns.read": "read p99, intended",
-    "intended_latency_mean_ns.write": "write mean, intended",
-    "intended_latency_p99_ns.write": "write p99, intended",
-    "concurrency_effective.all": "effective concurrency",
-    "cpu_us_per_io.all": "client CPU",
-    "power_w.all": "power",
-    "power_p95_w.all": "power p95",
-    "idle_power_w.all": "idle power",
-    "energy_j.all": "energy",
-    "efficiency_mb_s_w.all": "per watt",
-    "efficiency_tb_kwh.all": "per energy",
-    "iops_w.all": "operations per watt",
-    "efficiency_net_mb_s_w.all": "per watt above idle",
-}
-UNITS = {"1/s": "1/s", "MB/s": "MB/s", "us/IO": "µs/IO", "1": ""}
+UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
+COUNTED = ("errors",)  # metrics that are whole numbers
 
 
 class Scale:
-    """One latency unit for every table of a brief."""
+    """One latency unit for every table of a family."""
 
     def __init__(self, comparison: Comparison) -> None:
-        values = [
-            value.estimate
-            for row in comparison.rows.values()
-            for cell in row.cells.values()
-            for key, value in cell.values.items()
-            if key.startswith("latency_mean") and value.estimate > 0
-        ]
-        self.unit, self.factor = latency_unit(values)
+        self._units: dict[str, tuple[str, float]] = {}
+        for sections in comparison.kinds.values():
+            values = [
+                value.estimate
+                for section in sections
+                for point in section.points
+                for cell in comparison.row(point).cells.values()
+                for key, value in cell.values.items()
+                if key.startswith(("latency_mean", "ttfb_mean")) and value.estimate > 0
+            ]
+            self._units |= dict.fromkeys(sections[0].page.operations, latency_unit(values))
 
     def of(self, column: Column) -> tuple[str, float]:
         """Unit to print and factor to divide by."""
-        return (
-            (self.unit, self.factor)
-            if column.unit == "ns"
-            else (UNITS.get(column.unit, column.unit), 1.0)
-        )
+        if column.unit == "ns":
+            return self._units.get(column.operation, ("ms", 1e6))
+        return UNITS.get(column.unit, column.unit), 1.0
 
 
 def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
@@ -98,55 +56,175 @@ def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
     return [column for key in keys if (column := comparison.column(key)) is not None]
 
 
-def section_table(
-    comparison: Comparison, section: Section, scale: Scale, keys: Iterable[str] = TABLE_KEYS
-) -> DataTable:
-    """Every point of a section with every target that the study runs it on."""
-    targets = _planned(comparison, section)
-    cells = [c for point in section.points for c in comparison.row(point).cells.values()]
+def known_columns(
+    comparison: Comparison, sections: Sequence[Section], keys: Iterable[str]
+) -> list[Column]:
+    """Of these, the ones that points of these sections have; all where they have none."""
+    cells = [
+        cell
+        for section in sections
+        for point in section.points
+        for cell in comparison.row(point).cells.values()
+    ]
     known = {key for cell in cells for key in cell.values}
-    columns = [c for c in columns_for(comparison, keys) if c.key in known or not known]
+    return [c for c in columns_for(comparison, keys) if c.key in known or not known]
+
+
+def section_tables(
+    comparison: Comparison, section: Section, scale: Scale, keys: Collection[str] | None = None
+) -> list[DataTable]:
+    """Every point of a section with every target that the study runs it on.
+
+    A family with several percentiles has a table of its own for them. ``keys`` chooses columns.
+    """
+    wanted = table_keys(section.page) if keys is None else list(keys)
+    apart = _apart(comparison, section, wanted if keys is not None else None)
+    chosen = [key for key in wanted if key not in apart]
+    tables = [_point_table(comparison, section, scale, chosen)] if chosen else []
+    if apart:
+        tables.append(_time_table(comparison, section, scale, apart))
+    return tables
+
+
+def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -> list[str]:
+    """Keys of the times that stand in a table of their own."""
+    page = section.page
+    if len(page.percentiles) < 2:
+        return []
+    every = [
+        key
+        for operation in page.operations
+        for time in TIMES
+        for key in time_keys(page, time, [operation])
+        if wanted is None or key in wanted
+    ]
+    return [column.key for column in known_columns(comparison, [section], every)]
+
+
+def _point_table(
+    comparison: Comparison, section: Section, scale: Scale, keys: Sequence[str]
+) -> DataTable:
+    columns = known_columns(comparison, [section], keys)
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
-    rows: list[TableRow] = []
-    for facet in section.facets():
-        points = section.of_facet(facet)
-        for number, point in enumerate(points):
-            for place, target in enumerate(targets):
-                heads = _heads(point, names, number, place, len(points), len(targets))
-                index = comparison.targets.index(target)
+    rows: list[Leaf] = []
+    for point in _in_order(section):
+        for target in comparison.planned(section.points):
+            cell = comparison.row(point).cells[target]
+            numbers = [number_of(cell, column, scale) for column in columns]
+            rows.append(Leaf(_values(section, point, names), cell, numbers))
+    return table_of(
+        comparison,
+        f"{section.title}: mean of the repeats, with the 95 % interval below it",
+        [title_of(section.page, name) for name in names],
+        [(c.short, scale.of(c)[0]) for c in columns],
+        rows,
+    )
+
+
+def _time_table(
+    comparison: Comparison, section: Section, scale: Scale, keys: Sequence[str]
+) -> DataTable:
+    """One row per kind of time, because five statistics of each would not fit beside a point."""
+    page = section.page
+    names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
+    by_key = {column.key: column for column in columns_for(comparison, keys)}
+    statistics = [
+        s for s in ("mean", *page.percentiles) if any(f"_{s}_ns." in key for key in by_key)
+    ]
+    kinds = list(dict.fromkeys((c.operation, c.time) for c in by_key.values()))
+    rows: list[Leaf] = []
+    for point in _in_order(section):
+        for operation, time in kinds:
+            heads = [*_values(section, point, names), _time_words(page.name_of(operation), time)]
+            for target in comparison.planned(section.points):
                 cell = comparison.row(point).cells[target]
-                numbers = [_number(cell, column, scale) for column in columns]
-                links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
-                rows.append(TableRow(heads, target, index, numbers, place == 0, links))
-    caption = f"{section.title}: mean of the repeats, with the 95 % interval below it"
+                each = (by_key.get(f"{time}_{s}_ns.{operation}") for s in statistics)
+                numbers = [Number("–", missing=True) if c is None else number_of(cell, c, scale)
+                           for c in each]  # fmt: skip
+                rows.append(Leaf(heads, cell, numbers))
+    unit = scale.of(next(iter(by_key.values())))[0]
+    return table_of(
+        comparison,
+        f"{section.title}: latencies, percentiles of the repeats’ merged histograms",
+        [*(title_of(page, name) for name in names), "time of"],
+        [(STATISTICS[s], unit) for s in statistics],
+        rows,
+    )
+
+
+def _time_words(name: str, time: str) -> str:
+    more = {"ttfb": ", first byte", "intended_latency": ", from the intended start"}
+    return f"{name}{more.get(time, '')}"
+
+
+def _in_order(section: Section) -> Iterator[WorkloadPoint]:
+    for facet in section.facets():
+        yield from section.of_facet(facet)
+
+
+def _values(section: Section, point: WorkloadPoint, names: Iterable[str]) -> list[str]:
+    return [
+        section.facet_text(point.params.get(name))
+        if name == section.axes.facet
+        else format_value(section.page, name, point.params.get(name))
+        for name in names
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A row of a table before its headings are joined with those of its neighbours."""
+
+    heads: list[str]
+    cell: Cell
+    numbers: list[Number]
+
+
+def table_of(
+    comparison: Comparison,
+    caption: str,
+    head: list[str],
+    columns: list[tuple[str, str]],
+    leaves: Sequence[Leaf],
+) -> DataTable:
+    """A table in which equal headings of neighbouring rows are one."""
+    rows = []
+    spans = _spans([leaf.heads for leaf in leaves])
+    for leaf, heads in zip(leaves, spans, strict=True):
+        cell = leaf.cell
+        links = [(plural(len(cell.runs), "run"), cell.point_id)] if cell.point_id else []
+        index = comparison.targets.index(cell.target)
+        first = heads[-1][1] > 0 if heads else True
+        rows.append(TableRow(heads, cell.target, index, leaf.numbers, first, links))
     return DataTable(
         caption,
-        [title_of(name) for name in names],
-        [(SHORT[c.key], scale.of(c)[0]) for c in columns],
+        head,
+        columns,
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )
 
 
-def _planned(comparison: Comparison, section: Section) -> list[str]:
-    """The targets that a section has points of, all of them where it has none."""
-    rows = [comparison.row(point) for point in section.points]
-    named = [t for t in comparison.targets if any(row.cells[t].point_id for row in rows)]
-    return named or comparison.targets
+def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
+    """Each heading with the number of rows that it stands for; 0 below the first of them."""
+    found: list[list[tuple[str, int]]] = []
+    for place, texts in enumerate(heads):
+        row = []
+        for level, text in enumerate(texts):
+            same = texts[: level + 1]
+            if place and heads[place - 1][: level + 1] == same:
+                row.append((text, 0))
+                continue
+            end = place
+            while end < len(heads) and heads[end][: level + 1] == same:
+                end += 1
+            row.append((text, end - place))
+        found.append(row)
+    return found
 
 
-def _heads(
-    point: WorkloadPoint, names: Sequence[str], number: int, index: int, points: int, targets: int
-) -> list[tuple[str, int]]:
-    spans = [points * targets if number == 0 and index == 0 else 0] * (len(names) - 1)
-    spans.append(targets if index == 0 else 0)
-    return [
-        (format_value(name, point.params.get(name)), span)
-        for name, span in zip(names, spans, strict=True)
-    ]
-
-
-def _number(cell: Cell, column: Column, scale: Scale) -> Number:
+def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
+    """A value of a cell with its interval and marks, or that it is missing."""
     if column.is_power:
         return power_number(cell, column)
     value = cell.values.get(column.key)
@@ -155,8 +233,10 @@ def _number(cell: Cell, column: Column, scale: Scale) -> Number:
         return Number(MISSING if relevant else "–", point_id=cell.point_id, missing=True)
     _, factor = scale.of(column)
     marks = list(cell_marks(cell.flags, len(cell.runs), latency=column.is_latency))
-    if column.percent is None:
+    if column.key not in cell.few:
         marks = [m for m in marks if m.kind != "few-operations"]
+    if column.name in COUNTED:
+        return Number(f"{value.estimate:,.0f}", "", cell.point_id, tuple(_count_marks(cell)))
     return Number(
         digits3(value.estimate / factor),
         spread_text(value, factor),
@@ -179,44 +259,35 @@ def _count_marks(cell: Cell) -> list[Mark]:
     return marks
 
 
-def _comparable(row: Row, comparison: Comparison) -> list[str]:
-    """The targets that the study runs this work on, as it does the baseline."""
-    if row.cells[comparison.baseline].point_id is None:
-        return []
-    return [target for target in comparison.others if row.cells[target].point_id]
-
-
-def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) -> DataTable | None:
-    """Every ratio to the baseline; None where there is nothing to compare."""
-    every = [ratios for row in comparison.rows.values() for ratios in row.ratios.values()]
-    known = {key for ratios in every for key in ratios}
-    if any(row.refused for row in comparison.rows.values()):
+def ratio_table(
+    comparison: Comparison, sections: Sequence[Section], keys: Iterable[str] | None = None
+) -> DataTable | None:
+    """Every ratio to the baseline of one family; None where there is nothing to compare."""
+    places = [(section, comparison.row(point)) for section in sections for point in section.points]
+    known = {key for _, row in places for ratios in row.ratios.values() for key in ratios}
+    if any(row.refused for _, row in places):
         known |= {column.key for column in comparison.columns if column.is_power}
-    columns = [c for c in columns_for(comparison, keys) if c.key in known or not known]
+    wanted = ratio_table_keys(sections[0].page) if keys is None else keys
+    columns = [c for c in columns_for(comparison, wanted) if c.key in known or not known]
     rows = []
-    for section in comparison.sections:
-        for place, point in enumerate(section.points):
-            row = comparison.row(point)
-            others = _comparable(row, comparison)
-            for number, target in enumerate(others):
-                where = section.where(point)
-                heads = [(where, len(others) if number == 0 else 0)]
-                numbers = [
-                    power_ratio(row, target, comparison.baseline, column)
-                    if column.is_power
-                    else _ratio_number(
-                        row.ratios[target].get(column.key),
-                        row.cells[target],
-                        row.cells[comparison.baseline],
-                        column,
-                    )
-                    for column in columns
-                ]
-                index = comparison.targets.index(target)
-                sides = (row.cells[target], row.cells[comparison.baseline])
-                links = [(side.target, side.point_id) for side in sides if side.point_id]
-                first = place == 0 and number == 0
-                rows.append(TableRow(heads, target, index, numbers, first, links))
+    for section, row in places:
+        others = comparison.compared(row)
+        for number, target in enumerate(others):
+            heads = [(section.where(row.point), len(others) if number == 0 else 0)]
+            base = row.cells[comparison.baseline]
+            numbers = [
+                power_ratio(row, target, comparison.baseline, column)
+                if column.is_power
+                else _ratio_number(
+                    row.ratios[target].get(column.key), row.cells[target], base, column
+                )
+                for column in columns
+            ]
+            index = comparison.targets.index(target)
+            sides = (row.cells[target], base)
+            links = [(side.target, side.point_id) for side in sides if side.point_id]
+            first = row.point is section.points[0] and number == 0
+            rows.append(TableRow(heads, target, index, numbers, first, links))
     if not rows or not columns:
         return None
     caption = (
@@ -226,7 +297,7 @@ def ratio_table(comparison: Comparison, keys: Iterable[str] = RATIO_TABLE_KEYS) 
     return DataTable(
         caption,
         ["workload point"],
-        [(SHORT[c.key], "") for c in columns],
+        [(c.short, "") for c in columns],
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )
@@ -239,7 +310,7 @@ def _ratio_number(ratio: Ratio | None, cell: Cell, base: Cell, column: Column) -
     marks: list[Mark] = []
     for side in (cell, base):
         for m in cell_marks(side.flags, len(side.runs), latency=column.is_latency):
-            if m.kind == "few-operations" and column.percent is None:
+            if m.kind == "few-operations" and column.key not in side.few:
                 continue
             marks.append(mark(m.kind, f"{side.target}: {m.message}"))
         marks += [mark(m.kind, f"{side.target}: {m.message}") for m in _count_marks(side)]
@@ -264,23 +335,43 @@ def _joined(marks: Sequence[Mark]) -> list[Mark]:
     return [mark(kind, "; ".join(m.message for m in same)) for kind, same in by_kind.items()]
 
 
-def appendix(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> list[PointRuns]:
-    """Every point with all its runs. ``hrefs`` maps id(store) to its directory as a link."""
-    columns = columns_for(comparison, RUN_KEYS)
+def run_tables(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> list[RunTable]:
+    """Every point with all its runs, by family. ``hrefs`` maps id(store) to its directory."""
     found = []
-    for section in comparison.sections:
-        for point in section.points:
-            for index, target in enumerate(comparison.targets):
-                cell = comparison.row(point).cells[target]
-                if cell.point_id is None:
-                    continue
-                where = section.where(point)
-                runs = [
-                    run_row(run, columns, scale, hrefs[id(run.store)], cell.power)
-                    for run in comparison.dataset.of(point, target)
-                ]
-                found.append(PointRuns(cell.point_id, target, index, where, cell.planned, runs))
+    for sections in comparison.kinds.values():
+        columns = known_columns(comparison, sections, run_keys(sections[0].page))
+        points = [
+            point
+            for section in sections
+            for point in _point_runs(comparison, section, columns, scale, hrefs)
+        ]
+        names = list(dict.fromkeys(section.workload for section in sections))
+        caption = "All runs, by workload point and target"
+        if len(comparison.kinds) > 1:
+            caption = f"All runs of {' and '.join(names)}, by workload point and target"
+        heads = [(c.short, scale.of(c)[0]) for c in columns]
+        found.append(RunTable(caption, heads, points))
     return found
+
+
+def _point_runs(
+    comparison: Comparison,
+    section: Section,
+    columns: Sequence[Column],
+    scale: Scale,
+    hrefs: dict[int, str],
+) -> Iterator[PointRuns]:
+    for point in section.points:
+        for index, target in enumerate(comparison.targets):
+            cell = comparison.row(point).cells[target]
+            if cell.point_id is None:
+                continue
+            runs = [
+                run_row(run, columns, scale, hrefs[id(run.store)], cell.power)
+                for run in comparison.dataset.of(point, target)
+            ]
+            where = section.where(point)
+            yield PointRuns(cell.point_id, target, index, where, cell.planned, runs)
 
 
 def run_row(
@@ -296,7 +387,7 @@ def run_row(
             value = None if metric is None else metric.value
         if value is None and column.name == "concurrency_effective" and record.concurrency:
             value = record.concurrency.implied
-        values.append("–" if value is None else digits3(value / scale.of(column)[1]))
+        values.append(_run_value(value, column, scale))
     failure = "" if record.failure is None else record.failure.message
     return RunRow(
         record.run_id,
@@ -307,4 +398,25 @@ def run_row(
         [mark(flag.kind, flag.message) for flag in record.flags],
         failure,
         f"{href}runs/{record.run_id}/",
+        errors_text(run),
     )
+
+
+def _run_value(value: float | None, column: Column, scale: Scale) -> str:
+    if value is None:
+        return "–"
+    if column.name in COUNTED:
+        return f"{value:,.0f}"
+    return digits3(value / scale.of(column)[1])
+
+
+def errors_text(run: RunData) -> str:
+    """What failed in a run, by operation and kind; empty where nothing did."""
+    page = page_of(run.record.kind)
+    said = []
+    for operation, totals in run.record.totals.items():
+        kinds = sorted((kind, count) for kind, count in totals.errors.items() if count)
+        if kinds:
+            each = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
+            said.append(f"{page.name_of(operation)}: {each}")
+    return "; ".join(said)

@@ -9,7 +9,7 @@ import typer
 
 from storlab.base.errors import ExitCode
 from storlab.cli.campaign import reporter_for
-from storlab.cli.common import JsonOption, console, emit_json, report_error
+from storlab.cli.common import JsonOption, console, emit_json, log, report_error
 from storlab.lab.clean import Cleaned, clean_campaign
 from storlab.lab.execution import Interrupted, StopRequest
 from storlab.lab.store import ResultStore
@@ -32,6 +32,7 @@ def clean(
         with StopRequest().installed() as stop:
             cleaned = clean_campaign(store, stop, lambda: reporter_for(True, as_json))
     except Interrupted:
+        log.print("interrupted; the same command goes on with it")
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     if as_json:
         problems = [problem.as_dict() for problem in cleaned.problems]

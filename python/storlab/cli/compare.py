@@ -11,14 +11,15 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from storlab.analysis.compare import RATIO_KEYS, Comparison
+from storlab.analysis.columns import RATIO_KEYS, ratio_table_keys
+from storlab.analysis.compare import Comparison
 from storlab.analysis.compare import compare as compare_dataset
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.table import comparison_dict
 from storlab.base.errors import UsageError
 from storlab.brief.flags import Mark, legend
 from storlab.brief.model import DataTable, Number, TableRow
-from storlab.brief.tables import RATIO_TABLE_KEYS, TABLE_KEYS, Scale, ratio_table, section_table
+from storlab.brief.tables import Scale, ratio_table, section_tables
 from storlab.cli.common import JsonOption, console, emit_json
 from storlab.lab.store import ResultStore
 
@@ -69,17 +70,19 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
 def _print(comparison: Comparison, keys: set[str] | None) -> None:
     scale = Scale(comparison)
     shown: list[Mark] = []
-    wanted = TABLE_KEYS if keys is None else [c.key for c in comparison.columns if c.key in keys]
+    wanted = None if keys is None else [c.key for c in comparison.columns if c.key in keys]
     for section in comparison.sections:
-        table = section_table(comparison, section, scale, wanted)
-        _show(table, show_target=True)
-        shown += table.marks
-    wanted = [k for k in RATIO_TABLE_KEYS if keys is None or k in keys]
-    wanted += [k for k in RATIO_KEYS if keys is not None and k in keys and k not in wanted]
-    ratios = ratio_table(comparison, wanted) if comparison.others else None
-    if ratios is not None:
-        _show(ratios, show_target=len(comparison.others) > 1)
-        shown += ratios.marks
+        for table in section_tables(comparison, section, scale, wanted):
+            if table.columns:
+                _show(table, show_target=True)
+                shown += table.marks
+    for sections in comparison.kinds.values():
+        chosen = [k for k in ratio_table_keys(sections[0].page) if keys is None or k in keys]
+        chosen += [k for k in RATIO_KEYS if keys is not None and k in keys and k not in chosen]
+        ratios = ratio_table(comparison, sections, chosen)
+        if ratios is not None:
+            _show(ratios, show_target=len(comparison.others) > 1)
+            shown += ratios.marks
     for m in legend(shown):
         console.print(f"{m.letter}  {m.meaning}")
     _print_failed(comparison)

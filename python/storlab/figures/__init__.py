@@ -1,8 +1,9 @@
 """Figures: one file per kind (Vega-Lite through Altair); registered here and nowhere else.
 
 A kind is a function ``draw(comparison, sections) -> list[Figure]``. A workload family names the
-kinds that it wants; those of scope "section" are drawn once per mix, of scope "workload" and of
-scope "power" (in the brief's section about power) once. Scope "campaign" belongs to no family.
+kinds that it wants; those of scope "section" are drawn once per mix; once for all mixes those of
+scope "family" (before them), "workload" (in the brief's section about ratios) and "power" (in that
+about power). Scope "campaign" belongs to no family.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class FigureKind:
     """Where a kind is drawn, and the heading it stands under."""
 
     place: str  # "module:function"
-    scope: Literal["section", "workload", "power", "campaign"]
+    scope: Literal["section", "family", "workload", "power", "campaign"]
     heading: str
     lead: str
 
@@ -60,6 +61,45 @@ FIGURES: dict[str, FigureKind] = {
         "section",
         "Latency",
         "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
+    ),
+    "throughput_vs_axis": FigureKind(
+        "storlab.figures.throughput_vs_jobs:draw_swept",
+        "section",
+        "Throughput",
+        "Mean of the repeats with its 95 % interval; every dot is one run.",
+    ),
+    "latency_vs_axis": FigureKind(
+        "storlab.figures.latency_bars:draw_swept",
+        "section",
+        "Latency",
+        "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
+    ),
+    "object_throughput": FigureKind(
+        "storlab.figures.object_throughput:draw",
+        "family",
+        "Throughput by mix",
+        "Mean of the repeats with its 95 % interval; every dot is one run. All three have the same "
+        "scale, so that the parts can be seen to make the whole.",
+    ),
+    "object_latency": FigureKind(
+        "storlab.figures.object_latency:draw",
+        "family",
+        "Latency by mix",
+        "From the start of a request to the last byte of its answer. Solid: mean. Hollow: "
+        "percentiles of the repeats’ merged histograms. Logarithmic scale.",
+    ),
+    "ttfb_bars": FigureKind(
+        "storlab.figures.ttfb_bars:draw",
+        "family",
+        "Time to first byte by mix",
+        "From the start of a request to the first byte of the answer’s body, and beside it how "
+        "long the whole request takes. Logarithmic scale.",
+    ),
+    "errors": FigureKind(
+        "storlab.figures.errors:draw",
+        "family",
+        "Failed requests",
+        "By kind; they are part of no rate, no byte count and no latency.",
     ),
     "latency_cdf": FigureKind(
         "storlab.figures.latency_cdf:draw",
@@ -92,6 +132,12 @@ FIGURES: dict[str, FigureKind] = {
         "campaign",
         "Throughput at the published points",
         "Solid: measured here. Hatched: as published, not repeated here.",
+    ),
+    "published_mixes": FigureKind(
+        "storlab.figures.published_mixes:draw",
+        "campaign",
+        "By mix, as published",
+        "Plain: measured here. Hatched: as published, not repeated here. Logarithmic scale.",
     ),
     "cost_stack": FigureKind(
         "storlab.figures.cost_stack:draw",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
+from storlab.analysis.points import Section, WorkloadPoint, fill_in, format_value, title_of
 from storlab.analysis.stats import Interval
 
 MISSING = "not measured"
@@ -20,32 +21,54 @@ def slug(*parts: str) -> str:
 
 def axis_title(section: Section) -> str:
     """The horizontal axis, with what is multiplied by it."""
-    x = section.axes.x
-    depth = section.points[0].params.get("queue_depth")
-    if x == "jobs" and "queue_depth" not in section.axes.section and depth is not None:
-        return f"jobs (threads), queue depth {format_value('queue_depth', depth)} each"
-    return title_of(x)
+    x, page = section.axes.x, section.page
+    template = page.axis_titles.get(x, "")
+    said = fill_in(page, template, section.points[0].params, section.axes.section)
+    return said or title_of(page, x)
 
 
 def place_of(section: Section, facet: Any) -> str:
     """``70/30 read/write, 256 KiB``."""
     if section.axes.facet is None or facet is None:
         return section.title
-    size = format_value(section.axes.facet, facet)
+    size = section.facet_text(facet)
     return size if section.title == section.workload else f"{section.title}, {size}"
 
 
 def figure_name(kind: str, section: Section, facet: Any) -> str:
     """A file name that no other figure of the brief has."""
-    facet_text = "" if facet is None else format_value(section.axes.facet or "", facet)
-    engine = section.points[0].engine
-    engine_text = "" if engine == "native" else engine
-    return slug(kind, section.workload, engine_text, section.title, facet_text)
+    size = section.facet_text(facet)
+    return slug(kind, section.workload, engine_text(section), section.title, size)
+
+
+def engine_text(section: Section) -> str:
+    """The engine in a file name; the native one goes without saying."""
+    return "" if section.engine == "native" else section.engine
 
 
 def x_text(section: Section, point: WorkloadPoint) -> str:
     """A point's place on the horizontal axis."""
-    return format_value(section.axes.x, point.params.get(section.axes.x))
+    return format_value(section.page, section.axes.x, point.params.get(section.axes.x))
+
+
+def is_swept(section: Section) -> bool:
+    """Whether the horizontal axis has more than one place."""
+    return len({x_text(section, point) for point in section.points}) > 1
+
+
+def place_at(section: Section, facet: Any, point: WorkloadPoint) -> str:
+    """``70/30 read/write, 256 KiB, 4 jobs``."""
+    return ", ".join(said for said in (place_of(section, facet), section.at(point)) if said)
+
+
+def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
+    """The operations that transfer bytes, each with its name for people."""
+    return tuple((operation, section.page.name_of(operation)) for operation in section.page.moved)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital first letter, and all others as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def latency_kind(comparison: Comparison, section: Section) -> tuple[str, str]:
@@ -54,6 +77,26 @@ def latency_kind(comparison: Comparison, section: Section) -> tuple[str, str]:
     if any(key.startswith("intended_latency") for cell in cells for key in cell.values):
         return "intended_latency", "latency from the intended start"
     return "latency", "latency"
+
+
+def far_points(
+    comparison: Comparison, sections: Sequence[Section]
+) -> dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]]:
+    """By the text of a small multiple: its value, and every section's far point in it."""
+    found: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
+    for section in sections:
+        for facet in section.facets():
+            point = last_point(comparison, section, facet)
+            if point is not None:
+                found.setdefault(str(facet), (facet, []))[1].append((section, point))
+    return found
+
+
+def family_place(places: Sequence[tuple[Section, WorkloadPoint]], facet: Any) -> str:
+    """What the far points of several sections share: ``4 MiB, concurrency 16``."""
+    size = places[0][0].facet_text(facet)
+    at = " or ".join(sorted({said for section, point in places if (said := section.at(point))}))
+    return ", ".join(part for part in (size, at) if part)
 
 
 def last_point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:

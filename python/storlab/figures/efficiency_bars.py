@@ -13,14 +13,16 @@ import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.efficiency import TB_KWH_PER_MB_J
-from storlab.analysis.points import Section, WorkloadPoint, describe, format_value
+from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     NOT_MEASURED,
     digits3,
+    engine_text,
+    family_place,
+    far_points,
     interval_text,
-    last_point,
     point_ids,
     slug,
     times_text,
@@ -40,30 +42,23 @@ MOST_LABELLED = 10  # more bars than this carry no number on top
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size, at the far end of the axis that the other figures sweep."""
+    """One figure per small multiple, at the far end of the axis that the other figures sweep."""
     if comparison.column(KEY) is None:
         return []
-    facets: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
-    for section in sections:
-        for facet in section.facets():
-            point = last_point(comparison, section, facet)
-            if point is not None:
-                facets.setdefault(str(facet), (facet, []))[1].append((section, point))
-    return [_one(comparison, facet, places) for facet, places in facets.values()]
+    facets = far_points(comparison, sections).values()
+    return [_one(comparison, facet, places) for facet, places in facets]
 
 
 def _one(comparison: Comparison, facet: Any, places: list[tuple[Section, WorkloadPoint]]) -> Figure:
-    order = [_mix(section) for section, _ in places]
+    order = [section.mix for section, _ in places]
     data, missing = _data(comparison, places)
     section, points = places[0][0], [point for _, point in places]
-    size = "" if facet is None else format_value(section.axes.facet or "", facet)
-    at = {describe(point.params, (section.axes.x,)) for point in points}
-    place = ", ".join([part for part in (size, " or ".join(sorted(at))) if part])
+    place = family_place(places, facet)
     title = f"{place}: {_said(comparison, points)}"
-    engine = section.points[0].engine
-    mix = "mix (reads/writes)" if section.axes.section == ("read_percent",) else None
+    page = section.page
+    mix = title_of(page, page.mix) if page.mix and section.axes.section == (page.mix,) else None
     return Figure(
-        name=slug("efficiency", section.workload, "" if engine == "native" else engine, size),
+        name=slug("efficiency", section.workload, engine_text(section), section.facet_text(facet)),
         kind="efficiency_bars",
         title=title,
         alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload mix "
@@ -73,15 +68,11 @@ def _one(comparison: Comparison, facet: Any, places: list[tuple[Section, Workloa
         ),
         columns=["mix", "target", "MB/s/W", "TB/kWh", "mean power (W)", "boundary", "provenance"],
         rows=[
-            _row(_mix(s), comparison.row(p).cells[t]) for s, p in places for t in comparison.targets
+            _row(s.mix, comparison.row(p).cells[t]) for s, p in places for t in comparison.targets
         ],
         point_ids=point_ids(comparison, points),
         note=place,
     )
-
-
-def _mix(section: Section) -> str:
-    return section.title.replace(" read/write", "")
 
 
 def _data(
@@ -96,11 +87,11 @@ def _data(
             cell = comparison.row(point).cells[target]
             value, account = cell.values.get(KEY), cell.power
             if value is None or account is None:
-                missing.append({"x": _mix(section), "target": target, "text": MISSING})
+                missing.append({"x": section.mix, "target": target, "text": MISSING})
                 continue
             data.append(
                 {
-                    "x": _mix(section),
+                    "x": section.mix,
                     "target": target,
                     "series": series_label(target, account.provenance)
                     + (f", {account.label}" if apart else ""),

@@ -1,4 +1,4 @@
-"""Read and write latency as bars on a logarithmic scale: mean solid, 99th percentile pale."""
+"""Latency by operation as bars on a logarithmic scale: mean solid, 99th percentile pale."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint, describe, title_of
+from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     axis_title,
     figure_name,
     interval_text,
+    is_swept,
     last_point,
     latency_kind,
     latency_text,
+    operations_of,
     place_of,
     point_ids,
     times_text,
@@ -34,8 +36,6 @@ from storlab.figures.theme import (
     role,
 )
 
-OPERATIONS = ("read", "write")
-
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per block size, with a panel per operation; a section shares its scale."""
@@ -48,13 +48,18 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     return figures
 
 
+def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The same, only where the axis has more than one place."""
+    return draw(comparison, [section for section in sections if is_swept(section)])
+
+
 def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | None:
     prefix, _ = latency_kind(comparison, section)
     values = [
         cell.values[key].estimate
         for point in section.points
         for cell in comparison.row(point).cells.values()
-        for operation in OPERATIONS
+        for operation in section.page.moved
         for key in (f"{prefix}_mean_ns.{operation}", f"{prefix}_p99_ns.{operation}")
         if key in cell.values
     ]
@@ -70,14 +75,15 @@ def _one(
     points = section.of_facet(facet)
     by_operation = {
         operation: data
-        for operation in OPERATIONS
+        for operation in section.page.moved
         if (data := _data(comparison, section, points, operation, bounds))
     }
     panels = list(by_operation)
+    names = [section.page.name_of(operation) for operation in panels]
     _, words = latency_kind(comparison, section)
     order = [x_text(section, point) for point in points]
     charts = [
-        _panel(words, by_operation[op], op, order, bounds, section, comparison.targets, len(panels))
+        _panel(words, by_operation[op], op, order, bounds, section, comparison.targets, panels)
         for op in panels
     ]
     title = _title(comparison, section, facet)
@@ -87,12 +93,12 @@ def _one(
         title=title,
         alt="Bar chart on a logarithmic scale of mean and 99th percentile "
         f"{words} of "
-        f"{' and '.join(f'{p}s' for p in panels)} against {axis_title(section)}. {title}",
+        f"{' and '.join(f'{name}s' for name in names)} against {axis_title(section)}. {title}",
         spec=configured(alt.hconcat(*charts, spacing=14), by_operation),
         columns=[
             section.axes.x,
             "target",
-            *(f"{op} {what}" for op in panels for what in ("mean", "p99")),
+            *(f"{name} {what}" for name in names for what in ("mean", "p99")),
         ],
         rows=_table(comparison, section, facet, panels),
         point_ids=point_ids(comparison, points),
@@ -149,19 +155,19 @@ def _panel(
     bounds: tuple[float, float],
     section: Section,
     targets: Sequence[str],
-    panels: int,
+    panels: Sequence[str],
 ) -> alt.LayerChart | alt.FacetChart:
-    first = operation == OPERATIONS[0] or panels == 1
+    first = operation == panels[0]
     low, high = bounds
     axis = alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labels=first)
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     title = f"{words} (log scale)" if first else None
-    by = axis_title(section) if panels == 1 else title_of(section.axes.x)
+    by = axis_title(section) if len(panels) == 1 else title_of(section.page, section.axes.x)
     base = alt.Chart(alt.NamedData(operation)).encode(
         x=alt.X(
             "x:O",
             sort=order,
-            title=f"{operation}s, by {by}",
+            title=f"{section.page.name_of(operation)}s, by {by}",
             scale=alt.Scale(paddingInner=0.28, paddingOuter=0.18),
         ),
         xOffset=alt.XOffset(
@@ -201,7 +207,7 @@ def _panel(
             color=alt.value(role("fig-ink")),
         ),
     ]
-    width = WIDTH if panels == 1 else (WIDTH - 14) // 2
+    width = WIDTH if len(panels) == 1 else (WIDTH - 14) // 2
     return alt.layer(*layers).properties(width=width, height=HEIGHT)
 
 
@@ -230,16 +236,16 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
     row, said = comparison.row(point), []
     for target in comparison.others:
         parts, note = [], ""
-        for operation in OPERATIONS:
+        for operation, name in operations_of(section):
             ratio = row.ratios[target].get(f"{prefix}_mean_ns.{operation}")
             if ratio is None:
                 continue
             unsure = "" if ratio.decided else ", undecided"
-            parts.append(f"{times_text(ratio.interval.estimate)} ({operation}s{unsure})")
+            parts.append(f"{times_text(ratio.interval.estimate)} ({name}s{unsure})")
             note = ", at different effective concurrency" if ratio.concurrency else ""
         if parts:
             said.append(
                 f"{target}’s mean is {' and '.join(parts)} {comparison.baseline}’s at "
-                f"{describe(point.params, (section.axes.x,))}{note}"
+                f"{section.at(point)}{note}"
             )
     return f"{place}: {'; '.join(said) or f'mean and 99th percentile {words}'}"

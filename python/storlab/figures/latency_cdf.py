@@ -10,14 +10,15 @@ import altair as alt
 
 from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section, WorkloadPoint, describe
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures import Figure
 from storlab.figures.common import (
     figure_name,
     last_point,
     latency_kind,
     latency_text,
-    place_of,
+    operations_of,
+    place_at,
     point_ids,
 )
 from storlab.figures.theme import (
@@ -31,8 +32,7 @@ from storlab.figures.theme import (
     role,
 )
 
-OPERATIONS = ("read", "write")
-DASHES = {"read": [1, 0], "write": [6, 3]}
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])  # by operation, in the order of the page
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
 STEPS = 90
 LABELS = (
@@ -61,14 +61,14 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     if point is None:
         return None
     prefix, words = latency_kind(comparison, section)
-    curves = _curves(comparison, point, intended=prefix != "latency")
+    curves = _curves(comparison, section, point, prefix)
     if not curves:
         return None
     data = [datum for curve in curves for datum in _line(*curve)]
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
-    chart = alt.layer(*_layers(data, comparison.targets, (low, high), top, words))
-    where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
+    chart = alt.layer(*_layers(data, section, comparison.targets, (low, high), top, words))
+    where = place_at(section, facet, point)
     title = f"{where}: {_said(curves)}"
     return Figure(
         name=figure_name("latency-distribution", section, facet),
@@ -88,14 +88,14 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
 
 
 def _curves(
-    comparison: Comparison, point: WorkloadPoint, *, intended: bool
+    comparison: Comparison, section: Section, point: WorkloadPoint, time: str
 ) -> list[tuple[str, str, Histogram]]:
     found = []
     for target, cell in comparison.row(point).cells.items():
-        for operation in OPERATIONS:
-            merged = cell.merged(operation, intended=intended)
+        for operation, name in operations_of(section):
+            merged = cell.merged(operation, time)
             if merged is not None and merged.count:
-                found.append((target, operation, merged))
+                found.append((target, name, merged))
     return found
 
 
@@ -125,6 +125,7 @@ def _percentile(histogram: Histogram, percent: float) -> str:
 
 def _layers(
     data: list[dict[str, Any]],
+    section: Section,
     targets: Sequence[str],
     bounds: tuple[float, float],
     top: float,
@@ -132,11 +133,14 @@ def _layers(
 ) -> list[alt.Chart]:
     low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
-    operations = [f"{op}s" for op in OPERATIONS if any(d["operation"] == f"{op}s" for d in data)]
+    dashes = {
+        f"{name}s": dash for (_, name), dash in zip(operations_of(section), DASHES, strict=False)
+    }
+    operations = [op for op in dashes if any(d["operation"] == op for d in data)]
     dash = alt.StrokeDash(
         "operation:N",
         title=None,
-        scale=alt.Scale(domain=operations, range=[DASHES[op[:-1]] for op in operations]),
+        scale=alt.Scale(domain=operations, range=[dashes[op] for op in operations]),
         legend=alt.Legend(symbolStrokeColor=role("fig-muted"), symbolSize=320, offset=6),
     )
     x = alt.X(

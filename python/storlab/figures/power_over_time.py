@@ -11,7 +11,7 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
-from storlab.analysis.points import Section, describe
+from storlab.analysis.points import Section
 from storlab.analysis.power_trace import power_trace
 from storlab.figures import Figure
 from storlab.figures.common import (
@@ -20,7 +20,7 @@ from storlab.figures.common import (
     figure_name,
     interval_text,
     last_point,
-    place_of,
+    place_at,
     point_ids,
 )
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
@@ -54,7 +54,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     runs = [run for cell in cells.values() for run in cell.runs]
     rates = [datum for run in runs for datum in thinned(run)]
     window = max(_window_s(run) for run in runs)
-    where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
+    where = place_at(section, facet, point)
     title = f"{where}: {_said(comparison, point)}"
     bounds = [{"start": 0.0, "end": round(window, 3)}]
     data = {"power": power, "rates": rates, "window": bounds}

@@ -28,7 +28,8 @@ KEY = "throughput_mb_s.all"
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per block size that has published throughput at a stated operating point."""
-    found = [_one(comparison, section, facet) for section in sections for facet in section.facets()]
+    swept = [section for section in sections if not section.page.split]
+    found = [_one(comparison, section, facet) for section in swept for facet in section.facets()]
     return [figure for figure in found if figure is not None]
 
 

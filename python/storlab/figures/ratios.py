@@ -10,14 +10,9 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.figures import Figure
-from storlab.figures.common import interval_text, point_ids, slug
+from storlab.figures.common import interval_text, operations_of, point_ids, sentence, slug
 from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
 
-METRICS = (
-    ("throughput_mb_s.all", "throughput", "more is better"),
-    ("latency_mean_ns.read", "mean read latency", "less is better"),
-    ("latency_mean_ns.write", "mean write latency", "less is better"),
-)
 ROW_HEIGHT = 15
 PLOT_WIDTH = 190
 DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different concurrency"
@@ -25,8 +20,27 @@ DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per metric for which any ratio is known."""
-    found = (_one(comparison, sections, *metric) for metric in METRICS)
+    found = (_one(comparison, sections, *metric) for metric in _metrics(sections[0]))
     return [figure for figure in found if figure is not None]
+
+
+def _metrics(section: Section) -> list[tuple[str, str, str]]:
+    """Keys of columns, their names, and which way is good."""
+    page = section.page
+    operations = operations_of(section)
+    split = operations if page.split else ()
+    return [
+        ("throughput_mb_s.all", "throughput", "more is better"),
+        *((f"throughput_mb_s.{op}", f"{name} throughput", "more is better") for op, name in split),
+        *(
+            (f"latency_mean_ns.{op}", f"mean {name} latency", "less is better")
+            for op, name in operations
+        ),
+        *(
+            (f"ttfb_mean_ns.{op}", f"mean {page.name_of(op)} time to first byte", "less is better")
+            for op in page.first_byte
+        ),
+    ]
 
 
 def _one(
@@ -42,7 +56,7 @@ def _one(
         (low, high),
         [f"{metric}, ratio to {comparison.baseline}", f"(log scale; {better})"],
     )
-    title = f"{metric.capitalize()}: {_said(data, comparison.baseline)}"
+    title = f"{sentence(metric)}: {_said(data, comparison.baseline)}"
     points = [point for section in sections for point in section.points]
     return Figure(
         name=slug("ratio", metric, sections[0].workload, sections[0].points[0].engine),
@@ -62,7 +76,7 @@ def _data(
     data, order = [], []
     for section in sections:
         for point in section.points:
-            label = section.where(point).replace(" read/write", "")
+            label = section.where(point).replace(f" {section.page.mix_words}", "")
             order.append(label)
             for target, ratios in comparison.row(point).ratios.items():
                 ratio = ratios.get(key)

@@ -1,4 +1,4 @@
-"""Throughput against jobs: mean with interval, and every run as a dot."""
+"""Throughput against the axis, such as jobs: mean with interval, and every run as a dot."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import altair as alt
 
+from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison, Row
-from storlab.analysis.points import Section, describe
+from storlab.analysis.points import Section
 from storlab.figures import Figure
 from storlab.figures.common import (
     axis_title,
     digits3,
     figure_name,
     interval_text,
+    is_swept,
     last_point,
     place_of,
     point_ids,
@@ -33,15 +35,20 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     if column is None:
         return []
     return [
-        _one(comparison, section, facet, _ceiling(comparison, section))
+        _one(comparison, section, facet, column)
         for section in sections
         for facet in section.facets()
     ]
 
 
-def _ceiling(comparison: Comparison, section: Section) -> float:
+def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The same, only where the axis has more than one place."""
+    return draw(comparison, [section for section in sections if is_swept(section)])
+
+
+def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
     values = [
-        max(interval.estimate, interval.high or 0.0, *cell.repeats(comparison.columns[0]))
+        max(interval.estimate, interval.high or 0.0, *cell.repeats(column))
         for point in section.points
         for cell in comparison.row(point).cells.values()
         if (interval := cell.values.get(KEY)) is not None
@@ -49,11 +56,12 @@ def _ceiling(comparison: Comparison, section: Section) -> float:
     return max(values, default=1.0)
 
 
-def _one(comparison: Comparison, section: Section, facet: Any, ceiling: float) -> Figure:
+def _one(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:
+    ceiling = _ceiling(comparison, section, column)
     points = section.of_facet(facet)
     rows = [comparison.row(point) for point in points]
     order = [x_text(section, point) for point in points]
-    means, dots = _data(comparison, section, rows)
+    means, dots = _data(section, rows, column)
     targets = comparison.targets
     x = alt.X("x:O", sort=order, title=axis_title(section), axis=alt.Axis(labelAngle=0))
     y = alt.Y(
@@ -112,10 +120,9 @@ def _one(comparison: Comparison, section: Section, facet: Any, ceiling: float) -
 
 
 def _data(
-    comparison: Comparison, section: Section, rows: Sequence[Row]
+    section: Section, rows: Sequence[Row], column: Column
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     means, dots = [], []
-    column = comparison.columns[0]
     for row in rows:
         for target, cell in row.cells.items():
             interval = cell.values.get(KEY)
@@ -167,7 +174,7 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
     if point is None:
         return f"{place}: not measured"
     row = comparison.row(point)
-    where = describe(point.params, (section.axes.x,))
+    where = section.at(point)
     said = []
     for target in comparison.others:
         ratio = row.ratios[target].get(KEY)

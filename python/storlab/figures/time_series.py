@@ -9,14 +9,14 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
-from storlab.analysis.points import Section, describe
+from storlab.analysis.points import Section
 from storlab.figures import Figure
 from storlab.figures.common import (
     digits3,
     figure_name,
     last_point,
     latency_text,
-    place_of,
+    place_at,
     point_ids,
 )
 from storlab.figures.theme import (
@@ -50,7 +50,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     data = [datum for run in runs for datum in thinned(run)]
     if not data:
         return None
-    where = f"{place_of(section, facet)}, {describe(point.params, (section.axes.x,))}"
+    where = place_at(section, facet, point)
     title = f"{where}: {_said(runs)}"
     return Figure(
         name=figure_name("time", section, facet),

@@ -142,10 +142,11 @@ class EmbeddedServer:
             line = _read_line(ready, READY_S)
             return int(json.loads(line)["port"])
         except (BrokenPipeError, ValueError, KeyError, TypeError) as error:
-            ended = process.poll()
+            silent = f"silent for {READY_S:g} s"
+            with suppress(subprocess.TimeoutExpired):
+                silent = f"it ended with {process.wait(0.5)}"
             process.kill()
             process.wait()
-            silent = f"silent for {READY_S:g} s" if ended is None else f"it ended with {ended}"
             why = _tail(errors) or (f"it said {line!r}" if line else silent)
             raise PreflightError(
                 f"embedded:{self.directory}",

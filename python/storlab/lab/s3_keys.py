@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-MARKER = "storlab.json"
+OWNER = "storlab"
+MARKER = f"{OWNER}.json"
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
 # The same run ids and pool names as in storlab.model.point and the object workload.
 _OURS = re.compile(r"storlab\.json|pool-[0-9a-f]{8}/(?s:.*)|run-[0-9a-f]{12}-r[1-9][0-9]*/(?s:.*)")
@@ -22,7 +23,7 @@ def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
     if not _CAMPAIGN.fullmatch(campaign):
         raise ValueError(f"{campaign!r} is not a campaign: 12 hexadecimal digits")
     digits = hashlib.sha256(f"{campaign}\n{target}".encode()).hexdigest()[:12]
-    return f"{options_prefix}storlab-{digits}/"
+    return f"{options_prefix}{OWNER}-{digits}/"
 
 
 def is_own_key(key: str, prefix: str) -> bool:

@@ -184,12 +184,12 @@ class S3Hold:
 
     def _endpoints(self, first: str) -> list[str]:
         found = [first]
-        for given in self._options.endpoints:
+        for number, given in enumerate(self._options.endpoints, 1):
             problem = _endpoint_problem(given, first)
             if problem:
                 raise PreflightError(
                     f"target {self.target.name}",
-                    f's3_options.endpoints: "{given}" {problem}',
+                    f"s3_options.endpoints: number {number} {problem}",
                     f"write it like {first}",
                 )
             found.append(given.rstrip("/"))

@@ -11,6 +11,18 @@ from storlab.workloads.page import Page
 NBSP = "\u00a0"
 MIX = "read_percent"
 TRIMS = "trim_percent"  # where there are any, they are part of the mix
+ONLY_WITH = {
+    "zipf_theta": ("offsets", "zipf"),
+    "hot_space_percent": ("offsets", "hot_cold"),
+    "hot_access_percent": ("offsets", "hot_cold"),
+}
+UNSAID_AT_ZERO = (
+    "trim_percent",
+    "compress_percent",
+    "dedupe_percent",
+    "region_start",
+    "sync_every",
+)
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
@@ -43,6 +55,13 @@ def _mix(reads: float, trims: float) -> str:
     return f"{reads:g}/{100 - reads:g} read/write"
 
 
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of what is not done."""
+    if name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]:
+        return False
+    return not (name in UNSAID_AT_ZERO and params[name] == 0)
+
+
 BLOCK_PAGE = Page(
     operations=DATA,
     moved=MOVED,
@@ -60,4 +79,10 @@ BLOCK_PAGE = Page(
         "access": "access",
     },
     phrase=phrase,
+    mix_words="read/write",
+    axis_titles={"jobs": "jobs (threads), queue depth {queue_depth} each"},
+    work="{access} I/O",
+    told=("queue_depth",),
+    far="the largest number of jobs",
+    says=says,
 )

@@ -241,6 +241,8 @@ class ObjectWorkload:
         "latency_cdf",
         "ttfb_bars",
         "errors",
+        "throughput_vs_axis",
+        "latency_vs_axis",
         "time_series",
         "power_over_time",
         "efficiency_bars",

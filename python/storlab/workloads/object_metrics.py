@@ -139,6 +139,8 @@ def _damage_flag(outcome: RunOutcome) -> Flag | None:
         return None
     every = totals.operations + sum(totals.errors.values())
     said = ", ".join(f"{count:,} {kind}" for kind, count in bad.items())
+    examples = outcome.details.get("error_examples", {})
+    said += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
     return Flag(
         kind="verify-failed",
         message=f"of {every:,} GETs, some did not bring what was PUT: {said}",

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.model.object_job import OBJECT_OPERATIONS
 from storlab.model.result import Operation
-from storlab.workloads.object_rules import PERCENTS, shares
+from storlab.workloads.object_rules import KEY_OWNERS, PERCENTS, shares
 from storlab.workloads.object_sizes import describe_sizes
 from storlab.workloads.page import Page
 
@@ -57,6 +57,23 @@ def mix_text(params: dict[str, Any]) -> str:
     return f"{percents} {'/'.join(WORDS[kind] for kind in asked)}"
 
 
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of requests that are not sent."""
+    asked = shares({LANES: None, **dict.fromkeys(PERCENTS, 0.0), **params})
+    if name in PERCENTS and name != MIX:
+        return PERCENTS[name] in asked
+    if name in KEY_OWNERS:
+        return params.get("keys") == KEY_OWNERS[name]
+    needs = {
+        "list_max_keys": "list" in asked,
+        "delete_batch": "multi_delete" in asked,
+        "part_concurrency": params.get("part_size") is not None,
+        "retry_backoff": bool(params.get("retries")),
+        "read_written": "put" in asked,
+    }
+    return needs.get(name, True)
+
+
 OBJECT_PAGE = Page(
     operations=OBJECT_OPERATIONS,
     moved=MOVED,
@@ -84,4 +101,8 @@ OBJECT_PAGE = Page(
     split=True,
     percentiles=("p50", "p90", "p99", "p999"),
     first_byte=("get",),
+    work="S3 requests",
+    told=("object_size", "concurrency"),
+    far="the highest concurrency",
+    says=says,
 )

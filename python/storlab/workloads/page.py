@@ -27,3 +27,20 @@ class Page:
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
     rate: str = "iops"  # the metric that counts operations
     rate_title: str = "operations/s"
+    names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET
+    mix_words: str = ""  # what a phrase of the mix ends with, left out on axes: ``read/write``
+    split: bool = False  # throughput and rate stand in tables by operation, too
+    percentiles: tuple[str, ...] = ("p99",)  # of latencies in tables; several get their own table
+    first_byte: tuple[str, ...] = ()  # operations that have a time to first byte
+    # Texts with parameters in braces: of an axis, and of the work as a whole. What is swept
+    # elsewhere has no one value there, and is left out.
+    axis_titles: Mapping[str, str] = field(default_factory=dict)
+    work: str = "I/O"
+    told: tuple[str, ...] = ()  # said of the work as a whole wherever it does not vary
+    far: str = "the far end of its axis"  # where findings look: "the largest number of jobs"
+    # Whether a parameter that all points share says anything: not of what is not done.
+    says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
+
+    def name_of(self, operation: str) -> str:
+        """An operation for people: ``read``, ``GET``."""
+        return self.names.get(operation, operation)

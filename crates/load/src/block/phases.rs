@@ -5,31 +5,17 @@ use std::time::Duration;
 use storlab_base::{thread_cpu_ns, Error, OpKind, Result, TimeSource};
 use storlab_io::Backend;
 
-use super::{KindStats, KindTable, Message, Report, Window, Worker, WorkerEnd, GRACE_NS};
+use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
-    /// The end of the interval that `now` lies in. Intervals are counted from the window's start,
-    /// in both directions.
+    /// The end of the interval that `now` lies in.
     pub(super) fn next_boundary(&self, now: u64) -> u64 {
-        let Window { start_ns, end_ns, .. } = self.window;
-        let next = self.interval_at(now) + 1;
-        let length = self.shared.job.interval_ns.saturating_mul(next.unsigned_abs());
-        if next <= 0 {
-            start_ns.saturating_sub(length)
-        } else {
-            start_ns.saturating_add(length).min(end_ns)
-        }
+        self.window.next_boundary(now, self.shared.job.interval_ns)
     }
 
-    /// Number of the interval that `now` lies in: negative in the ramp, and never past the last
-    /// one.
+    /// Number of the interval that `now` lies in.
     pub(super) fn interval_at(&self, now: u64) -> i64 {
-        let Window { start_ns, end_ns, .. } = self.window;
-        let length = self.shared.job.interval_ns;
-        if now < start_ns {
-            return -(((start_ns - now - 1) / length) as i64) - 1;
-        }
-        ((now.min(end_ns - 1) - start_ns) / length) as i64
+        self.window.interval_at(now, self.shared.job.interval_ns)
     }
 
     /// A boundary has passed: hand over the interval that ended.

@@ -1,0 +1,236 @@
+"""The columns of the comparison: what each family measures, in the order of a page.
+
+Most follow from the family's :class:`~storlab.workloads.page.Page`; CPU, errors and power have the
+same names in every family that has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from storlab.workloads import WORKLOADS
+from storlab.workloads.page import Page
+
+PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
+STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
+TIMES = {
+    "latency": "latency",
+    "ttfb": "time to first byte",
+    "intended_latency": "latency from the intended start",
+}
+"""Prefixes of the metrics that are distributions of times, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One quantity of the table. ``better`` says which way is good."""
+
+    name: str
+    operation: str
+    label: str
+    unit: str
+    better: str  # "more", "less", or "" where neither is
+    percent: float | None = None  # a percentile of merged histograms
+    is_power: bool = False  # rests on a meter's joules, within one boundary
+    short: str = ""  # as the head of a column
+
+    @property
+    def key(self) -> str:
+        """``latency_p99_ns.read``."""
+        return f"{self.name}.{self.operation}"
+
+    @property
+    def is_intended(self) -> bool:
+        """True for latencies from the intended start (open loop)."""
+        return self.name.startswith("intended_")
+
+    @property
+    def time(self) -> str:
+        """Which distribution of times it is taken from, a key of ``TIMES``; else empty."""
+        return next((t for t in TIMES if self.name.startswith(f"{t}_")), "")
+
+    @property
+    def is_latency(self) -> bool:
+        """True for what depends on the concurrency it was taken at."""
+        return bool(self.time)
+
+
+def noun_of(page: Page) -> str:
+    """What a family counts: operations, requests."""
+    return page.rate_title.partition("/")[0]
+
+
+def _rates(page: Page) -> Iterator[Column]:
+    unit = "1/s"
+    what = noun_of(page)
+    short = "IOPS" if page.rate == "iops" else page.rate_title
+    yield Column("throughput_mb_s", "all", "throughput", "MB/s", "more", short="throughput")
+    if page.split:
+        for operation in page.moved:
+            name = page.name_of(operation)
+            label = f"{name} throughput"
+            yield Column("throughput_mb_s", operation, label, "MB/s", "more", short=name)
+    yield Column(page.rate, "all", what, unit, "more", short=short)
+    if page.split:
+        for operation in page.operations:
+            name = page.name_of(operation)
+            yield Column(page.rate, operation, f"{name} {what}", unit, "more", short=f"{name}s")
+
+
+def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
+    """Keys of mean and percentiles of one kind of time, in the order of a table."""
+    return [
+        f"{time}_{statistic}_ns.{operation}"
+        for operation in operations
+        for statistic in ("mean", *page.percentiles)
+    ]
+
+
+def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]:
+    more = {"latency": "", "ttfb": " first byte", "intended_latency": ""}[time]
+    after = ", intended" if time == "intended_latency" else ""
+    for operation in operations:
+        name = page.name_of(operation)
+        for statistic in ("mean", *page.percentiles):
+            said = STATISTICS[statistic]
+            yield Column(
+                f"{time}_{statistic}_ns",
+                operation,
+                f"{name} {TIMES[time]}, {said}",
+                "ns",
+                "less",
+                PERCENTS.get(statistic),
+                short=f"{name}{more} {said}{after}",
+            )
+
+
+def _power(name: str, label: str, unit: str, better: str, short: str) -> Column:
+    return Column(name, "all", label, unit, better, is_power=True, short=short)
+
+
+COMMON: tuple[Column, ...] = (
+    Column("errors", "all", "failed requests", "1", "less", short="errors"),
+    Column("error_percent", "all", "share of failed requests", "%", "less", short="errors"),
+    Column("cpu_us_per_io", "all", "client CPU", "us/IO", "less", short="client CPU"),
+    Column("cpu_us_per_request", "all", "client CPU per request", "us", "less", short="client CPU"),
+    Column("cpu_s_per_gb", "all", "client CPU per GB", "s/GB", "less", short="client CPU"),
+    Column("server_cpu_s_per_gb", "all", "server CPU per GB", "s/GB", "less", short="server CPU"),
+    Column(
+        "concurrency_effective", "all", "effective concurrency", "1", "",
+        short="effective concurrency",
+    ),
+    Column("throughput_mb_s_tb", "all", "throughput per TB", "MB/s/TB", "more", short="per TB"),
+    _power("power_w", "mean power", "W", "less", "power"),
+    _power("power_p95_w", "power, 95th percentile of the readings", "W", "less", "power p95"),
+    _power("idle_power_w", "idle power", "W", "less", "idle power"),
+    _power("energy_j", "energy of the measure window", "J", "", "energy"),
+    _power("efficiency_mb_s_w", "throughput per watt", "MB/s/W", "more", "per watt"),
+    _power("efficiency_tb_kwh", "data per energy", "TB/kWh", "more", "per energy"),
+)  # fmt: skip
+NET = _power(
+    "efficiency_net_mb_s_w", "throughput per watt above idle", "MB/s/W", "more",
+    "per watt above idle",
+)  # fmt: skip
+
+
+def rate_per_watt(page: Page) -> Column:
+    """Operations per joule, under the family's own name for a rate."""
+    what = noun_of(page)
+    unit = "IOPS/W" if page.rate == "iops" else f"{page.rate_title}/W"
+    return _power(f"{page.rate}_w", f"{what} per watt", unit, "more", f"{what} per watt")
+
+
+def columns_of(page: Page) -> list[Column]:
+    """Everything that runs of a family may have a value for."""
+    return [
+        *_rates(page),
+        *_times(page, "latency", page.operations),
+        *_times(page, "ttfb", page.first_byte),
+        *_times(page, "intended_latency", page.operations),
+        *COMMON,
+        rate_per_watt(page),
+        NET,
+    ]
+
+
+def _all_columns() -> tuple[Column, ...]:
+    found: dict[str, Column] = {}
+    for workload in WORKLOADS.values():
+        for column in columns_of(workload.page):
+            found.setdefault(column.key, column)
+    return tuple(found.values())
+
+
+COLUMNS = _all_columns()
+RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in WORKLOADS.values()}
+
+
+def table_keys(page: Page) -> list[str]:
+    """The columns of a section's first table: what stands beside a point."""
+    several = len(page.percentiles) > 1  # then latencies stand in a table of their own
+    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
+    times = [] if several else time_keys(page, "latency", page.operations)
+    intended = [] if several else time_keys(page, "intended_latency", page.moved)
+    return [
+        *rates,
+        *times,
+        *intended,
+        "errors.all",
+        "error_percent.all",
+        "concurrency_effective.all",
+        "power_w.all",
+        "efficiency_mb_s_w.all",
+        *(["throughput_mb_s_tb.all"] if page.split else []),
+    ]
+
+
+def run_keys(page: Page) -> list[str]:
+    """The columns of the table of all runs."""
+    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
+    several = len(page.percentiles) > 1
+    operations = page.moved if several else page.operations
+    chosen = [
+        f"latency_{statistic}_ns.{operation}"
+        for operation in operations
+        for statistic in ("mean", "p99")
+    ]
+    chosen += [f"ttfb_{s}_ns.{operation}" for operation in page.first_byte for s in ("mean", "p99")]
+    if not several:
+        chosen += time_keys(page, "intended_latency", page.moved)
+    cpu = [c.key for c in COMMON if "cpu" in c.name and c.name != "cpu_us_per_request"]
+    return [
+        *rates,
+        *chosen,
+        "errors.all",
+        "concurrency_effective.all",
+        "power_w.all",
+        "energy_j.all",
+        *cpu,
+    ]
+
+
+def ratio_keys(page: Page) -> list[str]:
+    """The columns that a target is divided by the baseline in."""
+    times = [
+        f"{time}_{statistic}_ns.{operation}"
+        for time, operations in (
+            ("latency", page.moved),
+            ("ttfb", page.first_byte),
+            ("intended_latency", page.moved),
+        )
+        for operation in operations
+        for statistic in ("mean", "p99")
+    ]
+    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
+    return [*rates, *times, "power_w.all", "efficiency_mb_s_w.all", f"{page.rate}_w.all", NET.key]
+
+
+def ratio_table_keys(page: Page) -> list[str]:
+    """Of these, the ones that the brief's table of ratios has."""
+    left_out = {f"{page.rate}.all", "power_w.all", f"{page.rate}_w.all", NET.key}
+    return [key for key in ratio_keys(page) if key not in left_out]
+
+
+RATIO_KEYS = tuple(dict.fromkeys(k for w in WORKLOADS.values() for k in ratio_keys(w.page)))
+"""Of all families."""

@@ -1,0 +1,107 @@
+"""The brief's section over all mixes of a workload: its figures, its table, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.analysis.columns import table_keys
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, title_of
+from storlab.brief import tables
+from storlab.brief.flags import mark
+from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
+from storlab.figures.common import far_points, slug
+
+
+def family_block(
+    comparison: Comparison,
+    sections: Sequence[Section],
+    groups: list[FigureGroup],
+    scale: tables.Scale,
+) -> SectionBlock | None:
+    """The section; None for a workload whose family draws nothing over all mixes."""
+    if not groups:
+        return None
+    first = sections[0]
+    name = first.prefix or first.workload
+    found = [_mix_table(comparison, sections, scale), _error_table(comparison, sections)]
+    return SectionBlock(
+        anchor=f"all-{slug(first.workload, first.engine)}",
+        title=f"All mixes of {name}" if len(sections) > 1 else f"{name}: {first.mix}",
+        use_cases=[],
+        groups=groups,
+        tables=[table for table in found if table is not None],
+        short="All mixes" if not first.prefix else f"All of {name}",
+    )
+
+
+def _mix_table(
+    comparison: Comparison, sections: Sequence[Section], scale: tables.Scale
+) -> DataTable:
+    """Every mix and small multiple at the far end of its axis, with every target."""
+    first = sections[0]
+    page = first.page
+    columns = tables.known_columns(comparison, sections, table_keys(page))
+    leaves = []
+    for _, places in far_points(comparison, sections).values():
+        for section, point in places:
+            heads = [section.mix, section.facet_text(point.params.get(section.axes.facet or ""))]
+            for target in comparison.planned([point]):
+                cell = comparison.row(point).cells[target]
+                numbers = [tables.number_of(cell, column, scale) for column in columns]
+                leaves.append(tables.Leaf(heads if first.axes.facet else heads[:1], cell, numbers))
+    head = [title_of(page, page.mix or "mix")]
+    head += [title_of(page, first.axes.facet)] if first.axes.facet else []
+    return tables.table_of(
+        comparison,
+        f"Every mix at {page.far} at which all targets were measured: mean of the repeats, with "
+        "the 95 % interval below it",
+        head,
+        [(c.short, scale.of(c)[0]) for c in columns],
+        leaves,
+    )
+
+
+def _error_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable | None:
+    """What failed, by kind and operation; None where nothing did."""
+    leaves = []
+    for section in sections:
+        for point in section.points:
+            for target in comparison.planned([point]):
+                leaves += _error_rows(
+                    section, section.where(point), comparison.row(point).cells[target]
+                )
+    if not leaves:
+        return None
+    return tables.table_of(
+        comparison,
+        "Failed requests of all finished runs, by kind; they are part of no other number",
+        ["workload point", "operation", "kind"],
+        [("failed", ""), ("of all its requests", "%")],
+        leaves,
+    )
+
+
+def _error_rows(section: Section, where: str, cell: Cell) -> list[tables.Leaf]:
+    done = {
+        operation: sum(
+            run.record.totals[operation].operations
+            for run in cell.runs
+            if operation in run.record.totals
+        )
+        for operation in cell.errors
+    }
+    rows = []
+    for operation, kinds in cell.errors.items():
+        every = done[operation] + sum(kinds.values())
+        for kind, count in kinds.items():
+            heads = [where, section.page.name_of(operation), kind]
+            share = 100 * count / every
+            text = f"{share:.0f}" if share >= 99.5 else f"{share:.2g}"
+            marks = (mark("errors", f"{count:,} of {every:,} requests"),)
+            numbers = [
+                Number(f"{count:,}", "", cell.point_id, marks),
+                Number(text, "", cell.point_id),
+            ]
+            rows.append(tables.Leaf(heads, cell, numbers))
+    return rows

@@ -1,0 +1,120 @@
+"""Latency by mix and kind of request: mean and percentiles on a logarithmic scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from storlab.analysis.columns import STATISTICS
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section
+from storlab.figures import Figure
+from storlab.figures.common import (
+    interval_text,
+    latency_kind,
+    latency_text,
+    operations_of,
+    times_text,
+)
+from storlab.figures.mixes import Mixes, dot_plot, mixes_of
+from storlab.figures.theme import configured, log_bounds
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Per small multiple one figure per operation that moves bytes, on one vertical scale."""
+    found = []
+    for mixes in mixes_of(comparison, sections):
+        prefix, words = latency_kind(comparison, mixes.section)
+        wanted = ("mean", *mixes.section.page.percentiles)
+        keys = {
+            operation: {s: f"{prefix}_{s}_ns.{operation}" for s in wanted}
+            for operation, _ in operations_of(mixes.section)
+        }
+        bounds = bounds_of(mixes, [key for each in keys.values() for key in each.values()])
+        for operation, name in operations_of(mixes.section):
+            figure = _one(mixes, name, words, keys[operation], bounds)
+            found += [figure] if figure is not None else []
+    return found
+
+
+def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
+    """Bounds of the vertical axis around all of these columns."""
+    cells = [cell for _, _, cell in mixes.cells()]
+    return log_bounds([c.values[key].estimate for c in cells for key in keys if key in c.values])
+
+
+def _one(
+    mixes: Mixes, name: str, words: str, keys: dict[str, str], bounds: tuple[float, float]
+) -> Figure | None:
+    labels = {STATISTICS[statistic]: key for statistic, key in keys.items()}
+    spans, dots = times_data(mixes, labels)
+    if not dots:
+        return None
+    title = f"{mixes.where(f'{name}s')}: {_said(mixes, keys['mean'], words)}"
+    chart = dot_plot(mixes, list(labels), bounds, f"{name} {words} (log scale)")
+    return Figure(
+        name=mixes.name("latency-by-mix", name),
+        kind="object_latency",
+        title=title,
+        alt=f"Markers on a logarithmic scale: {', '.join(labels)} of {name} {words} by mix. "
+        f"{title}",
+        spec=configured(chart, {"spans": spans, "dots": dots}),
+        columns=["mix", "target", *labels],
+        rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
+        point_ids=mixes.point_ids,
+        note=mixes.place,
+    )
+
+
+def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
+    """One row of the figure's data: every statistic with its interval."""
+    texts = [interval_text(cell.values.get(key), latency_text) for key in keys]
+    return [mix, cell.target, *texts]
+
+
+def times_data(
+    mixes: Mixes, labels: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Lines and markers; ``labels`` maps the words of a statistic to the key of its column."""
+    spans, dots = [], []
+    for mix, _, cell in mixes.cells():
+        known = {word: cell.values[key] for word, key in labels.items() if key in cell.values}
+        if not known:
+            continue
+        values = [interval.estimate for interval in known.values()]
+        place = {"x": mix, "target": cell.target}
+        spans.append({**place, "low": round(min(values)), "high": round(max(values))})
+        dots += [
+            {
+                **place,
+                "statistic": word,
+                "value": max(round(interval.estimate), 1),
+                "text": interval_text(interval, latency_text),
+                "provenance": cell.provenance,
+                "runs": ", ".join(cell.run_ids),
+            }
+            for word, interval in known.items()
+        ]
+    return spans, dots
+
+
+def _said(mixes: Mixes, key: str, words: str) -> str:
+    return ratio_words(mixes, key, "mean") or f"mean and percentiles of the {words}"
+
+
+def ratio_words(mixes: Mixes, key: str, what: str) -> str:
+    """``SSD’s mean is 0.02× to 0.05× HDD’s``; empty where there is no ratio."""
+    comparison, parts = mixes.comparison, []
+    for target in comparison.others:
+        found = [comparison.row(point).ratios[target].get(key) for point in mixes.points]
+        ratios = [ratio for ratio in found if ratio is not None]
+        if not ratios:
+            continue
+        values = sorted(ratio.interval.estimate for ratio in ratios)
+        span = times_text(values[0])
+        if len(values) > 1:
+            span += f" to {times_text(values[-1])}"
+        apart = any(ratio.concurrency for ratio in ratios)
+        note = ", at different effective concurrency" if apart else ""
+        parts.append(f"{target}’s {what} is {span} {comparison.baseline}’s{note}")
+    return "; ".join(parts)

@@ -1,0 +1,185 @@
+"""Published beside measured, by mix: throughput, latency and time to first byte.
+
+For families whose mixes are what a publication sweeps, and which has no axis beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.columns import COLUMNS, Column
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+from storlab.analysis.published import PublishedCell
+from storlab.figures import Figure
+from storlab.figures.common import MISSING, digits3, interval_text, latency_text
+from storlab.figures.mixes import Mixes, fill, mixes_of
+from storlab.figures.theme import (
+    HEIGHT,
+    LATENCY_LABELS,
+    WIDTH,
+    configured,
+    fill_of,
+    log_bounds,
+    log_ticks,
+    role,
+)
+
+SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
+MOST_LABELLED = 16  # more bars than this carry no number on top
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per quantity that is published at these mixes, and per small multiple."""
+    found: list[Figure] = []
+    for family in dict.fromkeys(section.family for section in sections):
+        mine = [section for section in sections if section.family == family]
+        if mine[0].page.split:
+            found += [
+                _one(mixes, column)
+                for mixes in mixes_of(comparison, mine)
+                for column in COLUMNS
+                if column.name in SHOWN and _cells(mixes, column)
+            ]
+    return found
+
+
+def _cells(mixes: Mixes, column: Column) -> list[PublishedCell]:
+    keys = {point.key for point in mixes.points}
+    return [
+        cell
+        for cell in mixes.comparison.published
+        if cell.point_key in keys and cell.key == column.key
+    ]
+
+
+def _text(column: Column, value: float) -> str:
+    return latency_text(value) if column.unit == "ns" else digits3(value)
+
+
+def _one(mixes: Mixes, column: Column) -> Figure:
+    cells = _cells(mixes, column)
+    configs = list(dict.fromkeys(cell.label for cell in cells))
+    data = [*_measured(mixes, column), *_printed(mixes, column, cells, configs)]
+    sources = list(dict.fromkeys(cell.source for cell in cells))
+    names = " and ".join(config.removesuffix(" (published)") for config in configs)
+    what = column.label
+    title = f"{mixes.where(what)}: {names} as published, hatched, beside what was measured here"
+    stated = all(cell.stated for cell in cells)
+    unsaid = "" if stated else " The publication does not name its concurrency."
+    return Figure(
+        name=mixes.name("published", column.name, column.operation),
+        kind="published_mixes",
+        title=title,
+        alt=f"Bar chart of {what} by mix, measured and published ({', '.join(sources)}), on a "
+        f"logarithmic scale. {title}.{unsaid}",
+        spec=configured(_chart(mixes, column, data, [*mixes.targets, *configs]), {"bars": data}),
+        columns=["mix", "configuration", f"{what} ({_unit(column)})", "provenance", "source"],
+        rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
+        point_ids=mixes.point_ids,
+        note=mixes.place,
+    )
+
+
+def _unit(column: Column) -> str:
+    return "time" if column.unit == "ns" else column.unit
+
+
+def _measured(mixes: Mixes, column: Column) -> list[dict[str, Any]]:
+    data = []
+    for mix, index, cell in mixes.cells():
+        value = cell.values.get(column.key)
+        data.append(
+            {
+                "x": mix,
+                "series": cell.target,
+                "name": cell.target,
+                "fill": fill_of(index, cell.provenance),
+                "value": None if value is None else value.estimate,
+                "label": "" if value is None else _text(column, value.estimate),
+                "text": MISSING
+                if value is None
+                else interval_text(value, lambda v: _text(column, v)),
+                "provenance": cell.provenance,
+                "source": "this campaign",
+            }
+        )
+    return data
+
+
+def _printed(
+    mixes: Mixes, column: Column, cells: list[PublishedCell], configs: list[str]
+) -> list[dict[str, Any]]:
+    mix_of = {point.key: section.mix for section, point in mixes.places}
+    count = len(mixes.comparison.targets)
+    return [
+        {
+            "x": mix_of[cell.point_key],
+            "series": cell.label,
+            "name": cell.config,
+            "fill": fill_of(count + configs.index(cell.label), "published"),
+            "value": cell.value,
+            "label": cell.printed or _text(column, cell.value),
+            "text": cell.printed or _text(column, cell.value),
+            "provenance": "published",
+            "source": f"{cell.source}, row {', '.join(cell.rows)}",
+        }
+        for cell in cells
+    ]
+
+
+def _chart(
+    mixes: Mixes, column: Column, data: list[dict[str, Any]], series: list[str]
+) -> alt.TopLevelMixin:
+    """Logarithmic, because what is published and what is measured may be decades apart."""
+    values = [float(d["value"]) for d in data if d["value"]]
+    low, high = log_bounds([*values, min(values) / 2.5, max(values) * 1.4])
+    used = [name for name in series if any(d["series"] == name for d in data)]
+    is_time = column.unit == "ns"
+    ticks = log_ticks(low, high)
+    axis = (
+        alt.Axis(values=ticks, labelExpr=LATENCY_LABELS)
+        if is_time
+        else alt.Axis(values=ticks, format=",~r")
+    )
+    title = f"{column.label} (log scale)" if is_time else f"{column.label} (MB/s, log scale)"
+    y = alt.Y(
+        "value:Q",
+        title=title,
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=axis,
+    )
+    for datum in data:
+        datum["floor"] = low
+    scale = alt.Scale(domain=used, paddingInner=0.1)
+    base = alt.Chart(alt.NamedData("bars")).transform_filter("isValid(datum.value)")
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("series", "configuration"),
+            ("x", "mix"),
+            ("text", column.label),
+            ("provenance", "provenance"),
+            ("source", "source"),
+        )
+    ]
+    x = mixes.x()
+    bars = base.mark_bar().encode(
+        x=x,
+        xOffset=alt.XOffset("series:N", sort=used, scale=scale),
+        y=y,
+        y2="floor:Q",
+        fill=fill(data),
+        tooltip=tooltip,
+    )
+    words = base.mark_text(dy=-3, fontSize=10, baseline="bottom", color=role("fig-ink")).encode(
+        x=x,
+        xOffset=alt.XOffset("series:N", sort=used, bandPosition=0.5, scale=scale),
+        y="value:Q",
+        text="label:N",
+    )
+    layers = [bars, words] if len(data) <= MOST_LABELLED else [bars]
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
