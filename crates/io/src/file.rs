@@ -1,4 +1,4 @@
-//! Open files and devices. Nothing here ever creates one.
+//! Open files and devices. [`File::create`] alone makes one, where there is none.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -25,6 +25,7 @@ pub struct File {
     inner: std::fs::File,
     name: String,
     block_device: bool,
+    direct: bool,
 }
 
 impl File {
@@ -59,7 +60,67 @@ impl File {
         })?;
         let metadata = inner.metadata().map_err(|e| Error::io("stat", name, 0, e))?;
         let block_device = metadata.file_type().is_block_device();
-        Ok(File { inner, name: name.to_owned(), block_device })
+        Ok(File { inner, name: name.to_owned(), block_device, direct: access.direct })
+    }
+
+    /// Make a file that is not there, to write to it. `direct` is given up, and
+    /// [`File::is_direct`] says so, where the file system lacks it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `create`, also where it is there already.
+    pub fn create(path: &Path, name: &str, direct: bool) -> Result<Self> {
+        let open = |direct: bool| {
+            let flags = libc::O_CLOEXEC | if direct { libc::O_DIRECT } else { 0 };
+            let mut options = OpenOptions::new();
+            options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .custom_flags(flags)
+                .mode(0o600)
+                .open(path)
+        };
+        let refused = |e: &io::Error| direct && e.raw_os_error() == Some(libc::EINVAL);
+        let (opened, direct) = match open(direct) {
+            Err(e) if refused(&e) => {
+                // Some kernels make the file before they find out.
+                let _ = std::fs::remove_file(path);
+                (open(false), false)
+            }
+            opened => (opened, direct),
+        };
+        let inner = opened.map_err(|e| Error::io("create", name, 0, e))?;
+        Ok(File { inner, name: name.to_owned(), block_device: false, direct })
+    }
+
+    /// It bypasses the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Bytes in it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `stat`.
+    pub fn len(&self) -> Result<u64> {
+        let metadata = self.inner.metadata().map_err(|e| Error::io("stat", &self.name, 0, e))?;
+        Ok(metadata.len())
+    }
+
+    /// Nothing is in it.
+    ///
+    /// # Errors
+    /// As [`File::len`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Make it that long.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `truncate`.
+    pub fn truncate(&self, bytes: u64) -> Result<()> {
+        self.inner.set_len(bytes).map_err(|e| Error::io("truncate", &self.name, bytes, e))
     }
 
     /// As the study calls it.

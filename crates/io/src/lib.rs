@@ -4,11 +4,13 @@
 //! operations name both by index, so that callers handle no descriptors and no addresses.
 
 mod arena;
+mod device;
 mod file;
 mod null;
 mod posix;
 mod probe;
 pub mod s3;
+mod stream;
 mod uring;
 
 use std::sync::Arc;
@@ -17,10 +19,12 @@ use std::time::Duration;
 use storlab_base::OpKind;
 
 pub use arena::Arena;
+pub use device::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
 pub use file::{Access, File};
 pub use null::NullBackend;
 pub use posix::PosixBackend;
 pub use probe::{probe, Probe};
+pub use stream::{Chunk, Pass, Stream, StreamSpec, SECTOR};
 pub use uring::UringBackend;
 
 /// One operation on one open file.
@@ -69,6 +73,10 @@ pub trait Backend {
 
     /// Which abilities of the kernel it uses.
     fn features(&self) -> Vec<&'static str>;
+
+    /// Operations on file `index` go to this one from now on. None is in flight on the former; the
+    /// new one stays open as long as there is one on it.
+    fn replace_file(&mut self, index: usize, file: &File);
 
     /// Queue an operation for the next [`Backend::submit`].
     fn push(&mut self, op: &Op);

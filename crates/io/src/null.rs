@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use storlab_base::OpKind;
 
-use crate::{Arena, Backend, Completion, Op, Wake};
+use crate::{Arena, Backend, Completion, File, Op, Wake};
 
 /// See the module.
 pub struct NullBackend {
@@ -39,6 +39,8 @@ impl Backend for NullBackend {
     fn features(&self) -> Vec<&'static str> {
         Vec::new()
     }
+
+    fn replace_file(&mut self, _index: usize, _file: &File) {}
 
     #[inline]
     fn push(&mut self, op: &Op) {

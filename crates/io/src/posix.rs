@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,7 +21,9 @@ use crate::{Arena, Backend, Completion, File, Op, Wake};
 pub struct PosixBackend {
     /// Never freed when threads are left behind that may still write to it.
     arena: ManuallyDrop<Arena>,
+    /// Kept open as long as a thread may use them.
     files: Arc<Vec<File>>,
+    fds: Vec<RawFd>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     pushed: Vec<Task>,
@@ -31,6 +34,7 @@ pub struct PosixBackend {
 #[derive(Clone, Copy)]
 struct Task {
     op: Op,
+    fd: RawFd,
     buffer: *mut u8,
 }
 
@@ -77,6 +81,7 @@ impl PosixBackend {
         let count = if in_flight > 1 { in_flight } else { 0 };
         let mut backend = PosixBackend {
             arena: ManuallyDrop::new(arena),
+            fds: files.iter().map(File::fd).collect(),
             files,
             shared,
             threads: Vec::with_capacity(count),
@@ -89,7 +94,10 @@ impl PosixBackend {
             let thread = std::thread::Builder::new()
                 .name("storlab-posix".into())
                 .stack_size(64 << 10)
-                .spawn(move || serve(&shared, &files))?;
+                .spawn(move || {
+                    serve(&shared);
+                    drop(files);
+                })?;
             backend.threads.push(thread);
         }
         Ok(backend)
@@ -109,11 +117,11 @@ impl PosixBackend {
             },
             OpKind::Trim | OpKind::Sync => std::ptr::null_mut(),
         };
-        Task { op: *op, buffer }
+        Task { op: *op, fd: self.fds[op.file as usize], buffer }
     }
 }
 
-fn serve(shared: &Shared, files: &[File]) {
+fn serve(shared: &Shared) {
     let mut clock = 0;
     // SAFETY: asks for the clock of the calling thread.
     if unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } == 0 {
@@ -123,7 +131,7 @@ fn serve(shared: &Shared, files: &[File]) {
     loop {
         if let Some(task) = state.todo.pop_front() {
             drop(state);
-            let completion = perform(task, files);
+            let completion = perform(task);
             state = shared.lock();
             state.done.push(completion);
             shared.has_news.notify_one();
@@ -135,16 +143,14 @@ fn serve(shared: &Shared, files: &[File]) {
     }
 }
 
-fn perform(Task { op, buffer }: Task, files: &[File]) -> Completion {
-    let file = &files[op.file as usize];
-    let fd = file.fd();
+fn perform(Task { op, fd, buffer }: Task) -> Completion {
     let (len, offset) = (op.len as usize, op.offset as libc::off_t);
     // SAFETY: the buffer is `len` bytes of a slot that belongs to this operation alone.
     let result = unsafe {
         match op.kind {
             OpKind::Read => libc::pread(fd, buffer.cast(), len, offset) as i64,
             OpKind::Write => libc::pwrite(fd, buffer.cast(), len, offset) as i64,
-            OpKind::Trim => trim(file, op.offset, u64::from(op.len)),
+            OpKind::Trim => trim(fd, op.offset, u64::from(op.len)),
             OpKind::Sync if op.data_only => i64::from(libc::fdatasync(fd)),
             OpKind::Sync => i64::from(libc::fsync(fd)),
         }
@@ -155,10 +161,10 @@ fn perform(Task { op, buffer }: Task, files: &[File]) -> Completion {
 
 /// The same call that the `uring` backend makes: the kernel turns it into a discard or an unmapping
 /// zero-out on a device.
-unsafe fn trim(file: &File, offset: u64, len: u64) -> i64 {
+unsafe fn trim(fd: RawFd, offset: u64, len: u64) -> i64 {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: no memory is involved.
-    let result = unsafe { libc::fallocate(file.fd(), mode, offset as i64, len as i64) };
+    let result = unsafe { libc::fallocate(fd, mode, offset as i64, len as i64) };
     i64::from(result)
 }
 
@@ -175,6 +181,10 @@ impl Backend for PosixBackend {
         }
     }
 
+    fn replace_file(&mut self, index: usize, file: &File) {
+        self.fds[index] = file.fd();
+    }
+
     fn push(&mut self, op: &Op) {
         let task = self.task(op);
         self.pushed.push(task);
@@ -183,7 +193,7 @@ impl Backend for PosixBackend {
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
         if self.threads.is_empty() {
             for task in self.pushed.drain(..) {
-                self.done.push(perform(task, &self.files));
+                self.done.push(perform(task));
             }
         }
         let wait = wait && self.done.is_empty();

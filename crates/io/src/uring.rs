@@ -36,7 +36,7 @@ pub struct UringBackend {
     ring: ManuallyDrop<Box<IoUring>>,
     arena: ManuallyDrop<Arena>,
     /// Kept open as long as the ring may use them.
-    _files: Arc<Vec<File>>,
+    files: Arc<Vec<File>>,
     /// Registered index or descriptor, by index of the file.
     file_numbers: Vec<i32>,
     wake: Arc<EventFd>,
@@ -103,7 +103,7 @@ impl UringBackend {
             ring: ManuallyDrop::new(ring),
             arena: ManuallyDrop::new(arena),
             file_numbers: if fixed_files { (0..fds.len() as i32).collect() } else { fds },
-            _files: files,
+            files,
             wake: Arc::new(wake),
             wake_buffer: Box::new([0; 8]),
             features,
@@ -191,6 +191,20 @@ impl Backend for UringBackend {
 
     fn features(&self) -> Vec<&'static str> {
         self.features.clone()
+    }
+
+    fn replace_file(&mut self, index: usize, file: &File) {
+        let fd = file.fd();
+        if self.fixed_files && self.submitter.register_files_update(index as u32, &[fd]).is_ok() {
+            return;
+        }
+        if self.fixed_files {
+            // All or none are registered. The others keep their own descriptors.
+            let _ = self.submitter.unregister_files();
+            self.fixed_files = false;
+            self.file_numbers = self.files.iter().map(File::fd).collect();
+        }
+        self.file_numbers[index] = fd;
     }
 
     #[inline]

@@ -219,6 +219,7 @@ impl<'r> Gatherer<'r> {
             final_sync_ns,
             drain_ns: drained_ns.saturating_sub(end_ns),
             verify: self.verify.take(),
+            spans: Vec::new(),
             details: serde_json::Map::new(),
         };
         Outcome { summary, rows: self.collector.into_rows() }

@@ -1,8 +1,10 @@
 //! Floor 2: pacing, sampling, stop rules, and one file for each workload.
 
 mod block;
+mod checkpoint;
 mod cpu;
 mod draw;
+mod fixed;
 mod gather;
 mod handle;
 mod layout;
@@ -20,6 +22,7 @@ use std::collections::BTreeMap;
 use storlab_base::{Error, Result};
 use storlab_io::s3::Credentials;
 
+use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};
 pub use object::ObjectJob;
 pub use outcome::{Outcome, Status, Summary};
@@ -38,6 +41,7 @@ pub type Secrets = BTreeMap<String, String>;
 pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
+        "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?),
         "object" => {
             let named = secrets.iter().map(|(name, value)| (name.clone(), value.clone()));
             let credentials = Credentials::from_map(&named.collect())?;

@@ -55,4 +55,3 @@ pub fn start(job: ObjectJob, credentials: Option<Credentials>) -> Result<Run> {
     let control = shared.control.clone();
     Run::begin(control, move |board| coordinator::coordinate(&shared, board, &receiver))
 }
-

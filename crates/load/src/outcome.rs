@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use storlab_base::{Error, Histogram};
 
+use crate::fixed::Span;
 use crate::sampling::{KindStats, Row};
 use crate::verify::VerifyReport;
 
@@ -213,6 +214,8 @@ pub struct Summary {
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
     pub verify: Option<VerifyReport>,
+    /// Named stretches of the window, in order of time.
+    pub spans: Vec<Span>,
     /// What only its family knows.
     pub details: serde_json::Map<String, serde_json::Value>,
 }

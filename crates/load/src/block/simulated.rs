@@ -114,6 +114,8 @@ impl Wake for NoWake {
 }
 
 impl Backend for SimulatedBackend {
+    fn replace_file(&mut self, _index: usize, _file: &storlab_io::File) {}
+
     fn name(&self) -> &'static str {
         "simulated"
     }

@@ -280,6 +280,7 @@ impl<'r> Gatherer<'r> {
             final_sync_ns: None,
             drain_ns: drained_ns.saturating_sub(end_ns),
             verify: None,
+            spans: Vec::new(),
             details: self.details(&said),
         };
         Outcome { summary, rows: self.collector.into_rows() }

@@ -1,0 +1,156 @@
+//! What the device behind a file did, and what of a file lies in memory: proof of where reads came
+//! from.
+//!
+//! Source: Documentation/admin-guide/iostats.rst of the kernel; mincore(2).
+
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const SECTOR_BYTES: u64 = 512;
+const PAGE_BYTES: usize = 4096;
+/// Looked at in one mapping: the map of pages takes a byte for each.
+const WINDOW_BYTES: u64 = 1 << 30;
+
+/// Counters of the block device that a path lies on.
+#[derive(Clone, Debug)]
+pub struct DeviceCounters {
+    stat: PathBuf,
+}
+
+/// Since the device was there, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBytes {
+    /// Read from it.
+    pub read: u64,
+    /// Written to it.
+    pub written: u64,
+}
+
+impl DeviceBytes {
+    /// What was moved since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: DeviceBytes) -> DeviceBytes {
+        DeviceBytes {
+            read: self.read.saturating_sub(earlier.read),
+            written: self.written.saturating_sub(earlier.written),
+        }
+    }
+}
+
+impl DeviceCounters {
+    /// Of the device behind `path`; `None` where no block device is (memory, a network, a layered
+    /// file system).
+    pub fn of(path: &Path) -> Option<Self> {
+        let number = fs::metadata(path).ok()?.dev();
+        let (major, minor) = (libc::major(number), libc::minor(number));
+        let stat = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
+        stat.exists().then_some(DeviceCounters { stat })
+    }
+
+    /// Until now; `None` when the device has gone.
+    pub fn now(&self) -> Option<DeviceBytes> {
+        parse(&fs::read_to_string(&self.stat).ok()?)
+    }
+}
+
+fn parse(stat: &str) -> Option<DeviceBytes> {
+    let fields: Vec<u64> = stat.split_whitespace().map_while(|f| f.parse().ok()).collect();
+    Some(DeviceBytes {
+        read: fields.get(2)? * SECTOR_BYTES,
+        written: fields.get(6)? * SECTOR_BYTES,
+    })
+}
+
+/// How many bytes of a file lie in the page cache.
+///
+/// # Errors
+/// The kernel's, for a file that cannot be opened or mapped.
+pub fn resident_bytes(path: &Path) -> io::Result<u64> {
+    let file = fs::File::open(path)?;
+    let len = file.metadata()?.len();
+    let mut pages = 0;
+    let mut at = 0;
+    while at < len {
+        let part = (len - at).min(WINDOW_BYTES) as usize;
+        pages += resident_pages(&file, at, part)?;
+        at += part as u64;
+    }
+    Ok((pages * PAGE_BYTES as u64).min(len))
+}
+
+fn resident_pages(file: &fs::File, at: u64, len: usize) -> io::Result<u64> {
+    // SAFETY: a mapping of the kernel's choice, which touches no existing memory and is unmapped
+    // below; nothing reads it.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            libc::PROT_NONE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            at as libc::off_t,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let mut map = vec![0u8; len.div_ceil(PAGE_BYTES)];
+    // SAFETY: the mapping is `len` bytes, and the map has a byte for each of its pages.
+    let result = unsafe { libc::mincore(start, len, map.as_mut_ptr()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: mapped above, and used no more.
+    unsafe { libc::munmap(start, len) };
+    if result != 0 {
+        return Err(error);
+    }
+    Ok(map.iter().map(|page| u64::from(page & 1)).sum())
+}
+
+/// Ask the kernel to drop what it holds of a file. What is not written back yet stays.
+///
+/// # Errors
+/// The kernel's, for a file that cannot be opened.
+pub fn drop_cache(path: &Path) -> io::Result<()> {
+    let file = fs::File::open(path)?;
+    // SAFETY: advice; no memory is involved.
+    let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(result))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sectors_are_512_bytes() {
+        let stat = "  100 1 2048 30 200 2 4096 40 0 50 60 0 0 0 0 0 0\n";
+        let bytes = parse(stat).unwrap();
+        assert_eq!(bytes, DeviceBytes { read: 1 << 20, written: 2 << 20 });
+        assert_eq!(parse("1 2"), None);
+    }
+
+    #[test]
+    fn what_was_just_written_is_in_memory_until_it_is_dropped() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, vec![7; 1_000_000]).unwrap();
+        assert_eq!(resident_bytes(&path).unwrap(), 1_000_000);
+        fs::File::open(&path).unwrap().sync_all().unwrap();
+        drop_cache(&path).unwrap();
+        assert!(resident_bytes(&path).unwrap() < 1_000_000);
+    }
+
+    #[test]
+    fn memory_is_no_device() {
+        assert!(DeviceCounters::of(Path::new("/proc")).is_none());
+    }
+}

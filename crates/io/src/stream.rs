@@ -1,0 +1,472 @@
+//! Deep sequential I/O: one file at a time, from start to end, in registered buffers that are kept
+//! from file to file.
+//!
+//! Chunks are in flight side by side and are handed over in order. Chunk `k` of a file lies in
+//! buffer `k` modulo their number, so that a caller who leaves his data in the buffers knows what
+//! is in them.
+
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use storlab_base::{monotonic_ns, Error, OpKind, Result};
+
+use crate::{probe, Access, Arena, Backend, Completion, File, Op, PosixBackend, UringBackend};
+
+/// What `O_DIRECT` asks of lengths and offsets, on every device of today.
+pub const SECTOR: u64 = 4096;
+/// A wait looks this often whether the run is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// What is in flight when a run ends is waited for so long.
+const DRAIN_NS: u64 = 30_000_000_000;
+
+/// Size of one I/O, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamSpec {
+    /// Bytes of one I/O, a multiple of [`SECTOR`].
+    pub io_bytes: usize,
+    /// In flight at most.
+    pub depth: usize,
+    /// Buffers: `depth` or more.
+    pub slots: usize,
+}
+
+/// One chunk of a file, just moved.
+#[derive(Debug)]
+pub struct Chunk<'c> {
+    /// In the file.
+    pub offset: u64,
+    /// Its bytes; of a write: what was written.
+    pub data: &'c [u8],
+    /// Which buffer it lies in.
+    pub slot: usize,
+    /// Submission to completion.
+    pub latency_ns: u64,
+    /// When it was submitted, on the run's clock.
+    pub start_ns: u64,
+}
+
+/// How a pass over a file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// All of it was moved.
+    Whole,
+    /// The run was ended.
+    Stopped,
+}
+
+/// See the module. Belongs to the thread that made it.
+pub struct Stream {
+    inner: Inner,
+    spec: StreamSpec,
+}
+
+enum Inner {
+    Uring(Box<Engine<UringBackend>>),
+    Posix(Box<Engine<PosixBackend>>),
+}
+
+impl Stream {
+    /// Buffers and a ring, or threads where `io_uring` is forbidden.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for an impossible size, [`Error::Io`] where there is no memory.
+    pub fn new(spec: StreamSpec) -> Result<Self> {
+        if spec.io_bytes == 0 || !(spec.io_bytes as u64).is_multiple_of(SECTOR) {
+            return Err(Error::spec("io_bytes", "is no multiple of 4096", "use one, such as 1MiB"));
+        }
+        if spec.depth == 0 || spec.slots < spec.depth {
+            return Err(Error::spec("queue_depth", "needs a buffer for each I/O", "use 1 or more"));
+        }
+        let arena = Arena::new(spec.slots, spec.io_bytes)
+            .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+        let placeholder = || -> Result<Arc<Vec<File>>> {
+            let access = Access { read: true, write: false, direct: false };
+            Ok(Arc::new(vec![File::open("/dev/null".as_ref(), "/dev/null", access)?]))
+        };
+        let inner = if probe().uring {
+            let backend = UringBackend::new(placeholder()?, arena, spec.depth, spec.depth)?;
+            Inner::Uring(Box::new(Engine::new(backend, spec)))
+        } else {
+            let backend = PosixBackend::new(placeholder()?, arena, spec.depth)
+                .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
+            Inner::Posix(Box::new(Engine::new(backend, spec)))
+        };
+        Ok(Stream { inner, spec })
+    }
+
+    /// `uring` or `posix`.
+    pub fn backend(&self) -> &'static str {
+        match &self.inner {
+            Inner::Uring(engine) => engine.backend.name(),
+            Inner::Posix(engine) => engine.backend.name(),
+        }
+    }
+
+    /// Abilities of the kernel that are used.
+    pub fn features(&self) -> Vec<&'static str> {
+        match &self.inner {
+            Inner::Uring(engine) => engine.backend.features(),
+            Inner::Posix(engine) => engine.backend.features(),
+        }
+    }
+
+    /// CPU of helper threads, in ns.
+    pub fn helper_cpu_ns(&self) -> u64 {
+        match &self.inner {
+            Inner::Uring(engine) => engine.backend.helper_cpu_ns(),
+            Inner::Posix(engine) => engine.backend.helper_cpu_ns(),
+        }
+    }
+
+    /// Size of I/Os, and how many.
+    pub fn spec(&self) -> StreamSpec {
+        self.spec
+    }
+
+    /// Put something into every buffer, before any I/O.
+    pub fn fill(&mut self, mut fill: impl FnMut(usize, &mut [u8])) {
+        let slots = self.spec.slots;
+        let arena = match &mut self.inner {
+            Inner::Uring(engine) => engine.backend.arena(),
+            Inner::Posix(engine) => engine.backend.arena(),
+        };
+        for slot in 0..slots {
+            // SAFETY: nothing is in flight between two passes.
+            fill(slot, unsafe { arena.slot_mut(slot as u32) });
+        }
+    }
+
+    /// Put something into one buffer, between two passes.
+    pub fn refill(&mut self, slot: usize, fill: impl FnOnce(&mut [u8])) {
+        let arena = match &mut self.inner {
+            Inner::Uring(engine) => engine.backend.arena(),
+            Inner::Posix(engine) => engine.backend.arena(),
+        };
+        // SAFETY: as in `fill`.
+        fill(unsafe { arena.slot_mut(slot as u32) });
+    }
+
+    /// Read the first `len` bytes of a file. `each` gets the chunks in order.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Short`] with the file's name and the offset, [`Error::Hung`]
+    /// where what is in flight does not end, and what `each` returns.
+    pub fn read(
+        &mut self,
+        file: &File,
+        len: u64,
+        stopping: &dyn Fn() -> bool,
+        mut each: impl FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<Pass> {
+        let job = Job { file, len, kind: OpKind::Read, stopping };
+        let mut keep = |_: u64, _: usize, _: &mut [u8]| {};
+        match &mut self.inner {
+            Inner::Uring(engine) => engine.pass(&job, &mut keep, &mut each),
+            Inner::Posix(engine) => engine.pass(&job, &mut keep, &mut each),
+        }
+    }
+
+    /// Write `len` bytes from the start of a file: `fill` makes the bytes at an offset in a buffer,
+    /// which still has what the last use left in it. `each` hears of every chunk, in order.
+    ///
+    /// Where the file is open for direct I/O, the last chunk is written up to the next multiple of
+    /// [`SECTOR`]: the caller truncates the file to its length.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub fn write(
+        &mut self,
+        file: &File,
+        len: u64,
+        stopping: &dyn Fn() -> bool,
+        mut fill: impl FnMut(u64, usize, &mut [u8]),
+        mut each: impl FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<Pass> {
+        let job = Job { file, len, kind: OpKind::Write, stopping };
+        match &mut self.inner {
+            Inner::Uring(engine) => engine.pass(&job, &mut fill, &mut each),
+            Inner::Posix(engine) => engine.pass(&job, &mut fill, &mut each),
+        }
+    }
+}
+
+/// One pass over one file.
+struct Job<'j> {
+    file: &'j File,
+    len: u64,
+    kind: OpKind,
+    stopping: &'j dyn Fn() -> bool,
+}
+
+impl Job<'_> {
+    fn failed(&self, offset: u64, result: i32) -> Error {
+        let source = std::io::Error::from_raw_os_error(-result);
+        Error::io(self.kind.name(), self.file.name(), offset, source)
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    start_ns: u64,
+    latency_ns: u64,
+    /// Of the completion; `None` while in flight.
+    result: Option<i32>,
+}
+
+struct Engine<B> {
+    backend: B,
+    spec: StreamSpec,
+    slots: Vec<Slot>,
+    completions: Vec<Completion>,
+    in_flight: usize,
+}
+
+type Fill<'f> = &'f mut dyn FnMut(u64, usize, &mut [u8]);
+type Each<'e> = &'e mut dyn FnMut(Chunk<'_>) -> Result<()>;
+
+impl<B: Backend> Engine<B> {
+    fn new(backend: B, spec: StreamSpec) -> Self {
+        let slots = vec![Slot::default(); spec.slots];
+        Engine { backend, spec, slots, completions: Vec::new(), in_flight: 0 }
+    }
+
+    fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, each: Each<'_>) -> Result<Pass> {
+        self.backend.replace_file(0, job.file);
+        let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
+        let ended = self.move_all(job, chunks, fill, each);
+        // After an error or a stop, nothing of this pass may touch the buffers any more.
+        self.drain()?;
+        ended
+    }
+
+    fn move_all(
+        &mut self,
+        job: &Job<'_>,
+        chunks: u64,
+        fill: Fill<'_>,
+        each: Each<'_>,
+    ) -> Result<Pass> {
+        let (mut issued, mut handed) = (0, 0);
+        while handed < chunks {
+            if (job.stopping)() {
+                return Ok(Pass::Stopped);
+            }
+            while issued < chunks
+                && issued - handed < self.spec.slots as u64
+                && self.in_flight < self.spec.depth
+            {
+                self.issue(job, issued, fill);
+                issued += 1;
+            }
+            let next = (handed % self.spec.slots as u64) as usize;
+            self.turn(self.slots[next].result.is_none())?;
+            while handed < issued {
+                let slot = (handed % self.spec.slots as u64) as usize;
+                let Some(result) = self.slots[slot].result else { break };
+                self.hand_over(job, handed, slot, result, each)?;
+                handed += 1;
+            }
+        }
+        Ok(Pass::Whole)
+    }
+
+    fn issue(&mut self, job: &Job<'_>, chunk: u64, fill: Fill<'_>) {
+        let slot = (chunk % self.spec.slots as u64) as usize;
+        let offset = chunk * self.spec.io_bytes as u64;
+        let len = (job.len - offset).min(self.spec.io_bytes as u64);
+        if job.kind == OpKind::Write {
+            // SAFETY: the slot's last chunk was handed over, so nothing is in flight on it.
+            let buffer = unsafe { self.backend.arena().slot_mut(slot as u32) };
+            fill(offset, slot, &mut buffer[..len as usize]);
+        }
+        let len = if job.file.is_direct() { len.next_multiple_of(SECTOR) } else { len };
+        self.slots[slot] = Slot { start_ns: monotonic_ns(), latency_ns: 0, result: None };
+        self.backend.push(&Op {
+            kind: job.kind,
+            file: 0,
+            data_only: false,
+            slot: slot as u32,
+            slot_offset: 0,
+            len: len as u32,
+            offset,
+            tag: slot as u64,
+        });
+        self.in_flight += 1;
+    }
+
+    /// Hand over what was pushed, and take what has ended.
+    fn turn(&mut self, wait: bool) -> Result<()> {
+        self.backend
+            .submit(wait && self.in_flight > 0, Some(LOOK))
+            .map_err(|e| Error::io("submit", self.backend.name(), 0, e))?;
+        self.backend.reap(&mut self.completions, usize::MAX);
+        let now = if self.completions.is_empty() { 0 } else { monotonic_ns() };
+        for completion in self.completions.drain(..) {
+            let slot = &mut self.slots[completion.tag as usize];
+            slot.latency_ns = now.saturating_sub(slot.start_ns);
+            slot.result = Some(completion.result);
+            self.in_flight -= 1;
+        }
+        Ok(())
+    }
+
+    fn hand_over(
+        &mut self,
+        job: &Job<'_>,
+        chunk: u64,
+        slot: usize,
+        result: i32,
+        each: Each<'_>,
+    ) -> Result<()> {
+        let offset = chunk * self.spec.io_bytes as u64;
+        let len = (job.len - offset).min(self.spec.io_bytes as u64);
+        if result < 0 {
+            return Err(job.failed(offset, result));
+        }
+        if u64::from(result.unsigned_abs()) < len {
+            return Err(Error::Short {
+                operation: job.kind.name(),
+                path: job.file.name().to_owned(),
+                offset,
+                wanted: len,
+                moved: u64::from(result.unsigned_abs()),
+            });
+        }
+        let Slot { start_ns, latency_ns, .. } = self.slots[slot];
+        // SAFETY: the slot's operation has ended, and no other is in flight on it.
+        let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
+        each(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        if self.in_flight == 0 {
+            return Ok(());
+        }
+        self.backend.cancel_all();
+        let since = monotonic_ns();
+        while self.in_flight > 0 {
+            self.turn(true)?;
+            let waited = monotonic_ns().saturating_sub(since);
+            if self.in_flight > 0 && waited > DRAIN_NS {
+                let waited_ms = waited / 1_000_000;
+                return Err(Error::Hung { job: 0, outstanding: self.in_flight, waited_ms });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte_at(offset: u64) -> u8 {
+        (offset / 7 % 251) as u8
+    }
+
+    fn round_trip(direct: bool, len: u64, spec: StreamSpec) {
+        // The file system of the working directory: tmpfs may lack direct I/O.
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("stream");
+        let file = File::create(&path, "stream", direct).unwrap();
+        let mut stream = Stream::new(spec).unwrap();
+        let go = || false;
+        let mut written = Vec::new();
+        let ended = stream
+            .write(
+                &file,
+                len,
+                &go,
+                |offset, _, buffer| {
+                    for (i, byte) in buffer.iter_mut().enumerate() {
+                        *byte = byte_at(offset + i as u64);
+                    }
+                },
+                |chunk| {
+                    written.push((chunk.offset, chunk.data.len()));
+                    Ok(())
+                },
+            )
+            .unwrap();
+        assert_eq!(ended, Pass::Whole);
+        file.truncate(len).unwrap();
+        assert_eq!(written.iter().map(|w| w.1 as u64).sum::<u64>(), len);
+        let mut next = 0;
+        stream
+            .read(&file, len, &go, |chunk| {
+                assert_eq!(chunk.offset, next);
+                for (i, byte) in chunk.data.iter().enumerate() {
+                    assert_eq!(*byte, byte_at(chunk.offset + i as u64));
+                }
+                next += chunk.data.len() as u64;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(next, len);
+    }
+
+    #[test]
+    fn what_was_written_is_read_in_order() {
+        let spec = StreamSpec { io_bytes: 64 << 10, depth: 4, slots: 6 };
+        for direct in [false, true] {
+            for len in [0, 1, 4095, 65_536, 1_000_001, 3 << 20] {
+                round_trip(direct, len, spec);
+            }
+        }
+    }
+
+    #[test]
+    fn one_ring_serves_many_files() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 2, slots: 2 }).unwrap();
+        for i in 0..20u8 {
+            let path = dir.path().join(i.to_string());
+            std::fs::write(&path, vec![i; 10_000]).unwrap();
+            let access = Access { read: true, write: false, direct: false };
+            let file = File::open(&path, "f", access).unwrap();
+            let mut seen = 0;
+            stream
+                .read(&file, 10_000, &|| false, |chunk| {
+                    assert!(chunk.data.iter().all(|&b| b == i));
+                    seen += chunk.data.len();
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(seen, 10_000);
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_named() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("short");
+        std::fs::write(&path, vec![1; 5000]).unwrap();
+        let file =
+            File::open(&path, "short", Access { read: true, write: false, direct: false }).unwrap();
+        let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 2, slots: 2 }).unwrap();
+        let error = stream.read(&file, 9000, &|| false, |_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("short"), "{error}");
+        // The stream is as good as new afterwards.
+        assert_eq!(stream.read(&file, 5000, &|| false, |_| Ok(())).unwrap(), Pass::Whole);
+    }
+
+    #[test]
+    fn a_stop_is_heeded_and_drains() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("long");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let file =
+            File::open(&path, "long", Access { read: true, write: false, direct: false }).unwrap();
+        let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 8, slots: 8 }).unwrap();
+        let seen = std::cell::Cell::new(0);
+        let ended = stream
+            .read(&file, 1 << 20, &|| seen.get() > 3, |_| {
+                seen.set(seen.get() + 1);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(ended, Pass::Stopped);
+    }
+}

@@ -1,0 +1,164 @@
+//! The order for checkpoints, as JSON from Python (`storlab/model/checkpoint_job.py`): change both
+//! together.
+//!
+//! Sizes are bytes, times nanoseconds.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use storlab_base::{Error, Result};
+use storlab_io::s3::StoreSpec;
+use storlab_io::SECTOR;
+
+/// Where checkpoints go: a directory, or a prefix of a bucket.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceSpec {
+    /// Exists, and is storlab's own.
+    pub directory: Option<PathBuf>,
+    /// Past the page cache.
+    #[serde(default = "yes")]
+    pub direct: bool,
+    /// A bucket.
+    #[serde(default)]
+    pub store: Option<StoreSpec>,
+    /// Ends with a slash.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// One file of every checkpoint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSpec {
+    /// Below the checkpoint's directory.
+    pub name: String,
+    /// Who writes it.
+    pub rank: usize,
+    /// All of it.
+    pub bytes: u64,
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Data alone.
+    Raw,
+    /// A length, a JSON header, one tensor.
+    Safetensors,
+}
+
+/// How a checkpoint gets on the device.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncMode {
+    /// When the kernel likes.
+    None,
+    /// Before it is published.
+    Fsync,
+}
+
+/// How a checkpoint becomes visible.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Publish {
+    /// Written aside, and given its name when it is whole.
+    Rename,
+    /// Written under its name.
+    InPlace,
+}
+
+/// How a restore gets past the page cache.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Cold {
+    /// By direct I/O.
+    Direct,
+    /// By asking the kernel to drop the files first.
+    Drop,
+    /// Not at all.
+    AsIs,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, dead_code)] // ramp and drain belong to every order
+pub struct CheckpointJob {
+    pub version: u32,
+    #[serde(default)]
+    pub ramp_ns: u64,
+    pub interval_ns: u64,
+    #[serde(default)]
+    pub drain_timeout_ns: u64,
+    pub seed: u64,
+    pub place: PlaceSpec,
+    pub files: Vec<FileSpec>,
+    pub ranks: usize,
+    pub format: Format,
+    pub writes: u32,
+    pub restores: u32,
+    pub pause_ns: u64,
+    pub sync: SyncMode,
+    pub publish: Publish,
+    pub keep_last: Option<u32>,
+    pub io_bytes: u64,
+    pub queue_depth: usize,
+    pub verify: bool,
+    pub cold: Cold,
+    pub part_size: u64,
+    pub cpus: Option<Vec<usize>>,
+}
+
+impl CheckpointJob {
+    /// Read and check.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] with the field that is wrong.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let job: CheckpointJob = serde_json::from_str(text).map_err(|e| {
+            Error::spec("job", e.to_string(), "see storlab/model/checkpoint_job.py")
+        })?;
+        job.check()?;
+        Ok(job)
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |field: &str, what: &str, fix: &str| Err(Error::spec(field, what, fix));
+        if self.version != 1 {
+            return wrong("version", "is not known", "use 1");
+        }
+        if self.place.directory.is_some() == self.place.store.is_some() {
+            return wrong("place", "needs a directory or a store", "give one of the two");
+        }
+        if self.ranks == 0 || self.queue_depth == 0 || self.interval_ns == 0 {
+            return wrong("ranks, queue_depth, interval_ns", "one is 0", "use 1 or more");
+        }
+        if self.io_bytes == 0 || !self.io_bytes.is_multiple_of(SECTOR) || self.io_bytes > 1 << 30 {
+            return wrong("io_bytes", "is no multiple of 4096 up to 1 GiB", "use 4MiB");
+        }
+        if self.keep_last == Some(0) {
+            return wrong("keep_last", "is 0: no checkpoint would be left", "use 1 or more");
+        }
+        if self.files.iter().any(|file| file.rank >= self.ranks) {
+            return wrong("files", "one has a rank that there is not", "number ranks from 0");
+        }
+        let unsafe_name = |name: &str| {
+            name.is_empty() || name.split('/').any(|part| matches!(part, "" | "." | ".."))
+        };
+        if self.files.iter().any(|file| unsafe_name(&file.name)) {
+            return wrong("files", "one has a name that leads elsewhere", "use relative names");
+        }
+        Ok(())
+    }
+
+    /// Of one checkpoint.
+    pub fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
