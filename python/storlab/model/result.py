@@ -100,6 +100,16 @@ class VerifyReport(Table):
         return not any(self.bad_blocks.values())
 
 
+class Span(Table):
+    """A stretch of the window with a name of its own: one checkpoint's write, an epoch, a stage."""
+
+    kind: str  # what it is one of: write, restore, epoch, ...
+    name: str
+    start_ns: int  # on the run's clock
+    end_ns: int
+    bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One interval of one operation kind. Histograms are HdrHistogram V2 bytes (ns, 3 digits)."""
@@ -136,6 +146,7 @@ class RunOutcome:
     raw: dict[str, bytes] = field(default_factory=dict)  # file name -> content, for raw/
     server_cpu: CpuUse | None = None  # of a server that storlab itself runs, inside the window
     details: dict[str, Any] = field(default_factory=dict)  # what only its family knows; JSON
+    spans: list[Span] = field(default_factory=list)  # in order of time
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,7 @@ class RunRecord(Table):
     cpu: CpuUse | None = None
     server_cpu: CpuUse | None = None  # of a server that storlab itself ran; on the same machine
     details: dict[str, Any] = Field(default_factory=dict)  # what only its family knows
+    spans: list[Span] = Field(default_factory=list)  # in order of time
     concurrency: Concurrency | None = None
     steady: dict[str, Any] | None = None
     metrics: list[Metric] = Field(default_factory=list)

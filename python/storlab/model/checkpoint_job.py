@@ -1,0 +1,51 @@
+"""The engine's order for checkpoints. ``crates/load/src/checkpoint/spec.rs`` reads the same JSON.
+
+All sizes in bytes, all times in ns.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from storlab.model.job import Job
+from storlab.model.place import DataPlace
+from storlab.model.types import Table
+
+
+class CheckpointFile(Table):
+    """One file of a checkpoint, and who writes it."""
+
+    name: str  # below the checkpoint's directory; may have slashes
+    rank: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+
+
+class CheckpointJob(Job):
+    """Checkpoints written one after the other by parallel ranks, then restored.
+
+    Checkpoint ``i`` (from 1) is published as ``checkpoint-<i, 6 digits>`` below the place: written
+    aside, every file flushed, directories flushed, renamed, parent flushed. The data comes from a
+    bounded pool, unique for each file and checkpoint. The window is the whole job: no ramp.
+    """
+
+    kind: ClassVar[str] = "checkpoint"
+
+    place: DataPlace
+    files: list[CheckpointFile] = Field(min_length=1)
+    ranks: int = Field(ge=1)
+    format: Literal["raw", "safetensors"] = "raw"  # safetensors: an 8-byte length, JSON header, data
+    writes: int = Field(default=1, ge=0)
+    restores: int = Field(default=1, ge=0)  # of the newest one
+    interval_ns: int = 1_000_000_000
+    pause_ns: int = Field(default=0, ge=0)  # of emulated training between two writes
+    sync: Literal["none", "fsync"] = "fsync"
+    publish: Literal["rename", "in_place"] = "rename"
+    keep_last: int | None = None  # older ones are deleted after publishing
+    io_bytes: int = 4 << 20
+    queue_depth: int = 8  # of each rank
+    verify: bool = True  # a restore compares every byte
+    cold: Literal["direct", "drop", "as_is"] = "direct"  # how a restore gets past the page cache
+    part_size: int = 64 << 20  # of multipart uploads, where the place is a bucket
+    cpus: list[int] | None = None
