@@ -171,7 +171,8 @@ fn bodies_that_are_sent() {
     assert_eq!(
         delete_body(["a<b", "c"]),
         "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
-         <Object><Key>a&lt;b</Key></Object><Object><Key>c</Key></Object><Quiet>true</Quiet></Delete>"
+         <Object><Key>a&lt;b</Key></Object><Object><Key>c</Key></Object>\
+         <Quiet>true</Quiet></Delete>"
     );
 }
 
