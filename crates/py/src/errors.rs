@@ -16,9 +16,8 @@ pub fn to_python(error: Error) -> PyErr {
             };
             PyOSError::new_err((errno, format!("{operation}: {source}"), path))
         }
-        Error::Short { .. }
-        | Error::Hung { .. }
-        | Error::Store { .. }
-        | Error::Backend { .. } => PyRuntimeError::new_err(error.to_string()),
+        Error::Short { .. } | Error::Hung { .. } | Error::Store { .. } | Error::Backend { .. } => {
+            PyRuntimeError::new_err(error.to_string())
+        }
     }
 }
