@@ -97,6 +97,7 @@ def test_reads_of_the_pool(server: S3Server, tmp_path: Path) -> None:
     assert 3 < outstanding < 4.2  # a closed loop of four
     assert outcome.cpu is not None
     assert 0 < outcome.cpu.user_ns < window_ns * outcome.cpu.cores
+    assert 0 < (outcome.cpu.machine_busy_percent or 0) <= 100
     assert "warp-summary.json" in outcome.raw
     file = tmp_path / "requests.csv.zst"
     file.write_bytes(outcome.raw["requests.csv.zst"])

@@ -26,6 +26,7 @@ class CpuTrace:
         self._times: list[int] = [started_ns]
         self._user: list[int] = [0]
         self._system: list[int] = [0]
+        self._machine: list[tuple[int, int, int]] = []  # time, busy ticks, all ticks
 
     def read(self) -> None:
         """Add a reading; nothing when the process is gone."""
@@ -36,6 +37,23 @@ class CpuTrace:
         fields = text.rpartition(")")[2].split()  # the name before it may hold anything
         user, system = (int(fields[n - 2]) * self._tick_ns for n in (_USER, _SYSTEM))
         self._add(monotonic_ns(), user, system)
+        self._read_machine()
+
+    def _read_machine(self) -> None:
+        first = Path("/proc/stat").read_text().split("\n", 1)[0]
+        ticks = [int(field) for field in first.split()[1:9]]  # guests are in user time already
+        idle = ticks[3] + ticks[4]
+        self._machine.append((monotonic_ns(), sum(ticks) - idle, sum(ticks)))
+
+    def machine_busy_percent(self, start_ns: int, end_ns: int) -> float | None:
+        """Of all cores, by whomever, between two moments; None where nothing was read."""
+        if len(self._machine) < 2:
+            return None
+        times, busy, every = zip(*self._machine, strict=True)
+        used, had = (
+            np.diff(np.interp([start_ns, end_ns], times, kept))[0] for kept in (busy, every)
+        )
+        return float(100 * used / had) if had > 0 else None
 
     def end(self, user_s: float, system_s: float) -> None:
         """The exact account of the whole process, when it has ended."""

@@ -270,6 +270,9 @@ class WarpRun:
             user_ns=user_ns,
             system_ns=system_ns,
             cores=min(self._job.threads or usable, usable),
+            machine_busy_percent=self._cpu.machine_busy_percent(
+                outcome.window_start_ns, outcome.window_end_ns
+            ),
         )
         return outcome
 
