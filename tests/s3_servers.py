@@ -20,6 +20,7 @@ import trustme
 
 from conftest import missing, need_versitygw
 from storlab._native import S3Client
+from storlab.lab.s3_control import S3Control
 from storlab.model.s3 import Credentials, S3Store
 
 
@@ -94,7 +95,9 @@ class S3Server:
 
 
 @contextmanager
-def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Server]:
+def versitygw(
+    place: Path, *options: str, tls: bool = False, port: int | None = None
+) -> Iterator[S3Server]:
     """versitygw over ``place/objects``, with keys made for this start. ``options`` are its own."""
     program = need_versitygw()
     root = place / "objects"
@@ -104,7 +107,7 @@ def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Serve
         ca_file, *given = _certificate(place)
         options = (*options, "--cert", given[0], "--key", given[1])
     credentials = Credentials("test" + secrets.token_hex(6), secrets.token_urlsafe(24))
-    port = free_port()
+    port = port or free_port()
     usual = ("--keep-alive", "--quiet", "--port", f"127.0.0.1:{port}")
     with (place / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(
@@ -127,19 +130,22 @@ def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Serve
         process.wait()
 
 
-@contextmanager
-def gofakes3(place: Path, *options: str) -> Iterator[S3Server]:
-    """gofakes3 over ``place/store``: independent of versitygw, and it checks no signatures.
+class InMemory(S3Server):
+    """A server without a directory: its keys are those that it lists. It has the bucket already."""
 
-    ``-time`` among its ``options`` sets its clock.
-    """
-    root = place / "store"
-    root.mkdir(parents=True)
+    def keys(self, bucket: str = "bench") -> list[str]:
+        return S3Control(self.store(bucket)).list_keys("")
+
+
+@contextmanager
+def gofakes3(place: Path) -> Iterator[S3Server]:
+    """gofakes3 with the bucket "bench": independent of versitygw, and it checks no signatures."""
+    place.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    usual = ("-quiet", "-host", f"127.0.0.1:{port}", "-backend", "fs", "-fs.path", str(root))
+    usual = ("-quiet", "-host", f"127.0.0.1:{port}", "-backend", "memory")
     with (place / "gofakes3.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(need_gofakes3()), *usual, *options, "-fs.create", "-initialbucket", "bench"],
+            [str(need_gofakes3()), *usual, "-initialbucket", "bench"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -147,7 +153,7 @@ def gofakes3(place: Path, *options: str) -> Iterator[S3Server]:
     try:
         _wait_for(port, process, place / "gofakes3.log")
         credentials = Credentials("test" + secrets.token_hex(6), secrets.token_urlsafe(24))
-        yield S3Server(f"http://127.0.0.1:{port}", credentials, root / "buckets")
+        yield InMemory(f"http://127.0.0.1:{port}", credentials, place)
     finally:
         process.kill()
         process.wait()
