@@ -218,7 +218,11 @@ def test_keys_that_a_store_repeats_are_hidden() -> None:
         (OSError(errno.ETIMEDOUT, "no answer in time"), "no answer in time", "firewalls"),
         (OSError(errno.ECONNRESET, "the connection was reset"), "reset", "https"),
         (OSError("h: failed to lookup address information"), "name is not found", "host name"),
-        (OSError("TLS: invalid peer certificate: UnknownIssuer"), "certificate is not accepted", "ca_file"),
+        (
+            OSError("TLS: invalid peer certificate: UnknownIssuer"),
+            "certificate is not accepted",
+            "ca_file",
+        ),
         (OSError("TLS: invalid peer certificate: Expired"), "Expired", "clock"),
         (OSError("TLS: invalid peer certificate: NotValidForName"), "NotValidForName", "name"),
         (OSError("TLS: received corrupt message"), "no TLS there", "scheme"),
