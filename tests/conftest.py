@@ -97,6 +97,16 @@ def need_versitygw() -> Path:
     return Path(found)
 
 
+def need_warp() -> Path:
+    """Path of MinIO's warp. Skips under CI too: no package registry that CI may use has it."""
+    homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
+    path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
+    found = shutil.which(os.environ.get("STORLAB_WARP") or "warp", path=path)
+    if found is None:
+        pytest.skip("MinIO's warp is not installed: recorded output and a stand-in are tested")
+    return Path(found)
+
+
 MARKERS: dict[str, Callable[[], object]] = {
     "root": need_root,
     "fio": need_fio,

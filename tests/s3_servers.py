@@ -1,9 +1,11 @@
-"""Real S3 servers for tests: versitygw over a directory, plain and with TLS, on loopback."""
+"""Real S3 servers for tests, on loopback: versitygw (plain and with TLS) and gofakes3."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import time
@@ -11,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
-from conftest import need_versitygw
+from conftest import missing, need_versitygw
+from storlab._native import S3Client
+from storlab.lab.s3_control import S3Control
 from storlab.model.s3 import Credentials, S3Store
 
 
@@ -62,9 +67,37 @@ class S3Server:
         names = (path.relative_to(self.root / bucket) for path in files)
         return sorted(str(name) for name in names if not name.parts[0].startswith(".sgwtmp"))
 
+    def add_user(self, role: str = "user") -> Credentials:
+        """A new user of a versitygw with ``--iam-dir``; who may what, policies of buckets say."""
+        keys = Credentials("user" + secrets.token_hex(6), secrets.token_urlsafe(24))
+        command = ["admin", "--endpoint-url", self.endpoint, "--allow-insecure", "create-user"]
+        given = ["--access", keys.access_key, "--secret", keys.secret_key, "--role", role]
+        subprocess.run(
+            [str(need_versitygw()), *command, *given],
+            check=True,
+            capture_output=True,
+            env={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "ADMIN_ACCESS_KEY": self.credentials.access_key,
+                "ADMIN_SECRET_KEY": self.credentials.secret_key,
+            },
+        )
+        return keys
+
+    def allow(self, user: Credentials, bucket: str, *statements: dict[str, Any]) -> None:
+        """The bucket's policy: ``statements``, each for this user."""
+        whose = {"Principal": {"AWS": user.access_key}}
+        policy = {"Version": "2012-10-17", "Statement": [{**whose, **said} for said in statements]}
+        client = S3Client(self.store(bucket).model_dump_json(), self.credentials.as_dict())
+        body = json.dumps(policy).encode()
+        status, _, answer = client.request("PUT", None, [("policy", "")], body, 30.0)
+        assert status in (200, 204), answer
+
 
 @contextmanager
-def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Server]:
+def versitygw(
+    place: Path, *options: str, tls: bool = False, port: int | None = None
+) -> Iterator[S3Server]:
     """versitygw over ``place/objects``, with keys made for this start. ``options`` are its own."""
     program = need_versitygw()
     root = place / "objects"
@@ -74,7 +107,7 @@ def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Serve
         ca_file, *given = _certificate(place)
         options = (*options, "--cert", given[0], "--key", given[1])
     credentials = Credentials("test" + secrets.token_hex(6), secrets.token_urlsafe(24))
-    port = free_port()
+    port = port or free_port()
     usual = ("--keep-alive", "--quiet", "--port", f"127.0.0.1:{port}")
     with (place / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(
@@ -97,6 +130,45 @@ def versitygw(place: Path, *options: str, tls: bool = False) -> Iterator[S3Serve
         process.wait()
 
 
+class InMemory(S3Server):
+    """A server without a directory: its keys are those that it lists. It has the bucket already."""
+
+    def keys(self, bucket: str = "bench") -> list[str]:
+        return S3Control(self.store(bucket)).list_keys("")
+
+
+@contextmanager
+def gofakes3(place: Path) -> Iterator[S3Server]:
+    """gofakes3 with the bucket "bench": independent of versitygw, and it checks no signatures."""
+    place.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    usual = ("-quiet", "-host", f"127.0.0.1:{port}", "-backend", "memory")
+    with (place / "gofakes3.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(need_gofakes3()), *usual, "-initialbucket", "bench"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _wait_for(port, process, place / "gofakes3.log")
+        credentials = Credentials("test" + secrets.token_hex(6), secrets.token_urlsafe(24))
+        yield InMemory(f"http://127.0.0.1:{port}", credentials, place)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def need_gofakes3() -> Path:
+    """Path of gofakes3: Go's module github.com/johannesboyne/gofakes3, cmd/gofakes3."""
+    homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
+    path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
+    found = shutil.which("gofakes3", path=path)
+    if found is None:
+        missing("the program gofakes3 is not installed")
+    return Path(found)
+
+
 def free_port() -> int:
     """A port that nobody listens on at this moment."""
     with socket.socket() as probe:
@@ -107,7 +179,7 @@ def free_port() -> int:
 
 def _certificate(place: Path) -> tuple[Path, str, str]:
     authority = trustme.CA()
-    server = authority.issue_cert("127.0.0.1", "localhost")
+    server = authority.issue_cert("127.0.0.1", "localhost", "*.localhost")
     ca_file, chain, key = (place / name for name in ("ca.pem", "server.pem", "server.key"))
     authority.cert_pem.write_to_path(ca_file)
     chain.write_bytes(b"".join(blob.bytes() for blob in server.cert_chain_pems))
@@ -122,4 +194,4 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.02)
-    pytest.fail(f"versitygw ended at once: {log.read_text(errors='replace')[-2000:]}")
+    pytest.fail(f"{log.stem} ended at once: {log.read_text(errors='replace')[-2000:]}")

@@ -10,12 +10,14 @@ pub fn to_python(error: Error) -> PyErr {
     match error {
         Error::Spec { .. } => PyValueError::new_err(error.to_string()),
         Error::Io { operation, path, source, .. } => {
-            let errno = source.raw_os_error().unwrap_or(0);
+            let Some(errno) = source.raw_os_error() else {
+                // Of a resolver, say: errno 0 would be "success".
+                return PyOSError::new_err(format!("{operation} {path}: {source}"));
+            };
             PyOSError::new_err((errno, format!("{operation}: {source}"), path))
         }
-        Error::Short { .. }
-        | Error::Hung { .. }
-        | Error::Store { .. }
-        | Error::Backend { .. } => PyRuntimeError::new_err(error.to_string()),
+        Error::Short { .. } | Error::Hung { .. } | Error::Store { .. } | Error::Backend { .. } => {
+            PyRuntimeError::new_err(error.to_string())
+        }
     }
 }

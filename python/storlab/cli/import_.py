@@ -16,7 +16,11 @@ from storlab.model.result import RunRecord
 
 def import_(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Results of fio: JSON or JSON+.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Results of fio (JSON, JSON+) or warp (benchmark data: .csv.zst, .json.zst).",
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
@@ -27,10 +31,11 @@ def import_(
     name: Annotated[str | None, typer.Option("--name", help="Title of the study.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a result directory of existing fio results, to compare and report them like any other.
+    """Make a result directory of existing results of fio or warp, to compare and report them.
 
-    Runs of the same target with the same options become repeats of one point. JSON+ with
-    lat_percentiles=1 keeps whole histograms; plain JSON keeps the percentiles it has.
+    Runs of the same target with the same options become repeats of one point. fio's JSON+ with
+    lat_percentiles=1 and warp's data with --full keep whole histograms; other files keep the
+    percentiles they have.
 
     Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
     """
@@ -53,8 +58,12 @@ def _line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
     said = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s"]
-    said.append(f"{record.metric('iops') or 0:,.0f} IOPS")
-    for kind in ("read", "write", "trim"):
+    requests_s = record.metric("requests_s")
+    if requests_s is None:
+        said.append(f"{record.metric('iops') or 0:,.0f} IOPS")
+    else:
+        said.append(f"{requests_s:,.0f} requests/s")
+    for kind in record.totals:
         p99 = record.metric("latency_p99_ns", kind)
         if p99 is not None:
             said.append(f"{kind} p99 {format_latency(p99)}")

@@ -52,6 +52,7 @@ class Engine(Protocol):
 _ENGINES: dict[str, str] = {
     "native": "storlab.engines.native:NativeEngine",
     "fio": "storlab.engines.fio:FioEngine",
+    "warp": "storlab.engines.warp:WarpEngine",
 }
 
 

@@ -22,8 +22,12 @@ from storlab.model.result import (
     RunOutcome,
     Sample,
     Snapshot,
+    Span,
     VerifyReport,
 )
+
+KINDS = ("block", "object", "training", "checkpoint", "preprocess")
+"""Workload families with a load of their own in ``crates/load``."""
 
 _ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OBJECT_OPERATIONS))}
 
@@ -32,7 +36,7 @@ class NativeEngine:
     """Executes jobs in this process, in threads of Rust. Implements ``engines.Engine``."""
 
     name = "native"
-    kinds: tuple[str, ...] = ("block", "object")
+    kinds: tuple[str, ...] = KINDS
 
     def describe(self) -> EngineInfo:
         """Version, backend that ``auto`` would take, and its features. Never raises."""
@@ -122,6 +126,7 @@ def _outcome(said: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
         drain_ns=said.get("drain_ns", 0),
         verify=VerifyReport.model_validate(verify) if verify else None,
         details=dict(said.get("details") or {}),
+        spans=[Span.model_validate(span) for span in said.get("spans") or ()],
     )
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from storlab._native import Histogram
 from storlab.base.errors import ResultError, UsageError
-from storlab.lab.importers import ImportedRun, read_file
+from storlab.lab.importers import ImportedFile, ImportedRun, read_file
 from storlab.lab.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, RunRecord
@@ -26,8 +26,7 @@ from storlab.workloads import WORKLOADS, Study
 class _Source:
     """A file, and one run in it."""
 
-    path: Path
-    text: str
+    file: ImportedFile
     run: ImportedRun
 
 
@@ -44,14 +43,14 @@ def import_files(
         raise UsageError("FILE", "no file to import is given", "name at least one")
     sources = []
     for path in paths:
-        text, runs = read_file(path)
-        sources += [_Source(path, text, _with_target(run, target)) for run in runs]
+        file = read_file(path)
+        sources += [_Source(file, _with_target(run, target)) for run in file.runs]
     text, study = _study(name or _title(paths), sources)
     points = _points(study, sources)
     store = ResultStore.create(directory, text, study, _plan(text, study, points), _about(sources))
     for (point, repeat), source in zip(points, sources, strict=True):
         record = _record(study, point, repeat, source)
-        raw = {"imported.json": source.text.encode()}
+        raw = {source.file.name: source.file.content}
         store.write_run(record, source.run.outcome.samples, raw)
     return store
 
@@ -89,15 +88,17 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
         first_error = error.errors()[0]
         where = ".".join(str(part) for part in first_error["loc"])
         raise ResultError(
-            f"{sources[0].path}: {where}",
+            f"{sources[0].file.path}: {where}",
             f"these options are not those of a workload: {first_error['msg']}",
             "report it, with the file's job options",
         ) from error
 
 
 def _target(run: ImportedRun) -> dict[str, Any]:
-    places = run.locations or ["imported"]
     table: dict[str, Any] = {"name": run.target, **run.facts}
+    if run.s3 is not None:
+        return {**table, "s3": run.s3}
+    places = run.locations or ["imported"]
     if len(places) == 1:
         table["path"] = places[0]
     else:
@@ -173,7 +174,7 @@ def _plan(text: str, study: StudyBase, points: Sequence[tuple[Point, int]]) -> P
 
 
 def _about(sources: Sequence[_Source]) -> dict[str, Any]:
-    files = {str(s.path): {"name": s.path.name, "sha256": _sha256(s.text)} for s in sources}
+    files = {str(s.file.path): {"name": s.file.path.name, "sha256": s.file.sha256} for s in sources}
     return {
         "imported": {
             "files": list(files.values()),
@@ -181,10 +182,6 @@ def _about(sources: Sequence[_Source]) -> dict[str, Any]:
             "note": "host, kernel and drives of these runs are not known",
         }
     }
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _engine_text(run: ImportedRun) -> str:
@@ -225,7 +222,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
         concurrency=concurrency,
         metrics=[m.model_copy(update={"provenance": run.provenance}) for m in metrics],
         flags=workload.flags(point, target, plain) if finished else [],
-        notes=[*outcome.notes, f"imported from {source.path.name}"],
+        notes=[*outcome.notes, f"imported from {source.file.path.name}"],
     )
 
 

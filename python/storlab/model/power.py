@@ -67,6 +67,20 @@ class PowerSummary(Table):
     notes: list[str] = Field(default_factory=list)
 
 
+class SpanPower(Table):
+    """Energy of one span of a run at one boundary, shares taken and parts added up.
+
+    A span without enough readings has none of these.
+    """
+
+    span: int  # its place in the run's ``spans``
+    boundary: Boundary
+    provenance: Provenance
+    energy_j: float
+    energy_uncertainty_j: float | None = None  # standard uncertainty
+    mean_w: float
+
+
 class AppliedPowerState(Table):
     """The NVMe power state that one drive was in while a run was measured, read back."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from storlab.model.power import AppliedPowerState, Boundary, PowerSummary
+from storlab.model.power import AppliedPowerState, Boundary, PowerSummary, SpanPower
 from storlab.model.types import Provenance, Table
 
 SCHEMA_VERSION = 1
@@ -223,6 +223,7 @@ class RunRecord(Table):
     samples_sha256: str | None = None
     raw: list[str] = Field(default_factory=list)
     power: list[PowerSummary] = Field(default_factory=list)  # one per sensor
+    span_power: list[SpanPower] = Field(default_factory=list)  # by span and boundary
     power_boundary: Boundary | None = None  # the headline's; None where the target has no meter
     power_states: list[AppliedPowerState] = Field(default_factory=list)
     power_sha256: str | None = None  # of power.parquet; None where the run has no readings

@@ -26,15 +26,22 @@ class Estimate:
     write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
     reads: bool = True  # does the point read data that must be there before
     data_bytes: int = 0  # of the data set that ``prepare`` makes for it; 0: the lab lays it out
-    data_set: str = ""  # which one that is: points that say the same share it
+    data_set: str = ""  # which one that is: points that say the same share it; its name in a home
+    space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the guard grants of a target: files and devices, or a prefix of a bucket."""
+    """What the guard grants of a target: files and devices, a prefix of a bucket, or a directory.
+
+    ``home``, of a directory target, is for families whose estimate needs no ``files``: all that is
+    in it belongs to storlab. Data sets lie in ``<home>/<Estimate.data_set>/``, what a run writes in
+    directories named by its run id.
+    """
 
     members: list[Member] = field(default_factory=list)
     s3: S3Access | None = None
+    home: Path | None = None  # absolute; exists, but where the guard only looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class Workload(Protocol):
     """One family of work."""
 
     kind: str
+    fixed_work: bool  # a run ends when its work is done: no ramp, no runtime, no steady state
     spec: type[WorkloadSpec]
     places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
     page: Page

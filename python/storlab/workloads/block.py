@@ -311,6 +311,7 @@ class BlockWorkload:
     """Block and file I/O. Implements :class:`storlab.workloads.Workload`."""
 
     kind = "block"
+    fixed_work = False
     spec: type[WorkloadSpec] = BlockSpec
     places: tuple[str, ...] = ("path", "paths", "directory")
     page: Page = BLOCK_PAGE

@@ -232,6 +232,7 @@ class ObjectWorkload:
     """Object storage. Implements :class:`storlab.workloads.Workload`."""
 
     kind = "object"
+    fixed_work = False
     spec: type[WorkloadSpec] = ObjectSpec
     places: tuple[str, ...] = ("s3",)
     page: Page = OBJECT_PAGE

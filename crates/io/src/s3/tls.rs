@@ -37,13 +37,18 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
 
 /// What went wrong, and what to do about it.
 pub(super) fn explain(error: &rustls::Error) -> String {
+    const NOT_TRUSTED: &str = "no authority that is trusted here has signed the server's \
+                               certificate; name it in s3_options.ca_file";
     let fix = match error {
         // BadSignature: an authority of the same name, with another key.
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => {
-            "no authority that is trusted here has signed the server's certificate; name it in \
-             s3_options.ca_file"
+        ) => NOT_TRUSTED,
+        // A server that is its own authority; webpki has no variant for it here.
+        rustls::Error::InvalidCertificate(CertificateError::Other(_))
+            if error.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            NOT_TRUSTED
         }
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from storlab.base.errors import ResultError
+from storlab.engines.warp_records import ZSTD_MAGIC, WarpFormatError, packed, unpacked
 from storlab.model.result import Metric, RunOutcome
 from storlab.model.types import Provenance
 
@@ -30,6 +32,7 @@ class ImportedRun:
     runtime_ns: int
     provenance: Provenance = "measured"
     facts: dict[str, Any] = field(default_factory=dict)  # of the target, as in a study
+    s3: str | None = None  # of an object workload: endpoint and bucket, as in a study
 
 
 class ImportFormat(Protocol):
@@ -45,8 +48,30 @@ class ImportFormat(Protocol):
         """Its runs. Raises ResultError naming the file and the field that is wrong."""
         ...
 
+    def suffix(self, text: str) -> str:
+        """Of the name of the copy that a result keeps: .json, .csv."""
+        ...
 
-_FORMATS: dict[str, str] = {"fio": "storlab.lab.importers.fio:FioImport"}
+    def cleaned(self, text: str) -> str:
+        """The text without secrets that the tool wrote down, for the copy in a result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """A file of another tool: what a result keeps of it, and its runs."""
+
+    path: Path
+    name: str  # of the copy in raw/
+    content: bytes  # as the file is, unless it holds a secret
+    sha256: str  # of the file
+    runs: list[ImportedRun]
+
+
+_FORMATS: dict[str, str] = {
+    "fio": "storlab.lab.importers.fio:FioImport",
+    "warp": "storlab.lab.importers.warp:WarpImport",
+}
 
 
 def format_names() -> list[str]:
@@ -54,27 +79,47 @@ def format_names() -> list[str]:
     return list(_FORMATS)
 
 
-def read_file(path: Path) -> tuple[str, list[ImportedRun]]:
-    """A file's text, and its runs.
+def read_file(path: Path) -> ImportedFile:
+    """A file with its runs. It may be compressed with zstd, as warp leaves its own.
 
     Raises ResultError for a file that cannot be read or is of no known format.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except OSError as error:
         raise ResultError(str(path), f"cannot be read: {error.strerror}") from error
+    try:
+        text = unpacked(content).decode("utf-8")
+    except WarpFormatError as error:
+        raise ResultError(f"{path}: {error.field}", error.what, _fix()) from error
     except UnicodeDecodeError as error:
         raise ResultError(str(path), "is not text", _fix()) from error
     for said in _FORMATS.values():
         module, _, attribute = said.partition(":")
         importer: ImportFormat = getattr(import_module(module), attribute)()
         if importer.matches(text):
-            return text, importer.read(text, str(path))
+            return _imported(path, content, text, importer)
     raise ResultError(str(path), "is of no format that storlab reads", _fix())
+
+
+def _imported(path: Path, content: bytes, text: str, importer: ImportFormat) -> ImportedFile:
+    compressed = content.startswith(ZSTD_MAGIC)
+    clean = importer.cleaned(text)
+    kept = content
+    if clean != text:
+        kept = packed(clean.encode()) if compressed else clean.encode()
+    return ImportedFile(
+        path=path,
+        name=f"imported{importer.suffix(text)}{'.zst' if compressed else ''}",
+        content=kept,
+        sha256=hashlib.sha256(content).hexdigest(),
+        runs=importer.read(text, str(path)),
+    )
 
 
 def _fix() -> str:
     return (
         f"give a result file of {', '.join(_FORMATS)}; of fio: the output of "
-        "`fio --output-format=json+ --lat_percentiles=1 job.fio`"
+        "`fio --output-format=json+ --lat_percentiles=1 job.fio`; of warp: its benchmark data "
+        "(.csv.zst, with --full, or .json.zst)"
     )

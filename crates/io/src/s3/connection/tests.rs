@@ -91,8 +91,8 @@ async fn answered(answer: &'static [u8]) -> Result<Bytes, Failure> {
 #[test]
 fn requests_share_a_connection() {
     run(async {
-        let chunked: &[u8] =
-            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        let chunked: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+              3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let (port, connections) = server(vec![HELLO, chunked, HELLO]).await;
         let store = store(port);
         let mut connection = Client::open(&store, 0, LONG).await.expect("open");

@@ -86,7 +86,7 @@ fn what_is_no_page_is_said() {
         ("<ListBucketResult/><ListBucketResult/>", "instead of"),
         ("<ListBucketResult><X>&made-up;</X></ListBucketResult>", "unknown entity"),
         (
-            "<ListBucketResult><Contents><Key>k</Key><Size>many</Size></Contents></ListBucketResult>",
+            "<ListBucketResult><Contents><Key>k</Key><Size>x</Size></Contents></ListBucketResult>",
             "no number",
         ),
         (
@@ -170,8 +170,9 @@ fn bodies_that_are_sent() {
     assert!(text.contains("<ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>"), "{text}");
     assert_eq!(
         delete_body(["a<b", "c"]),
-        "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Object><Key>a&lt;b</Key></Object>\
-         <Object><Key>c</Key></Object><Quiet>true</Quiet></Delete>"
+        "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+         <Object><Key>a&lt;b</Key></Object><Object><Key>c</Key></Object>\
+         <Quiet>true</Quiet></Delete>"
     );
 }
 
@@ -204,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_answer_never_panics(at in 0usize..2_000, byte in any::<u8>(), cut in 0usize..2_000) {
+    fn a_damaged_answer_never_panics(at in 0usize..2_000, byte: u8, cut in 0usize..2_000) {
         let mut body = LISTING.as_bytes().to_vec();
         let at = at % body.len();
         body[at] = byte;

@@ -123,6 +123,10 @@ fn a_certificate_that_is_trusted_itself() {
         let spec = trusting(format!("https://127.0.0.1:{port}"), &identity.trust);
         let said = refused(&spec).await;
         assert!(said.contains("for another name"), "{said}");
+        // And only where it is named.
+        let other = issued(|_| {});
+        let said = refused(&trusting(format!("https://localhost:{port}"), &other.trust)).await;
+        assert!(said.contains("ca_file"), "{said}");
     });
 }
 

@@ -1,0 +1,58 @@
+"""warp's words for a failed request, as the kind under which storlab counts it.
+
+warp records the message of its client library, which has neither S3's code nor the HTTP status.
+The messages below are those that S3 documents, or that the library puts in their place.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST = 80
+_KINDS: tuple[tuple[str, str], ...] = (
+    (r"connection refused", "connection refused"),
+    (r"connection reset|broken pipe", "connection reset"),
+    (r"x509|tls:|certificate", "TLS"),
+    (r"timeout|deadline exceeded|timed out", "time-out"),
+    (r"unexpected (download|stat|file) size|unexpected EOF|short upload", "short body"),
+    (r"\bEOF$|server closed idle connection|connection (was )?closed", "connection closed"),
+    (r"specified key does not exist", "NoSuchKey (404)"),
+    (r"specified bucket does not exist", "NoSuchBucket (404)"),
+    (r"multipart upload does not exist", "NoSuchUpload (404)"),
+    (r"reduce your request rate", "SlowDown (503)"),
+    (r"service unavailable|server is currently unavailable", "ServiceUnavailable (503)"),
+    (r"encountered an internal error", "InternalError (500)"),
+    (r"access denied", "AccessDenied (403)"),
+    (r"access key id you provided does not exist", "InvalidAccessKeyId (403)"),
+    (r"request signature we calculated does not match", "SignatureDoesNotMatch (403)"),
+    (r"request time and the (server's|current) time is too large", "RequestTimeTooSkewed (403)"),
+    (r"requested range", "InvalidRange (416)"),
+    (r"pre-?conditions? you specified", "PreconditionFailed (412)"),
+    (r"proposed upload exceeds", "EntityTooLarge (400)"),
+    (r"proposed upload is smaller", "EntityTooSmall (400)"),
+    (r"number of bytes specified by the content-length", "IncompleteBody (400)"),
+    (r"content-sha256.* does not match", "XAmzContentSHA256Mismatch (400)"),
+    (r"content-md5 you specified did not match", "BadDigest (400)"),
+    (r"implies functionality that is not implemented", "NotImplemented (501)"),
+)
+_STATUS = re.compile(r"^(?P<status>[45]\d\d)\b")
+_CODE = re.compile(r"Error response code (?P<code>\w+)")
+_PRIVATE = re.compile(r"https?://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|\"[^\"]*\"")
+
+
+def kind(message: str) -> str:
+    """The kind of error that a message tells of; its own first words where it is of no known kind.
+
+    Addresses and keys of objects are left out, so that equal errors count as one kind.
+    """
+    for pattern, name in _KINDS:
+        if re.search(pattern, message, re.IGNORECASE):
+            return name
+    status = _STATUS.match(message)
+    if status is not None:
+        return f"HTTP {status['status']}"
+    code = _CODE.search(message)
+    if code is not None:
+        return code["code"]
+    words = " ".join(_PRIVATE.sub("", message).split()).strip(" .:")
+    return words[:_LONGEST] or "unknown"

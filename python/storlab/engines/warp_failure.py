@@ -1,0 +1,89 @@
+"""Why a warp run failed, from its exit code, what it said, and what its record holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from storlab.base.units import format_duration
+from storlab.model.result import Failure, Operation, OperationTotals
+
+_PREFIX = re.compile(r"^\S*:? ?<(ERROR|FATAL)> ")
+_FIXES: tuple[tuple[str, str], ...] = (
+    (r"connection refused|no route|no such host", "check the endpoint and that its server runs"),
+    (r"x509|tls:|certificate", "give the authority's certificate as s3_options.ca_file"),
+    (
+        r"access denied|signature|access key id|403 forbidden",
+        "check the keys, the region, and that they may read and write the bucket",
+    ),
+    (r"bucket does not exist", "make the bucket, or set s3_options.create_bucket = true"),
+    (r"no objects found", "the pool of objects is gone: run the study again, so that it is made"),
+)
+_LONGEST = 500
+_LEAST_SHARE = 0.95  # of the window, in which warp must have been at work
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a warp process left; its texts hold no secrets."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    has_record: bool
+    damage: str | None  # why the record cannot be read
+
+
+def explain(
+    ended: Ended, totals: Mapping[Operation, OperationTotals], missing_ns: int, window_ns: int
+) -> Failure | None:
+    """The failure, or None for a valid result.
+
+    Invalid are: a non-zero exit, no readable record, no successful request in the window, and a
+    load that ended ``missing_ns`` before the window did.
+    """
+    if ended.exit_code:
+        return _said(ended)
+    if ended.damage is not None:
+        return Failure(message=f"warp's record cannot be read: {ended.damage}", fix="see raw/")
+    if not ended.has_record:
+        return _said(ended)
+    if not any(total.operations for total in totals.values()):
+        return _nothing_succeeded(totals)
+    if missing_ns > (1 - _LEAST_SHARE) * window_ns:
+        return Failure(
+            message=f"warp's load ended {format_duration(missing_ns)} before the window's end",
+            fix="see raw/stdout.txt and raw/stderr.txt",
+        )
+    return None
+
+
+def _said(ended: Ended) -> Failure:
+    lines = [*ended.stderr.splitlines(), *ended.stdout.splitlines()]
+    words = [_PREFIX.sub("", line.strip()) for line in lines if line.strip()]
+    text = next((word for word in words if word.strip("- ")), "")
+    said = text[:_LONGEST] or f"exit code {ended.exit_code}, and no record of its requests"
+    fix = next(
+        (cure for pattern, cure in _FIXES if re.search(pattern, said, re.IGNORECASE)),
+        "see raw/stderr.txt and raw/stdout.txt",
+    )
+    return Failure(message=f"warp: {said}", fix=fix)
+
+
+def _nothing_succeeded(totals: Mapping[Operation, OperationTotals]) -> Failure:
+    counted: dict[str, int] = {}
+    for total in totals.values():
+        for kind, count in total.errors.items():
+            counted[kind] = counted.get(kind, 0) + count
+    if not counted:
+        return Failure(
+            message="warp completed no request in the measure window",
+            fix="lengthen the window, or use smaller objects",
+        )
+    worst = max(counted, key=lambda kind: counted[kind])
+    return Failure(
+        message=f"all {sum(counted.values()):,} requests in the window failed, most of them with "
+        f"{worst}",
+        fix="look at the store's own log; see raw/requests.csv.zst",
+    )

@@ -1,0 +1,85 @@
+"""A pool of a million objects is looked through, filled up and deleted page by page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from simulators.list_server import ListServer
+from storlab.model.job import WeightedSize
+from storlab.model.object_job import ObjectJob, ObjectSizes, Pool
+from storlab.model.s3 import S3Store
+
+OBJECTS = 1_000_000
+SIZE = 4096
+PREFIX = "storlab-0123456789ab/pool-01234567/"
+MOST_BYTES = 64 << 20  # a list of a million keys alone would need more
+# In a process of its own, whose memory nobody else uses.
+PROGRAM = """
+import json, resource, sys
+from storlab._native import Run
+run = Run("object", sys.stdin.read(), {"access_key": "AK", "secret_key": "SK"})
+run.wait()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps({"outcome": json.loads(run.outcome()[0]), "peak": peak}))
+"""
+
+
+def carry_out(server: ListServer, task: str) -> tuple[dict[str, object], int]:
+    """Outcome, and the most memory that the process had, in bytes."""
+    sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=SIZE)])
+    job = ObjectJob.model_validate(
+        {
+            "task": task,
+            "store": S3Store(endpoints=[server.endpoint], bucket="bench"),
+            "pool": Pool(prefix=PREFIX, objects=len(server.there), sizes=sizes)
+            if task == "fill"
+            else None,
+            "write_prefix": PREFIX if task == "clean" else "storlab-0123456789ab/run-1/",
+            "concurrency": 4,
+        }
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=job.model_dump_json(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["outcome"]["status"] == "finished", said["outcome"]["failure"]
+    return said["outcome"], said["peak"]
+
+
+@pytest.fixture(scope="module")
+def usual_bytes() -> int:
+    """What a process needs for a pool of a thousand."""
+    with ListServer(PREFIX, 1000, SIZE) as server:
+        return carry_out(server, "fill")[1]
+
+
+def test_a_million_objects_that_are_there_are_not_written_again(usual_bytes: int) -> None:
+    missing = (0, 999, 1000, 500_000, OBJECTS - 1)  # also at the edges of pages
+    with ListServer(PREFIX, OBJECTS, SIZE) as server:
+        for number in missing:
+            server.there[number] = 0
+        outcome, peak = carry_out(server, "fill")
+        assert server.requests["pages"] == 1000
+        assert server.requests["puts"] == len(missing)
+        assert all(server.there)
+    assert outcome["totals"]["put"]["operations"] == len(missing)  # type: ignore[index]
+    assert peak - usual_bytes < MOST_BYTES
+
+
+def test_a_million_objects_are_deleted_in_batches(usual_bytes: int) -> None:
+    with ListServer(PREFIX, OBJECTS, SIZE) as server:
+        outcome, peak = carry_out(server, "clean")
+        assert not any(server.there)
+        assert server.requests["deletes"] >= 1000
+        assert server.requests["pages"] >= 1001  # the last one to see that nothing is left
+    assert outcome["details"]["deleted_keys"] == OBJECTS  # type: ignore[index]
+    assert peak - usual_bytes < MOST_BYTES
