@@ -151,16 +151,32 @@ impl Stream {
     /// Read the first `len` bytes of a file. `each` gets the chunks in order.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Short`] with the file's name and the offset, [`Error::Hung`]
-    /// where what is in flight does not end, and what `each` returns.
+    /// As [`Stream::read_part`].
     pub fn read(
         &mut self,
         file: &File,
         len: u64,
         stopping: &dyn Fn() -> bool,
+        each: impl FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<Pass> {
+        self.read_part(file, 0, len, stopping, each)
+    }
+
+    /// Read `len` bytes from `from` on, which is a multiple of [`SECTOR`] where the file is open
+    /// for direct I/O. `each` gets the chunks in order.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Short`] with the file's name and the offset, [`Error::Hung`]
+    /// where what is in flight does not end, and what `each` returns.
+    pub fn read_part(
+        &mut self,
+        file: &File,
+        from: u64,
+        len: u64,
+        stopping: &dyn Fn() -> bool,
         mut each: impl FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<Pass> {
-        let job = Job { file, len, kind: OpKind::Read, stopping };
+        let job = Job { file, from, len, kind: OpKind::Read, stopping };
         let mut keep = |_: u64, _: usize, _: &mut [u8]| {};
         match &mut self.inner {
             Inner::Uring(engine) => engine.pass(&job, &mut keep, &mut each),
@@ -184,7 +200,7 @@ impl Stream {
         mut fill: impl FnMut(u64, usize, &mut [u8]),
         mut each: impl FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<Pass> {
-        let job = Job { file, len, kind: OpKind::Write, stopping };
+        let job = Job { file, from: 0, len, kind: OpKind::Write, stopping };
         match &mut self.inner {
             Inner::Uring(engine) => engine.pass(&job, &mut fill, &mut each),
             Inner::Posix(engine) => engine.pass(&job, &mut fill, &mut each),
@@ -195,6 +211,7 @@ impl Stream {
 /// One pass over one file.
 struct Job<'j> {
     file: &'j File,
+    from: u64,
     len: u64,
     kind: OpKind,
     stopping: &'j dyn Fn() -> bool,
@@ -274,8 +291,7 @@ impl<B: Backend> Engine<B> {
 
     fn issue(&mut self, job: &Job<'_>, chunk: u64, fill: Fill<'_>) {
         let slot = (chunk % self.spec.slots as u64) as usize;
-        let offset = chunk * self.spec.io_bytes as u64;
-        let len = (job.len - offset).min(self.spec.io_bytes as u64);
+        let (offset, len) = self.place_of(job, chunk);
         if job.kind == OpKind::Write {
             // SAFETY: the slot's last chunk was handed over, so nothing is in flight on it.
             let buffer = unsafe { self.backend.arena().slot_mut(slot as u32) };
@@ -294,6 +310,12 @@ impl<B: Backend> Engine<B> {
             tag: slot as u64,
         });
         self.in_flight += 1;
+    }
+
+    /// Offset and length of a chunk.
+    fn place_of(&self, job: &Job<'_>, chunk: u64) -> (u64, u64) {
+        let done = chunk * self.spec.io_bytes as u64;
+        (job.from + done, (job.len - done).min(self.spec.io_bytes as u64))
     }
 
     /// Hand over what was pushed, and take what has ended.
@@ -320,8 +342,7 @@ impl<B: Backend> Engine<B> {
         result: i32,
         each: Each<'_>,
     ) -> Result<()> {
-        let offset = chunk * self.spec.io_bytes as u64;
-        let len = (job.len - offset).min(self.spec.io_bytes as u64);
+        let (offset, len) = self.place_of(job, chunk);
         if result < 0 {
             return Err(job.failed(offset, result));
         }

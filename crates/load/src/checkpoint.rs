@@ -1,9 +1,9 @@
 //! Checkpoints: parallel ranks write one after the other, made durable and published as trainers
 //! do, and read the newest one back.
 
-mod content;
 mod publish;
 mod rank;
+mod safetensors;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -18,12 +18,12 @@ use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
 
+use crate::content::Content;
 use crate::cpu::pin_to;
 use crate::fixed::{Extras, Ledger, Span, Tally};
 use crate::handle::{Board, Control, Run};
 use crate::outcome::Outcome;
 use crate::sampling::Report;
-use content::Content;
 use publish::{Manifest, Shelf};
 use rank::{slots, Crew, Order, Rank, RankTimes, KINDS};
 

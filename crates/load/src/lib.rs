@@ -2,6 +2,7 @@
 
 mod block;
 mod checkpoint;
+mod content;
 mod cpu;
 mod draw;
 mod fixed;
@@ -11,10 +12,12 @@ mod layout;
 mod object;
 mod outcome;
 mod pacing;
+mod place;
 mod run;
 mod sampling;
 mod slots;
 mod spec;
+mod training;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -28,6 +31,7 @@ pub use object::ObjectJob;
 pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
 pub use spec::BlockJob;
+use training::TrainingJob;
 pub use verify::{Verifier, VerifyReport};
 
 /// What a run needs and its order may not hold, by name: credentials.
@@ -47,6 +51,7 @@ pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
             let credentials = Credentials::from_map(&named.collect())?;
             object::start(ObjectJob::from_json(job_json)?, credentials)
         }
+        "training" => training::start(TrainingJob::from_json(job_json)?),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "use block")),
     }
 }

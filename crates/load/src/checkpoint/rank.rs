@@ -8,8 +8,9 @@ use serde::Serialize;
 use storlab_base::{monotonic_ns, Error, Result};
 use storlab_io::{Access, File, Pass, Stream, StreamSpec};
 
-use super::content::{safetensors_header, Content, Identity};
+use super::safetensors;
 use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
+use crate::content::{Content, Identity};
 use crate::fixed::Ledger;
 use crate::handle::Control;
 use crate::sampling::Kind;
@@ -234,7 +235,7 @@ impl Rank {
 fn header_of(job: &CheckpointJob, spec: &FileSpec) -> Vec<u8> {
     match job.format {
         Format::Raw => Vec::new(),
-        Format::Safetensors => safetensors_header(&spec.name, spec.bytes).unwrap_or_default(),
+        Format::Safetensors => safetensors::header(&spec.name, spec.bytes).unwrap_or_default(),
     }
 }
 

@@ -3,33 +3,11 @@
 //!
 //! Sizes are bytes, times nanoseconds.
 
-use std::path::PathBuf;
-
 use serde::Deserialize;
 use storlab_base::{Error, Result};
-use storlab_io::s3::StoreSpec;
 use storlab_io::SECTOR;
 
-/// Where checkpoints go: a directory, or a prefix of a bucket.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlaceSpec {
-    /// Exists, and is storlab's own.
-    pub directory: Option<PathBuf>,
-    /// Past the page cache.
-    #[serde(default = "yes")]
-    pub direct: bool,
-    /// A bucket.
-    #[serde(default)]
-    pub store: Option<StoreSpec>,
-    /// Ends with a slash.
-    #[serde(default)]
-    pub prefix: String,
-}
-
-fn yes() -> bool {
-    true
-}
+use crate::place::PlaceSpec;
 
 /// One file of every checkpoint.
 #[derive(Clone, Debug, Deserialize)]
@@ -133,9 +111,7 @@ impl CheckpointJob {
         if self.version != 1 {
             return wrong("version", "is not known", "use 1");
         }
-        if self.place.directory.is_some() == self.place.store.is_some() {
-            return wrong("place", "needs a directory or a store", "give one of the two");
-        }
+        self.place.check()?;
         if self.ranks == 0 || self.queue_depth == 0 || self.interval_ns == 0 {
             return wrong("ranks, queue_depth, interval_ns", "one is 0", "use 1 or more");
         }

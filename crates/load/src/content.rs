@@ -1,5 +1,5 @@
-//! What checkpoints hold: incompressible data that tells where it belongs, so that a restore can
-//! tell whether it got what was written.
+//! What files of fixed work hold: incompressible data that tells where it belongs, so that a reader
+//! can tell whether it got what was written.
 //!
 //! Every buffer is filled once with a pattern of its own; for each block of 4 KiB that is written
 //! only a stamp changes. Chunk `k` of a file always lies in buffer `k` modulo their number, so that
@@ -22,12 +22,12 @@ pub struct Content {
     seed: u64,
 }
 
-/// Which file of which checkpoint.
+/// Which file.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Of the checkpoint.
+    /// Of the checkpoint, or of whatever files come in.
     pub number: u32,
-    /// In the order's list.
+    /// Among its files.
     pub file: usize,
     /// Bytes at the file's start that are no data.
     pub header: u64,
@@ -46,7 +46,7 @@ impl Content {
     pub fn new(seed: u64, slots: usize, slot_bytes: usize) -> Self {
         let mut pattern = vec![0; slots * slot_bytes];
         for (slot, part) in pattern.chunks_mut(slot_bytes).enumerate() {
-            stream(seed, "checkpoint", slot as u64).fill_bytes(part);
+            stream(seed, "content", slot as u64).fill_bytes(part);
         }
         Content { pattern: Arc::new(pattern), slot_bytes, seed }
     }
@@ -82,6 +82,27 @@ impl Content {
         }
     }
 
+    /// The bytes of a file from any offset on.
+    pub fn bytes_at(&self, whose: Identity, offset: u64, part: &mut [u8]) {
+        let (block_bytes, slot_bytes) = (BLOCK as u64, self.slot_bytes as u64);
+        let slots = self.pattern.len() as u64 / slot_bytes;
+        let mut done = 0;
+        while done < part.len() {
+            let at = offset + done as u64;
+            let within = (at % block_bytes) as usize;
+            let len = (BLOCK - within).min(part.len() - done);
+            let slot = (at / slot_bytes % slots) as usize;
+            let from = (at % slot_bytes) as usize;
+            let out = &mut part[done..done + len];
+            out.copy_from_slice(&self.pattern(slot)[from..from + len]);
+            if within < STAMP {
+                let end = (STAMP - within).min(len);
+                out[..end].copy_from_slice(&self.stamp(whose, at)[within..within + end]);
+            }
+            done += len;
+        }
+    }
+
     /// Compare what was read with what was written.
     ///
     /// # Errors
@@ -105,28 +126,6 @@ impl Content {
         }
         Ok(())
     }
-}
-
-/// The header of a safetensors file of `bytes` in all: its length in 8 bytes, then JSON, padded so
-/// that the data begins on a block. `None` where the file is too small for it.
-///
-/// Source: the format's own description, <https://github.com/huggingface/safetensors>.
-pub fn safetensors_header(name: &str, bytes: u64) -> Option<Vec<u8>> {
-    let data = bytes.checked_sub(BLOCK as u64)?;
-    let tensor = name.rsplit('/').next().unwrap_or(name);
-    let tensor = tensor.strip_suffix(".safetensors").unwrap_or(tensor);
-    let said = serde_json::json!({
-        tensor: {"dtype": "U8", "shape": [data], "data_offsets": [0, data]},
-        "__metadata__": {"made_by": "storlab"},
-    });
-    let mut header = vec![0; 8];
-    header.extend(said.to_string().into_bytes());
-    if header.len() > BLOCK {
-        return None;
-    }
-    header.resize(BLOCK, b' ');
-    header[..8].copy_from_slice(&((BLOCK - 8) as u64).to_le_bytes());
-    Some(header)
 }
 
 #[cfg(test)]
@@ -158,12 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn a_safetensors_header_is_a_block_that_says_how_long_it_is() {
-        let header = safetensors_header("layer_0/model.safetensors", 10_000).unwrap();
-        assert_eq!(header.len(), 4096);
-        let length = u64::from_le_bytes(header[..8].try_into().unwrap()) as usize;
-        let said: serde_json::Value = serde_json::from_slice(&header[8..8 + length]).unwrap();
-        assert_eq!(said["model"]["data_offsets"], serde_json::json!([0, 5904]));
-        assert!(safetensors_header("m", 100).is_none());
+    fn any_part_of_a_file_is_the_same_as_in_the_whole() {
+        let content = Content::new(9, 3, 8192);
+        let whose = Identity { number: 0, file: 4, header: 0 };
+        let mut whole = vec![0; 60_000];
+        content.bytes_at(whose, 0, &mut whole);
+        for (offset, len) in [(0, 10), (5, 4096), (4090, 20), (8191, 30_000), (59_999, 1)] {
+            let mut part = vec![0; len];
+            content.bytes_at(whose, offset, &mut part);
+            assert_eq!(part, whole[offset as usize..offset as usize + len]);
+        }
+        let mut written = content.pattern(1).to_vec();
+        content.stamp_all(whose, 8192, &mut written);
+        assert_eq!(written, whole[8192..16_384]);
     }
 }

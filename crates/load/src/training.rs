@@ -1,0 +1,329 @@
+//! Training reads: emulated accelerators consume batches at their cadence, readers load them from
+//! storage.
+
+mod accelerator;
+mod format;
+mod generate;
+mod lane;
+mod order;
+mod parse;
+mod reader;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use serde_json::json;
+use storlab_base::{monotonic_ns, Clock, Error, Result};
+use storlab_io::{drop_cache, DeviceCounters};
+
+use crate::cpu::{pin_to, sharpen_timers};
+use crate::fixed::{Extras, Ledger, Span, Tally};
+use crate::handle::{Board, Control, Run};
+use crate::outcome::Outcome;
+use crate::sampling::{Kind, Report};
+use accelerator::EpochTimes;
+use lane::{Lane, Meeting, LOOK};
+use reader::Reader;
+use spec::Task;
+
+pub use spec::TrainingJob;
+
+const KINDS: [Kind; 2] = [Kind { place: 0, name: "read" }, Kind { place: 1, name: "step" }];
+const SILENCE_NS: u64 = 5_000_000_000;
+
+/// Start epochs, or the making of a data set.
+///
+/// # Errors
+/// [`Error::Spec`] for an order that cannot be.
+pub fn start(job: TrainingJob) -> Result<Run> {
+    Clock::prepare();
+    let Some(home) = job.place.directory.clone() else {
+        return Err(Error::spec("place", "is a bucket", "give a directory"));
+    };
+    let control = Arc::new(Control::default());
+    let mine = control.clone();
+    Run::begin(control, move |board| match job.task {
+        Task::Generate => generate::run(job, home, &mine, board),
+        Task::Run => Coordinator::run(job, home, &mine, board),
+    })
+}
+
+/// What the threads of a run share.
+pub struct Shared {
+    job: TrainingJob,
+    home: PathBuf,
+    control: Arc<Control>,
+    lanes: Vec<Lane>,
+    meeting: Meeting,
+    failure: Mutex<Option<Error>>,
+    /// Epochs that may begin.
+    open: (Mutex<u32>, Condvar),
+    backend: Mutex<(&'static str, Vec<&'static str>)>,
+}
+
+impl Shared {
+    fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.control.end_soon();
+    }
+
+    fn open_epoch(&self, number: u32) {
+        *self.open.0.lock().unwrap_or_else(PoisonError::into_inner) = number + 1;
+        self.open.1.notify_all();
+    }
+
+    /// False when the run is to end.
+    fn wait_for_epoch(&self, number: u32) -> bool {
+        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while *open <= number {
+            if self.control.stopping() {
+                return false;
+            }
+            let waited = self.open.1.wait_timeout(open, LOOK);
+            open = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+struct Coordinator<'b> {
+    shared: Arc<Shared>,
+    board: &'b Board,
+    tally: Tally,
+    reports: Receiver<Report>,
+    times: Receiver<EpochTimes>,
+    device: Option<DeviceCounters>,
+    extras: Extras,
+    epochs: Vec<serde_json::Value>,
+}
+
+impl<'b> Coordinator<'b> {
+    fn run(job: TrainingJob, home: PathBuf, control: &Arc<Control>, board: &'b Board) -> Outcome {
+        let lane = || Lane::new(job.reader_threads, job.ahead(), job.steps());
+        let shared = Arc::new(Shared {
+            lanes: (0..job.accelerators).map(|_| lane()).collect(),
+            meeting: Meeting::new(job.accelerators),
+            control: control.clone(),
+            failure: Mutex::new(None),
+            open: (Mutex::new(0), Condvar::new()),
+            backend: Mutex::default(),
+            home,
+            job,
+        });
+        let job = &shared.job;
+        let workers = job.accelerators * (job.reader_threads + 1);
+        let tally = Tally::begin(workers, job.interval_ns, &KINDS, board);
+        let (report, reports) = channel();
+        let (time, times) = channel();
+        let spawned = spawn_all(&shared, tally.start_ns(), &report, &time);
+        drop((report, time));
+        let mut run = Coordinator {
+            device: DeviceCounters::of(&shared.home),
+            board,
+            tally,
+            reports,
+            times,
+            extras: Extras::default(),
+            epochs: Vec::new(),
+            shared,
+        };
+        if let Err(error) = spawned {
+            run.shared.fail(error);
+        }
+        let hung = run.all_epochs();
+        run.finish(hung, control)
+    }
+
+    /// An error only where threads do not end.
+    fn all_epochs(&mut self) -> Result<()> {
+        for number in 0..self.shared.job.epochs {
+            if self.shared.control.stopping() {
+                break;
+            }
+            if self.shared.job.drop_caches {
+                self.drop_caches();
+            }
+            if !self.one_epoch(number)? {
+                break;
+            }
+        }
+        for lane in &self.shared.lanes {
+            lane.end();
+        }
+        Ok(())
+    }
+
+    fn drop_caches(&self) {
+        let records = &self.shared.job.records;
+        for number in 0..records.files {
+            let path = self.shared.home.join(records.file(number).path);
+            if let Err(e) = drop_cache(&path) {
+                let name = path.display().to_string();
+                self.shared.fail(Error::io("drop the cache of", name, 0, e));
+                return;
+            }
+        }
+    }
+
+    fn one_epoch(&mut self, number: u32) -> Result<bool> {
+        let before = self.device.as_ref().and_then(DeviceCounters::now);
+        self.shared.open_epoch(number);
+        let mut all: Vec<EpochTimes> = Vec::new();
+        let mut stopping_since = None;
+        while all.len() < self.shared.job.accelerators {
+            match self.times.recv_timeout(LOOK) {
+                Ok(times) => all.push(times),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.take_reports();
+                    self.give_up(&mut stopping_since)?;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            }
+        }
+        if all.iter().any(|times| times.stopped) {
+            return Ok(false);
+        }
+        all.sort_by_key(|times| times.accelerator);
+        let after = self.device.as_ref().and_then(DeviceCounters::now);
+        let read = after.zip(before).map(|(now, then)| now.since(then).read);
+        let start_ns = all.iter().map(|times| times.start_ns).min().unwrap_or(0);
+        let end_ns = all.iter().map(|times| times.end_ns).max().unwrap_or(0);
+        let bytes = all.iter().map(|times| times.bytes).sum();
+        let name = format!("epoch {}", number + 1);
+        self.extras.spans.push(Span { kind: "epoch", name, start_ns, end_ns, bytes });
+        let steps: u64 = all.iter().map(|times| times.steps).sum();
+        self.epochs.push(json!({
+            "number": number + 1,
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "bytes": bytes,
+            "samples": steps * self.shared.job.batch,
+            "device_read_bytes": read,
+            "accelerators": all,
+        }));
+        Ok(true)
+    }
+
+    fn give_up(&self, since: &mut Option<u64>) -> Result<()> {
+        if !self.shared.control.stopping() {
+            return Ok(());
+        }
+        let now = monotonic_ns();
+        let waited = now - *since.get_or_insert(now);
+        if waited < self.shared.job.drain_timeout_ns + SILENCE_NS {
+            return Ok(());
+        }
+        Err(Error::Hung { job: 0, outstanding: 1, waited_ms: waited / 1_000_000 })
+    }
+
+    fn take_reports(&mut self) {
+        while let Ok(report) = self.reports.try_recv() {
+            self.tally.add(&report, self.board);
+        }
+    }
+
+    fn finish(mut self, hung: Result<()>, control: &Control) -> Outcome {
+        let end_ns = monotonic_ns().max(self.tally.start_ns() + 1);
+        let is_hung = hung.is_err();
+        if let Err(error) = hung {
+            self.shared.fail(error);
+        }
+        if is_hung {
+            self.take_reports();
+        } else {
+            while let Ok(report) = self.reports.recv() {
+                self.tally.add(&report, self.board);
+            }
+        }
+        let job = &self.shared.job;
+        for worker in 0..job.accelerators * (job.reader_threads + 1) {
+            self.tally.end(worker);
+        }
+        let mut extras = self.extras;
+        let failure = &self.shared.failure;
+        extras.failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let backend = self.shared.backend.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        extras.backend = (!backend.0.is_empty()).then_some(backend.0);
+        extras.features = backend.1;
+        extras.details.insert("epochs".into(), self.epochs.into());
+        extras.details.insert("steps".into(), job.steps().into());
+        extras.details.insert("device_counters".into(), self.device.is_some().into());
+        self.tally.finish(end_ns, control, extras)
+    }
+}
+
+fn spawn_all(
+    shared: &Arc<Shared>,
+    start_ns: u64,
+    report: &Sender<Report>,
+    time: &Sender<EpochTimes>,
+) -> Result<()> {
+    let (accelerators, readers) = (shared.job.accelerators, shared.job.reader_threads);
+    let interval_ns = shared.job.interval_ns;
+    let ledger = |worker: usize| {
+        let report = report.clone();
+        move || Ledger::new(worker, &KINDS, interval_ns, start_ns, report)
+    };
+    for index in 0..accelerators {
+        for turn in 0..readers {
+            let mine = shared.clone();
+            let made = ledger(accelerators + index * readers + turn);
+            spawn(format!("storlab-read{index}.{turn}"), move || {
+                guarded(&mine, || read_all(&mine, index, turn, made()));
+            })?;
+        }
+        let (mine, made, time) = (shared.clone(), ledger(index), time.clone());
+        spawn(format!("storlab-accel{index}"), move || {
+            sharpen_timers();
+            accelerator::run(&mine, index, made(), &time);
+        })?;
+    }
+    Ok(())
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(work)
+        .map(|_| ())
+        .map_err(|e| Error::io("start a thread for", "training", 0, e))
+}
+
+/// A run must end, whatever becomes of one of its threads.
+fn guarded(shared: &Shared, work: impl FnOnce() -> Result<()>) {
+    let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let what = "a reader ended by a mistake in storlab: see standard error".to_owned();
+        Err(Error::Backend { backend: "training", what })
+    });
+    if let Err(error) = ended {
+        shared.fail(error);
+    }
+}
+
+fn read_all(shared: &Arc<Shared>, index: usize, turn: usize, ledger: Ledger) -> Result<()> {
+    let job = &shared.job;
+    if let Some(cpus) = job.cpus.as_ref().filter(|cpus| !cpus.is_empty()) {
+        let cpu = cpus[(index * job.reader_threads + turn) % cpus.len()];
+        pin_to(cpu).map_err(|e| {
+            let what = format!("a reader cannot run on CPU {cpu}: {e}");
+            Error::spec("cpus", what, "name CPUs that this process may use")
+        })?;
+    }
+    let mut reader = Reader::new(shared.clone(), ledger)?;
+    *shared.backend.lock().unwrap_or_else(PoisonError::into_inner) = reader.backend();
+    let lane = &shared.lanes[index];
+    let stopping = || shared.control.stopping();
+    for epoch in 0..job.epochs {
+        for batch in lane.turns(turn) {
+            let Some(order) = lane.may_load(epoch, batch, &stopping) else { return Ok(()) };
+            let loaded = reader.load(&order.batch(batch))?;
+            lane.deliver(batch, loaded);
+        }
+    }
+    Ok(())
+}

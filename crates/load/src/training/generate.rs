@@ -1,0 +1,157 @@
+//! Making the data set: files that are there with the right size are kept, so that a run that was
+//! interrupted goes on where it was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+
+use storlab_base::{monotonic_ns, Error, Result};
+use storlab_io::{File, Pass, Stream, StreamSpec};
+
+use super::format::Layout;
+use super::spec::TrainingJob;
+use crate::content::{Content, Identity};
+use crate::cpu::available_cores;
+use crate::fixed::{Extras, Ledger, Span, Tally};
+use crate::handle::{Board, Control};
+use crate::outcome::Outcome;
+use crate::sampling::Kind;
+
+const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
+const IO: usize = 1 << 20;
+const DEPTH: usize = 16;
+const SLOTS: usize = 20;
+const MOST_THREADS: usize = 8;
+
+/// What the threads share.
+struct Works {
+    job: TrainingJob,
+    home: PathBuf,
+    content: Content,
+    next: AtomicU64,
+    control: Arc<Control>,
+}
+
+/// Make every file that is missing. The outcome's writes are what was made now.
+pub fn run(job: TrainingJob, home: PathBuf, control: &Arc<Control>, board: &Board) -> Outcome {
+    let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
+    let content = Content::new(job.records.seed, SLOTS, IO);
+    let interval_ns = job.interval_ns;
+    let works =
+        Arc::new(Works { job, home, content, next: AtomicU64::new(0), control: control.clone() });
+    let mut tally = Tally::begin(threads, interval_ns, &KINDS, board);
+    let (report, reports) = channel();
+    let (end, ends) = channel();
+    let start_ns = tally.start_ns();
+    let mut extras = Extras::default();
+    if let Err(error) = fs::create_dir_all(works.home.join(&works.job.records.folder)) {
+        extras.failure = Some(Error::io("create", works.home.display().to_string(), 0, error));
+        return tally.finish(monotonic_ns().max(start_ns + 1), control, extras);
+    }
+    for index in 0..threads {
+        let (works, report, end) = (works.clone(), report.clone(), end.clone());
+        let work = move || make_files(&works, index, start_ns, report, &end);
+        if let Err(e) = std::thread::Builder::new().name(format!("storlab-gen{index}")).spawn(work)
+        {
+            extras.failure = Some(Error::io("start a thread for", "the data set", 0, e));
+            control.end_soon();
+        }
+    }
+    drop((report, end));
+    for said in reports {
+        tally.add(&said, board);
+    }
+    let mut bytes = 0;
+    for ended in ends {
+        match ended {
+            Ok(made) => bytes += made,
+            Err(error) => drop(extras.failure.get_or_insert(error)),
+        }
+    }
+    let end_ns = monotonic_ns().max(start_ns + 1);
+    extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
+    tally.finish(end_ns, control, extras)
+}
+
+fn make_files(
+    works: &Works,
+    index: usize,
+    start_ns: u64,
+    report: Sender<crate::sampling::Report>,
+    end: &Sender<Result<u64>>,
+) {
+    let mut ledger = Ledger::new(index, &KINDS, works.job.interval_ns, start_ns, report);
+    let mut made = 0;
+    let ended = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS }).and_then(
+        |mut stream| {
+            stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));
+            while !works.control.stopping() {
+                let number = works.next.fetch_add(1, Ordering::Relaxed);
+                if number >= works.job.records.files {
+                    break;
+                }
+                made += make_one(works, number, &mut stream, &mut ledger)?;
+            }
+            Ok(())
+        },
+    );
+    if ended.is_err() {
+        works.control.end_soon();
+    }
+    drop(ledger);
+    let _ = end.send(ended.map(|()| made));
+}
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.display().to_string();
+    move |e| Error::io(operation, path, 0, e)
+}
+
+/// Bytes written: 0 for a file that is there.
+fn make_one(works: &Works, number: u64, stream: &mut Stream, ledger: &mut Ledger) -> Result<u64> {
+    let facts = works.job.records.file(number);
+    let path = works.home.join(&facts.path);
+    let mut layout = Layout::new(&works.job.records, &facts)?;
+    if fs::metadata(&path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
+        return Ok(0);
+    }
+    let whose = Identity { number: 0, file: number as usize, header: 0 };
+    layout.seal(|layout, at, part| {
+        works.content.bytes_at(whose, at, part);
+        layout.overlay(at, part);
+    });
+    let aside = path.with_extension("partial");
+    match fs::remove_file(&aside) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("remove", &aside)(e))
+        }
+        _ => {}
+    }
+    let file = File::create(&aside, &facts.path, works.job.place.direct)?;
+    let ended = stream.write(
+        &file,
+        layout.len,
+        &|| works.control.stopping(),
+        |offset, slot, buffer| {
+            // Headers of the buffer's last use lie in it.
+            buffer.copy_from_slice(&works.content.pattern(slot)[..buffer.len()]);
+            works.content.stamp_all(whose, offset, buffer);
+            layout.overlay(offset, buffer);
+        },
+        |chunk| {
+            let end_ns = chunk.start_ns + chunk.latency_ns;
+            ledger.record(0, chunk.data.len() as u64, chunk.latency_ns, end_ns);
+            Ok(())
+        },
+    )?;
+    if ended == Pass::Stopped {
+        return Ok(0);
+    }
+    if file.is_direct() {
+        file.truncate(layout.len)?;
+    }
+    fs::rename(&aside, &path).map_err(failed("rename", &aside))?;
+    Ok(layout.len)
+}
