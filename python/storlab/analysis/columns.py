@@ -177,9 +177,8 @@ def table_keys(page: Page) -> list[str]:
         *times,
         *intended,
         "errors.all",
-        "error_percent.all",
         "concurrency_effective.all",
-        "power_w.all",
+        *([] if page.split else ["power_w.all"]),  # the section about power has it
         "efficiency_mb_s_w.all",
         *(["throughput_mb_s_tb.all"] if page.split else []),
     ]

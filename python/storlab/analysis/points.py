@@ -227,10 +227,15 @@ class Section:
     @property
     def title(self) -> str:
         """What tells this section from the others."""
-        said = describe(self.page, self.points[0].params, self.axes.section)
+        said = self._own
         if self.prefix and said:
             return f"{self.prefix}: {said}"
         return said or self.prefix or self.workload
+
+    @property
+    def _own(self) -> str:
+        """What tells it from the others of its family."""
+        return describe(self.page, self.points[0].params, self.axes.section)
 
     def where(self, point: WorkloadPoint) -> str:
         """One of its points in words: ``70/30 read/write, 256 KiB, 4 jobs``."""
@@ -239,9 +244,9 @@ class Section:
 
     @property
     def mix(self) -> str:
-        """The title as it stands on an axis: ``70/30``."""
-        words = f" {self.page.mix_words}"
-        return self.title.replace(words, "") if self.page.mix_words else self.title
+        """As it stands on an axis, beside others of its family only: ``70/30``."""
+        said = self._own or self.workload
+        return said.replace(f" {self.page.mix_words}", "") if self.page.mix_words else said
 
     def at(self, point: WorkloadPoint) -> str:
         """Where a point is on the axis, in words: ``4 jobs``."""

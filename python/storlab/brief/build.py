@@ -142,7 +142,8 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
         use_cases=list(cases.items()),
         groups=_scoped(comparison, [section], "section"),
         tables=tables.section_tables(comparison, section, scale),
-        short=section.mix,
+        short=f"{section.prefix}: {section.mix}" if section.prefix else section.mix,
+        numbers=f"All numbers of {section.title}",
     )
 
 

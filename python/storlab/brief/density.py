@@ -46,9 +46,14 @@ def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraS
         short="Density",
         lead=_lead(comparison, fits),
         groups=groups,
-        tables=[table for table in tables if table.rows],
+        tables=[table for table in tables if len(families) < 2 or _says_something(table)],
         notes=_notes(comparison, fits),
     )
+
+
+def _says_something(table: DataTable) -> bool:
+    """A family whose targets declare nothing has no table of its own."""
+    return any(not number.missing for row in table.rows for number in row.numbers)
 
 
 def _lead(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:

@@ -349,4 +349,4 @@ def where_measured(comparison: Comparison) -> str:
         told = describe(page, params, [name for name in page.told if name not in swept])
         at = f" at {told}" if told else ""
         said.append(f"{plural(len(points), 'workload point')} of {work}{at}")
-    return and_list(said) or plural(0, "workload point")
+    return "; ".join(said) or plural(0, "workload point")

@@ -10,7 +10,7 @@ from storlab.analysis.points import Section, title_of
 from storlab.brief import tables
 from storlab.brief.flags import mark
 from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
-from storlab.figures.common import far_points, slug
+from storlab.figures.common import family_place, far_points, slug
 
 
 def family_block(
@@ -27,11 +27,12 @@ def family_block(
     found = [_mix_table(comparison, sections, scale), _error_table(comparison, sections)]
     return SectionBlock(
         anchor=f"all-{slug(first.workload, first.engine)}",
-        title=f"All mixes of {name}" if len(sections) > 1 else f"{name}: {first.mix}",
+        title="All mixes" if not first.prefix else f"All mixes of {name}",
         use_cases=[],
         groups=groups,
         tables=[table for table in found if table is not None],
         short="All mixes" if not first.prefix else f"All of {name}",
+        numbers="All mixes in numbers",
     )
 
 
@@ -42,20 +43,22 @@ def _mix_table(
     first = sections[0]
     page = first.page
     columns = tables.known_columns(comparison, sections, table_keys(page))
-    leaves = []
-    for _, places in far_points(comparison, sections).values():
+    leaves, found = [], far_points(comparison, sections).values()
+    sized = len(found) > 1
+    for facet, places in found:
         for section, point in places:
-            heads = [section.mix, section.facet_text(point.params.get(section.axes.facet or ""))]
+            heads = [section.mix, section.facet_text(facet)]
             for target in comparison.planned([point]):
                 cell = comparison.row(point).cells[target]
                 numbers = [tables.number_of(cell, column, scale) for column in columns]
-                leaves.append(tables.Leaf(heads if first.axes.facet else heads[:1], cell, numbers))
+                leaves.append(tables.Leaf(heads if sized else heads[:1], cell, numbers))
     head = [title_of(page, page.mix or "mix")]
-    head += [title_of(page, first.axes.facet)] if first.axes.facet else []
+    head += [title_of(page, first.axes.facet)] if sized and first.axes.facet else []
+    shared = {family_place(places, facet) for facet, places in found}
+    where = shared.pop() if len(shared) == 1 else f"{page.far} at which all targets were measured"
     return tables.table_of(
         comparison,
-        f"Every mix at {page.far} at which all targets were measured: mean of the repeats, with "
-        "the 95 % interval below it",
+        f"Every mix at {where}: mean of the repeats, with the 95 % interval below it",
         head,
         [(c.short, scale.of(c)[0]) for c in columns],
         leaves,

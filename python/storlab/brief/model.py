@@ -92,6 +92,7 @@ class SectionBlock:
     groups: list[FigureGroup]
     tables: list[DataTable]
     short: str  # in the navigation
+    numbers: str  # heading of the tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ def _facts(table: FactTable) -> dict[str, Any]:
 def _section(section: SectionBlock) -> dict[str, Any]:
     return {
         "title": section.title,
+        "numbers": section.numbers,
         "anchor": section.anchor,
         "use_cases": section.use_cases,
         "groups": [_group(group) for group in section.groups],

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from storlab.analysis.columns import COLUMNS, Column
+from storlab.analysis.columns import COLUMNS, Column, columns_of
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
-from storlab.analysis.published import PublishedCell
+from storlab.analysis.published import PublishedCell, series_index
 from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
@@ -202,7 +202,7 @@ def _table(
 ) -> DataTable:
     here_keys = {point.key for section in sections for point in section.points}
     cells = [cell for cell in cells if cell.point_key in here_keys]
-    columns = [c for c in COLUMNS if any(cell.key == c.key for cell in cells)]
+    columns = [c for c in columns_of(sections[0].page) if any(x.key == c.key for x in cells)]
     keys = [column.key for column in columns]
     configs = list(dict.fromkeys((cell.config, cell.source) for cell in cells))
     rows: list[TableRow] = []
@@ -246,7 +246,7 @@ def _point_rows(
         rows.append(TableRow(heads, label, index, numbers, place == 0, links))
     for config, source in present:
         mine = {x.key: x for x in here if (x.config, x.source) == (config, source)}
-        index = len(comparison.targets) + configs.index((config, source))
+        index = series_index(comparison, next(iter(mine.values())))
         numbers = [_printed(mine.get(key), scale) for key in keys]
         ids = ", ".join(sorted({row for x in mine.values() for row in x.rows}))
         rows.append(

@@ -48,6 +48,8 @@ class Scale:
         """Unit to print and factor to divide by."""
         if column.unit == "ns":
             return self._units.get(column.operation, ("ms", 1e6))
+        if column.unit == "1/s" and column.short.endswith("/s"):
+            return "", 1.0
         return UNITS.get(column.unit, column.unit), 1.0
 
 
@@ -236,10 +238,13 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
     if column.key not in cell.few:
         marks = [m for m in marks if m.kind != "few-operations"]
     if column.name in COUNTED:
-        return Number(f"{value.estimate:,.0f}", "", cell.point_id, tuple(_count_marks(cell)))
+        share = cell.values.get("error_percent.all")
+        spread = f"{share.estimate:.2g}\u00a0%" if share is not None and value.estimate else ""
+        return Number(f"{value.estimate:,.0f}", spread, cell.point_id, tuple(_count_marks(cell)))
+    nothing = value.estimate == 0 and not value.high
     return Number(
         digits3(value.estimate / factor),
-        spread_text(value, factor),
+        "" if nothing else spread_text(value, factor),
         cell.point_id,
         (*marks, *_count_marks(cell)),
     )

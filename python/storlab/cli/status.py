@@ -13,6 +13,7 @@ from rich.table import Table
 from storlab.base.units import format_duration
 from storlab.cli.common import JsonOption, console, emit_json
 from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
 from storlab.workloads import WORKLOADS
 
 
@@ -50,6 +51,7 @@ def _status(store: ResultStore) -> dict[str, Any]:
         },
         "left_ns": _left_ns(store, [run.point_id for run in missing]),
         "flags": dict(Counter(flag.kind for record in records for flag in record.flags)),
+        "errors": _errors(records),
         "by_target": _by_target(store),
         "failures": [
             {"run_id": record.run_id, "target": record.target, "failure": record.failure}
@@ -57,6 +59,15 @@ def _status(store: ResultStore) -> dict[str, Any]:
             if record.status == "failed"
         ],
     }
+
+
+def _errors(records: list[RunRecord]) -> dict[str, int]:
+    """Failed requests of all runs, by kind."""
+    found: Counter[str] = Counter()
+    for record in records:
+        for totals in record.totals.values():
+            found.update(totals.errors)
+    return dict(found.most_common())
 
 
 def _left_ns(store: ResultStore, point_ids: list[str]) -> int:
@@ -95,6 +106,9 @@ def _print(said: dict[str, Any]) -> None:
         )
     for kind, count in said["flags"].items():
         console.print(f"flag: {kind} on {count:,} runs")
+    if said["errors"]:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in said["errors"].items())
+        console.print(f"failed requests: {kinds}", soft_wrap=True)
     if said["runs"]["missing"]:
         console.print(f"time left: {format_duration(said['left_ns'])}, estimated")
         if not said["running"]:

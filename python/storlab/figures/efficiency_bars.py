@@ -64,11 +64,14 @@ def _one(comparison: Comparison, facet: Any, places: list[tuple[Section, Workloa
         alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload mix "
         f"at {place}. {title}",
         spec=configured(
-            _chart(comparison, data, missing, order, mix), {"bars": data, "missing": missing}
+            _chart(comparison.planned(points), data, missing, order, mix),
+            {"bars": data, "missing": missing},
         ),
         columns=["mix", "target", "MB/s/W", "TB/kWh", "mean power (W)", "boundary", "provenance"],
         rows=[
-            _row(s.mix, comparison.row(p).cells[t]) for s, p in places for t in comparison.targets
+            _row(s.mix, comparison.row(p).cells[t])
+            for s, p in places
+            for t in comparison.planned([p])
         ],
         point_ids=point_ids(comparison, points),
         note=place,
@@ -85,6 +88,8 @@ def _data(
     for section, point in places:
         for index, target in enumerate(comparison.targets):
             cell = comparison.row(point).cells[target]
+            if cell.point_id is None:
+                continue
             value, account = cell.values.get(KEY), cell.power
             if value is None or account is None:
                 missing.append({"x": section.mix, "target": target, "text": MISSING})
@@ -110,7 +115,7 @@ def _data(
 
 
 def _chart(
-    comparison: Comparison,
+    targets: Sequence[str],
     data: list[dict[str, Any]],
     missing: list[dict[str, Any]],
     order: list[str],
@@ -118,7 +123,6 @@ def _chart(
 ) -> alt.TopLevelMixin:
     top = max((d["high"] for d in data), default=1.0) * 1.12
     ticks = _ticks(top)
-    targets = comparison.targets
     x = alt.X("x:O", sort=order, title=mix, scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14))
     offset = alt.XOffset(
         "target:N", sort=targets, scale=alt.Scale(domain=targets, paddingInner=0.1)

@@ -81,9 +81,10 @@ def _one(
     panels = list(by_operation)
     names = [section.page.name_of(operation) for operation in panels]
     _, words = latency_kind(comparison, section)
+    targets = comparison.planned(section.points)
     order = [x_text(section, point) for point in points]
     charts = [
-        _panel(words, by_operation[op], op, order, bounds, section, comparison.targets, panels)
+        _panel(words, by_operation[op], op, order, bounds, section, targets, panels)
         for op in panels
     ]
     title = _title(comparison, section, facet)
@@ -217,7 +218,8 @@ def _table(
     prefix, _ = latency_kind(comparison, section)
     rows = []
     for point in section.of_facet(facet):
-        for target, cell in comparison.row(point).cells.items():
+        for target in comparison.planned(section.points):
+            cell = comparison.row(point).cells[target]
             texts = [
                 interval_text(cell.values.get(f"{prefix}_{what}_ns.{op}"), latency_text)
                 for op in panels

@@ -67,7 +67,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     data = [datum for curve in curves for datum in _line(*curve)]
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
-    chart = alt.layer(*_layers(data, section, comparison.targets, (low, high), top, words))
+    chart = alt.layer(*_layers(data, section, comparison, (low, high), top, words))
     where = place_at(section, facet, point)
     title = f"{where}: {_said(curves)}"
     return Figure(
@@ -126,7 +126,7 @@ def _percentile(histogram: Histogram, percent: float) -> str:
 def _layers(
     data: list[dict[str, Any]],
     section: Section,
-    targets: Sequence[str],
+    comparison: Comparison,
     bounds: tuple[float, float],
     top: float,
     words: str,
@@ -162,12 +162,14 @@ def _layers(
         alt.Tooltip("operation:N"),
         alt.Tooltip("latency:Q", title="latency (ns)", format=",d"),
     ]
+    shown = comparison.planned(section.points)
+    colours = colour(comparison.targets, shown, symbol_size=320)
     line = alt.Chart(alt.NamedData("curves")).mark_line(strokeWidth=2)
     return [
         line.encode(
             x=x,
             y=y,
-            color=colour(targets, symbol_size=320),
+            color=colours,
             strokeDash=dash,
             tooltip=tooltip,
             order="nines:Q",

@@ -151,12 +151,18 @@ def dot_plot(
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labelOverlap=True),
     )
-    colours = colour(mixes.comparison.targets)
+    legend = alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0)
+    colours = colour(mixes.comparison.targets, mixes.targets, legend=legend)
     shapes = alt.Shape(
         "statistic:N",
         title=None,
         scale=alt.Scale(domain=list(statistics), range=_shapes(len(statistics))),
-        legend=alt.Legend(symbolStrokeColor=role("fig-muted"), symbolSize=60, columnPadding=10),
+        legend=alt.Legend(
+            orient="bottom",
+            symbolOpacity=1,
+            symbolSize=46,
+            columnPadding=12,
+        ),
     )
     tooltip = [
         alt.Tooltip(f"{name}:N", title=text)
@@ -168,6 +174,11 @@ def dot_plot(
             ("runs", "runs"),
         )
     ]
+    # Vega-Lite paints a legend's symbols like the first layer that has them, and nothing else
+    # changes that: this one is never seen.
+    key = alt.Chart(alt.NamedData("dots")).mark_point(
+        filled=True, color=role("fig-muted"), opacity=0, size=1
+    )
     spans = alt.Chart(alt.NamedData("spans")).mark_rule(strokeWidth=1.6, opacity=0.55)
     dots = alt.Chart(alt.NamedData("dots"))
     first = f"datum.statistic === '{statistics[0]}'"
@@ -176,11 +187,10 @@ def dot_plot(
         size=38, opacity=1, strokeWidth=1.7, fill=role("fig-paper")
     ).transform_filter(f"!({first})")
     layers = [
+        key.encode(x=x, xOffset=centred, y=y, shape=shapes),
         spans.encode(x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=colours),
-        *(
-            mark.encode(x=x, xOffset=centred, y=y, color=colours, shape=shapes, tooltip=tooltip)
-            for mark in (hollow, solid)
-        ),
+        hollow.encode(x=x, xOffset=centred, y=y, shape=shapes, tooltip=tooltip, color=colours),
+        solid.encode(x=x, xOffset=centred, y=y, shape=shapes, tooltip=tooltip, color=colours),
     ]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 

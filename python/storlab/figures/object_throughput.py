@@ -11,12 +11,20 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.figures import Figure
-from storlab.figures.common import MISSING, digits3, interval_text, operations_of, times_text
+from storlab.figures.common import (
+    MISSING,
+    digits3,
+    interval_text,
+    operations_of,
+    sentence,
+    times_text,
+)
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
-from storlab.figures.theme import HEIGHT, WIDTH, configured, role
+from storlab.figures.theme import HEIGHT, configured, role
 
 NAME = "throughput_mb_s"
 MOST_LABELLED = 10  # more bars than this carry no number on top
+NARROW = 275  # three of them stand in one row
 BESIDE_PX = 7  # raw dots stand beside the interval, not under it
 
 
@@ -47,7 +55,7 @@ def _one(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure | N
     bars, dots = _data(mixes, column)
     if not bars:
         return None
-    title = f"{mixes.where(words)}: {_said(mixes, column, bars)}"
+    title = f"{mixes.where(sentence(words))}: {_said(mixes, column, bars)}"
     return Figure(
         name=mixes.name("throughput-by-mix", column.operation),
         kind="object_throughput",
@@ -126,7 +134,7 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], ceiling: float) -> alt.TopL
     if len(bars) <= MOST_LABELLED:
         text = base.mark_text(dy=-6, fontSize=11, baseline="bottom")
         layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    return alt.layer(*layers).properties(width=NARROW, height=HEIGHT)
 
 
 def _said(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:

@@ -45,7 +45,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     point = last_point(comparison, section, facet)
     if point is None:
         return None
-    cells = comparison.row(point).cells
+    cells = {t: comparison.row(point).cells[t] for t in comparison.planned([point])}
     pairs = [(run, cell.power) for cell in cells.values() for run in cell.runs if cell.power]
     power = [datum for run, account in pairs for datum in _power(run, account)]
     if not power:
@@ -57,6 +57,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     where = place_at(section, facet, point)
     title = f"{where}: {_said(comparison, point)}"
     bounds = [{"start": 0.0, "end": round(window, 3)}]
+    colours = colour(comparison.targets, comparison.planned([point]))
     data = {"power": power, "rates": rates, "window": bounds}
     return Figure(
         name=figure_name("power", section, facet),
@@ -64,7 +65,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
         title=title,
         alt="Two line charts on one time axis: throughput in MB/s over the measure window, and "
         f"power in watts before, in and after it, one line per run. {title}",
-        spec=configured(_charts(power, rates, window, comparison.targets), data),
+        spec=configured(_charts(power, rates, window, colours), data),
         columns=["target", "mean (W)", "p95 (W)", "idle (W)", "boundary", "provenance"],
         rows=[_row(target, cells[target].power, cells[target].values) for target in cells],
         point_ids=point_ids(comparison, [point]),
@@ -95,7 +96,7 @@ def _power(run: RunData, account: Account) -> list[dict[str, Any]]:
 
 
 def _charts(
-    power: list[dict[str, Any]], rates: list[dict[str, Any]], window: float, targets: Sequence[str]
+    power: list[dict[str, Any]], rates: list[dict[str, Any]], window: float, colours: alt.Color
 ) -> alt.VConcatChart:
     first = min(0.0, *(d["time"] for d in power))
     last = max(window, *(d["time"] for d in power))
@@ -109,7 +110,7 @@ def _charts(
         .encode(
             x=alt.X("time:Q", title=None, scale=x, axis=quiet),
             y=_y("throughput", "MB/s", [d["throughput"] for d in rates], 1.25),
-            color=colour(targets),
+            color=colours,
             detail="run:N",
             tooltip=[*tooltip, alt.Tooltip("throughput:Q", title="MB/s")],
         )
@@ -120,7 +121,7 @@ def _charts(
         .encode(
             x=alt.X("time:Q", title=TIME, scale=x, axis=plain),
             y=_y("power", "W", [d["power"] for d in power], 1.08),
-            color=colour(targets),
+            color=colours,
             detail="run:N",
             strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None),
             tooltip=[*tooltip, alt.Tooltip("power:Q", title="W"), alt.Tooltip("where:N")],
@@ -161,7 +162,8 @@ def _words(label: str, scale: alt.Scale) -> list[alt.Chart]:
 
 def _said(comparison: Comparison, point: Any) -> str:
     parts = []
-    for target, cell in comparison.row(point).cells.items():
+    for target in comparison.planned([point]):
+        cell = comparison.row(point).cells[target]
         value = cell.values.get("power_w.all")
         if value is None or cell.power is None:
             parts.append(f"power of {target} {MISSING}")

@@ -9,7 +9,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.published import PublishedCell
+from storlab.analysis.published import PublishedCell, series_index
 from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
@@ -44,7 +44,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
         return None
     configs = list(dict.fromkeys(cell.label for cells in beside.values() for cell in cells))
     series = [*comparison.targets, *configs]
-    data = [d for p in points for d in _data(comparison, section, p, beside[p.key], series)]
+    data = [d for p in points for d in _data(comparison, section, p, beside[p.key])]
     place = place_of(section, facet)
     sources = list(dict.fromkeys(cell.source for cells in beside.values() for cell in cells))
     title = (
@@ -78,7 +78,6 @@ def _data(
     section: Section,
     point: WorkloadPoint,
     published: list[PublishedCell],
-    series: list[str],
 ) -> list[dict[str, Any]]:
     x, data = x_text(section, point), []
     for index, target in enumerate(comparison.targets):
@@ -102,7 +101,7 @@ def _data(
             "x": x,
             "series": one.label,
             "name": one.config,
-            "fill": fill_of(series.index(one.label), "published"),
+            "fill": fill_of(series_index(comparison, one), "published"),
             "value": one.value,
             "label": one.printed or digits3(one.value),
             "text": one.printed or digits3(one.value),

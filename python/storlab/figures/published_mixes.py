@@ -13,13 +13,12 @@ import altair as alt
 from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.published import PublishedCell
+from storlab.analysis.published import PublishedCell, series_index
 from storlab.figures import Figure
-from storlab.figures.common import MISSING, digits3, interval_text, latency_text
+from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.mixes import Mixes, fill, mixes_of
 from storlab.figures.theme import (
     HEIGHT,
-    LATENCY_LABELS,
     WIDTH,
     configured,
     fill_of,
@@ -60,14 +59,24 @@ def _text(column: Column, value: float) -> str:
     return latency_text(value) if column.unit == "ns" else digits3(value)
 
 
+def _label(column: Column, value: float, digits: str = "") -> str:
+    """On top of a bar there is no room for a unit: the axis has it."""
+    value = value / 1e6 if column.unit == "ns" else value
+    return f"{value:g}" if digits else digits3(value)
+
+
 def _one(mixes: Mixes, column: Column) -> Figure:
     cells = _cells(mixes, column)
+    cells = sorted(cells, key=lambda cell: series_index(mixes.comparison, cell))
     configs = list(dict.fromkeys(cell.label for cell in cells))
-    data = [*_measured(mixes, column), *_printed(mixes, column, cells, configs)]
+    data = [*_measured(mixes, column), *_printed(mixes, column, cells)]
     sources = list(dict.fromkeys(cell.source for cell in cells))
     names = " and ".join(config.removesuffix(" (published)") for config in configs)
     what = column.label
-    title = f"{mixes.where(what)}: {names} as published, hatched, beside what was measured here"
+    title = (
+        f"{mixes.where(sentence(what))}: {names} as published, hatched, beside what was measured "
+        "here"
+    )
     stated = all(cell.stated for cell in cells)
     unsaid = "" if stated else " The publication does not name its concurrency."
     return Figure(
@@ -99,7 +108,7 @@ def _measured(mixes: Mixes, column: Column) -> list[dict[str, Any]]:
                 "name": cell.target,
                 "fill": fill_of(index, cell.provenance),
                 "value": None if value is None else value.estimate,
-                "label": "" if value is None else _text(column, value.estimate),
+                "label": "" if value is None else _label(column, value.estimate),
                 "text": MISSING
                 if value is None
                 else interval_text(value, lambda v: _text(column, v)),
@@ -110,19 +119,16 @@ def _measured(mixes: Mixes, column: Column) -> list[dict[str, Any]]:
     return data
 
 
-def _printed(
-    mixes: Mixes, column: Column, cells: list[PublishedCell], configs: list[str]
-) -> list[dict[str, Any]]:
+def _printed(mixes: Mixes, column: Column, cells: list[PublishedCell]) -> list[dict[str, Any]]:
     mix_of = {point.key: section.mix for section, point in mixes.places}
-    count = len(mixes.comparison.targets)
     return [
         {
             "x": mix_of[cell.point_key],
             "series": cell.label,
             "name": cell.config,
-            "fill": fill_of(count + configs.index(cell.label), "published"),
+            "fill": fill_of(series_index(mixes.comparison, cell), "published"),
             "value": cell.value,
-            "label": cell.printed or _text(column, cell.value),
+            "label": cell.printed or _label(column, cell.value, digits="g"),
             "text": cell.printed or _text(column, cell.value),
             "provenance": "published",
             "source": f"{cell.source}, row {', '.join(cell.rows)}",
@@ -141,11 +147,11 @@ def _chart(
     is_time = column.unit == "ns"
     ticks = log_ticks(low, high)
     axis = (
-        alt.Axis(values=ticks, labelExpr=LATENCY_LABELS)
+        alt.Axis(values=ticks, labelExpr="format(datum.value / 1e6, ',~g')")
         if is_time
         else alt.Axis(values=ticks, format=",~r")
     )
-    title = f"{column.label} (log scale)" if is_time else f"{column.label} (MB/s, log scale)"
+    title = f"{column.label} (ms, log scale)" if is_time else f"{column.label} (MB/s, log scale)"
     y = alt.Y(
         "value:Q",
         title=title,

@@ -85,14 +85,19 @@ def dash_of(provenance: str) -> list[int]:
 
 
 def colour(
-    targets: Sequence[str], *, legend: bool = True, symbol_size: int | None = None
+    targets: Sequence[str],
+    shown: Sequence[str] | None = None,
+    *,
+    legend: alt.Legend | bool = True,
+    symbol_size: int | None = None,
 ) -> alt.Color:
-    """Colour by target."""
+    """Colour by target; of ``targets``, all of the study, the legend has those that are shown."""
+    own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
     return alt.Color(
         "target:N",
         title=None,
-        scale=alt.Scale(domain=list(targets), range=[series_role(i) for i in range(len(targets))]),
-        legend=_legend(symbol_size) if legend else None,
+        scale=alt.Scale(domain=[t for _, t in own], range=[series_role(i) for i, _ in own]),
+        legend=(_legend(symbol_size) if legend is True else legend) or None,
     )
 
 
@@ -100,10 +105,12 @@ def _legend(symbol_size: int | None) -> alt.Legend:
     return alt.Legend() if symbol_size is None else alt.Legend(symbolSize=symbol_size)
 
 
-def shape(targets: Sequence[str]) -> alt.Shape:
+def shape(targets: Sequence[str], shown: Sequence[str] | None = None) -> alt.Shape:
     """Marker by target; merges with the colour legend."""
-    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(targets))]
-    return alt.Shape("target:N", title=None, scale=alt.Scale(domain=list(targets), range=shapes))
+    own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
+    shapes = [SHAPES[i % len(SHAPES)] for i, _ in own]
+    domain = [t for _, t in own]
+    return alt.Shape("target:N", title=None, scale=alt.Scale(domain=domain, range=shapes))
 
 
 def configured(

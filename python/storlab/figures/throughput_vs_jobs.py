@@ -62,7 +62,8 @@ def _one(comparison: Comparison, section: Section, facet: Any, column: Column) -
     rows = [comparison.row(point) for point in points]
     order = [x_text(section, point) for point in points]
     means, dots = _data(section, rows, column)
-    targets = comparison.targets
+    targets = comparison.planned(section.points)
+    colours = colour(comparison.targets, targets)
     x = alt.X("x:O", sort=order, title=axis_title(section), axis=alt.Axis(labelAngle=0))
     y = alt.Y(
         "mean:Q",
@@ -86,16 +87,14 @@ def _one(comparison: Comparison, section: Section, facet: Any, column: Column) -
     layers = [
         base.mark_line(strokeWidth=2).encode(
             y=y,
-            color=colour(targets),
+            color=colours,
             detail="target:N",
             strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None),
         ),
-        base.mark_rule(strokeWidth=1.8).encode(
-            y=alt.Y("low:Q"), y2="high:Q", color=colour(targets)
-        ),
-        raw.encode(x=x, y=alt.Y("value:Q"), color=colour(targets)),
+        base.mark_rule(strokeWidth=1.8).encode(y=alt.Y("low:Q"), y2="high:Q", color=colours),
+        raw.encode(x=x, y=alt.Y("value:Q"), color=colours),
         base.mark_point(size=62, filled=True, opacity=1).encode(
-            y=y, color=colour(targets), shape=shape(targets), tooltip=tooltip
+            y=y, color=colours, shape=shape(comparison.targets, targets), tooltip=tooltip
         ),
         *(_end_label(x, end, nudge) for end, nudge in _ends(means, order, ceiling)),
     ]

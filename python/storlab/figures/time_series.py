@@ -50,6 +50,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     data = [datum for run in runs for datum in thinned(run)]
     if not data:
         return None
+    colours = colour(comparison.targets, comparison.planned([point]))
     where = place_at(section, facet, point)
     title = f"{where}: {_said(runs)}"
     return Figure(
@@ -58,7 +59,10 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
         title=title,
         alt=f"Two line charts over the measure window: throughput in MB/s and 99th percentile "
         f"latency, one line per run. {title}",
-        spec=configured(_charts(data, comparison.targets), {"intervals": data}),
+        spec=configured(
+            _charts(data, colours),
+            {"intervals": data},
+        ),
         columns=[
             "target",
             "repeat",
@@ -92,12 +96,12 @@ def thinned(run: RunData) -> list[dict[str, Any]]:
     return data
 
 
-def _charts(data: list[dict[str, Any]], targets: Sequence[str]) -> alt.VConcatChart:
+def _charts(data: list[dict[str, Any]], colours: alt.Color) -> alt.VConcatChart:
     last = max(d["time"] for d in data)
     base = (
         alt.Chart(alt.NamedData("intervals"))
         .mark_line(strokeWidth=1.4, opacity=0.85)
-        .encode(color=colour(targets), detail="run:N")
+        .encode(color=colours, detail="run:N")
     )
     scale = alt.Scale(domain=[0, last], nice=False)
     low, high = log_bounds([d["p99"] for d in data if d["p99"]])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.brief.brief_fixture import build_store
+from integration.brief.object_fixture import BLOCK, WARP, build_object_store
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief import write_brief
@@ -53,3 +54,28 @@ def made(full_store: ResultStore) -> Made:
 @pytest.fixture(scope="session")
 def made_partial(partial_store: ResultStore) -> Made:
     return Made(partial_store, write_brief(partial_store, pdf=False))
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    directory = tmp_path_factory.mktemp("object") / "full"
+    return build_object_store(directory, header=f'published = ["{WARP}"]')
+
+
+@pytest.fixture(scope="session")
+def object_made(object_store: ResultStore) -> Made:
+    return Made(object_store, write_brief(object_store))
+
+
+@pytest.fixture(scope="session")
+def object_comparison(object_store: ResultStore) -> Comparison:
+    return compare(load_dataset([object_store]))
+
+
+@pytest.fixture(scope="session")
+def two_families(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    directory = tmp_path_factory.mktemp("object") / "both"
+    store = build_object_store(
+        directory, mixes=(30, 90), repeats=2, power=False, ssd="embedded:objects", more=BLOCK
+    )
+    return Made(store, write_brief(store))
