@@ -344,3 +344,45 @@ fn nothing_done(totals: &BTreeMap<&'static str, Totals>, said: &Said) -> Option<
     let what = format!("no request succeeded; {count} ended with {kind}, such as: {example}");
     Some(Error::Store { what, fix: advice(kind).to_owned() })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use storlab_io::s3::Store;
+
+    use super::*;
+    use crate::handle::Run;
+    use crate::object::pool::Objects;
+    use crate::object::spec::tests::job_with;
+
+    /// A run of one hour whose load began so long ago: is it given up?
+    fn is_given_up(since_ns: u64, succeeded: u64, failed: u64) -> bool {
+        let job = job_with(|j| j["window_ns"] = json!(3_600_000_000_000u64));
+        let store = Store::new(&job.store, None).unwrap();
+        let objects = Objects::new(&job, false).unwrap();
+        let (sender, _receiver) = channel();
+        let shared = Arc::new(Shared::new(job, store, objects, 0, sender));
+        shared.counts.succeeded.store(succeeded, Relaxed);
+        shared.counts.failed.store(failed, Relaxed);
+        let seen = shared.clone();
+        let run = Run::begin(shared.control.clone(), move |board| {
+            let mut gatherer = Gatherer::new(&shared, board);
+            let start_ns = monotonic_ns() - since_ns;
+            gatherer.window = Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX };
+            gatherer.look_at_clock();
+            gatherer.finish()
+        });
+        assert!(run.unwrap().wait(None));
+        seen.control.stopping()
+    }
+
+    #[test]
+    fn a_store_that_answers_nothing_but_errors_is_not_asked_for_ever() {
+        let long = HOPELESS_NS + 1_000_000_000;
+        assert!(is_given_up(long, 0, HOPELESS_ERRORS + 1));
+        assert!(!is_given_up(long, 1, HOPELESS_ERRORS + 1));
+        assert!(!is_given_up(long, 0, HOPELESS_ERRORS));
+        assert!(!is_given_up(1_000_000_000, 0, HOPELESS_ERRORS + 1));
+    }
+}

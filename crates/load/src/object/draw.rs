@@ -1,7 +1,7 @@
 //! What the next request is: its kind and its object, each from its own seeded stream.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Offsets, Result, Rng, Share};
+use storlab_base::{stream, Error, Offsets, Result, Rng, Share};
 
 use super::kind::ObjectKind;
 use super::pool::{Object, Objects};
@@ -34,7 +34,8 @@ impl Draw {
         let share = Share { index, count: u64::MAX };
         let keys = (objects > 0)
             .then(|| Offsets::new(&job.keys, objects, 1, 1, share, job.seed))
-            .transpose()?;
+            .transpose()
+            .map_err(about_keys)?;
         Ok(Draw {
             kinds: bounds(job),
             keys,
@@ -83,6 +84,16 @@ impl Draw {
     /// A shard of the pool.
     pub fn shard(&mut self, shards: u64) -> u64 {
         below(&mut self.shard_rng, shards)
+    }
+}
+
+/// Offsets are what the law of keys is drawn by; its user knows it as keys.
+fn about_keys(error: Error) -> Error {
+    match error {
+        Error::Spec { field, what, fix } => {
+            Error::Spec { field: field.replacen("offsets", "keys", 1), what, fix }
+        }
+        other => other,
     }
 }
 
@@ -230,6 +241,19 @@ mod tests {
         }
         objects.take(1);
         assert_eq!(draw.readable(&objects), None);
+    }
+
+    #[test]
+    fn a_law_that_cannot_be_names_its_field() {
+        for (field, value) in [("theta", -1.0), ("hot_space_percent", 0.0)] {
+            let job = job_with(|j| {
+                let kind = if field == "theta" { "zipf" } else { "hot_cold" };
+                j["keys"]["kind"] = json!(kind);
+                j["keys"][field] = json!(value);
+            });
+            let said = Draw::new(&job, 0).err().unwrap().to_string();
+            assert!(said.starts_with(&format!("keys.{field}")), "{said}");
+        }
     }
 
     #[test]

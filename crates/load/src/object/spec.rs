@@ -264,6 +264,9 @@ impl ObjectJob {
     }
 
     fn check_pool(&self) -> Checked {
+        let drawn = !matches!(self.keys, Pattern::Sequential | Pattern::Permutation);
+        let what = || "objects are not read in an order".into();
+        must(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
         let slash = "end it with a slash";
         let quoted = |prefix: &String| format!("is {prefix:?}");
         let prefix = &self.write_prefix;
@@ -441,6 +444,7 @@ pub(crate) mod tests {
         refused("part_concurrency", |j| j["part_concurrency"] = json!(0));
         refused("job", |j| j["payload"] = json!("sealed"));
         refused("job", |j| j["keys"]["kind"] = json!("random"));
+        refused("keys", |j| j["keys"]["kind"] = json!("sequential"));
         refused("pool", |j| {
             j["task"] = json!("fill");
             j["pool"] = json!(null);

@@ -184,7 +184,7 @@ fn a_batch_that_is_deleted_in_part_is_an_error_with_the_stores_word() {
     let server = Server::start();
     let mut job = job(&server);
     fill(&job);
-    server.held().protected.push("p/pool-1/0003/00000007".to_owned());
+    server.held().protected.push("p/pool-1/0003/00000027".to_owned());
     job["mix"] = json!({"multi_delete": 50, "get": 50});
     job["window_ns"] = json!(60_000_000_000u64);
     job["delete_batch"] = json!(10);
@@ -194,7 +194,7 @@ fn a_batch_that_is_deleted_in_part_is_an_error_with_the_stores_word() {
     assert_eq!(all_errors(&outcome), said[0].1);
     // Until only that one is left, or the last ones that are just being read.
     assert!((30..40).contains(&detail(&outcome, "deleted_keys")));
-    assert!(server.held().objects.contains_key("p/pool-1/0003/00000007"));
+    assert!(server.held().objects.contains_key("p/pool-1/0003/00000027"));
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub struct Held {
     pub uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
     /// Keys that a multi-delete is not allowed to delete.
     pub protected: Vec<String>,
+    /// Objects of one byte that are listed and nothing else: prefix, how many, shards.
+    pub invented: Option<(String, usize, usize)>,
     /// New connections that the server drops are reset, not closed.
     pub abrupt: bool,
     pub log: Vec<Seen>,
@@ -321,6 +323,9 @@ fn get(object: &Bytes, seen: &Seen, head: &Parts) -> Response<Reply> {
 }
 
 fn list(held: &Held, seen: &Seen) -> Response<Reply> {
+    if let Some((prefix, count, shards)) = &held.invented {
+        return invent(prefix, *count, *shards, seen);
+    }
     let prefix = &seen.query["prefix"];
     let most: usize = seen.query["max-keys"].parse().unwrap();
     let after = seen.query.get("continuation-token").cloned().unwrap_or_default();
@@ -334,6 +339,28 @@ fn list(held: &Held, seen: &Seen) -> Response<Reply> {
     }
     if page.len() > most {
         let token = page[most - 1].0;
+        text.push_str("<IsTruncated>true</IsTruncated>");
+        text.push_str(&format!("<NextContinuationToken>{token}</NextContinuationToken>"));
+    }
+    text.push_str("</ListBucketResult>");
+    xml(&text)
+}
+
+/// A page of a shard of objects that are not there.
+fn invent(prefix: &str, count: usize, shards: usize, seen: &Seen) -> Response<Reply> {
+    let shard = &seen.query["prefix"];
+    let shard_number =
+        usize::from_str_radix(shard.trim_end_matches('/').rsplit('/').next().unwrap(), 16);
+    let most: usize = seen.query["max-keys"].parse().unwrap();
+    let from = seen.query.get("continuation-token").map_or(0, |token| token.parse().unwrap());
+    let mut all = (shard_number.unwrap()..count).step_by(shards).skip(from).peekable();
+    let mut text = String::from("<ListBucketResult>");
+    for index in all.by_ref().take(most) {
+        let key = format!("{prefix}{:04x}/{index:08x}", index % shards);
+        text.push_str(&format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>"));
+    }
+    if all.peek().is_some() {
+        let token = from + most;
         text.push_str("<IsTruncated>true</IsTruncated>");
         text.push_str(&format!("<NextContinuationToken>{token}</NextContinuationToken>"));
     }

@@ -147,3 +147,17 @@ fn cleaning_an_empty_prefix_is_no_error() {
     let outcome = good(&clean(&server));
     assert_eq!(operations(&outcome, "multi_delete"), 0);
 }
+
+#[test]
+fn a_listing_of_a_million_objects_is_paged_through() {
+    let server = Server::start();
+    let mut job = job(&server);
+    job["pool"] = json!({"prefix": "p/pool-1/", "objects": 1_000_000, "shards": 100,
+                         "sizes": sizes(1), "seed": 1});
+    // All but the last one are there.
+    server.held().invented = Some(("p/pool-1/".to_owned(), 999_999, 100));
+    let outcome = fill(&job);
+    assert_eq!(operations(&outcome, "list"), 1_000);
+    assert_eq!(operations(&outcome, "put"), 1);
+    assert!(server.held().objects.contains_key("p/pool-1/0063/000f423f"));
+}
