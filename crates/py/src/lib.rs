@@ -4,6 +4,7 @@ mod errors;
 mod histogram;
 mod run;
 mod s3;
+mod serve;
 
 use pyo3::prelude::*;
 
@@ -18,6 +19,8 @@ mod _native {
     use super::run::{probe, verify_pass, Run};
     #[pymodule_export]
     use super::s3::S3Client;
+    #[pymodule_export]
+    use super::serve::serve_s3;
 }
 
 /// Now on the run's clock (CLOCK_MONOTONIC), in ns.

@@ -1,0 +1,346 @@
+//! One bucket: a directory of object files and the sorted set of their keys.
+//!
+//! An object is written aside and renamed, so that a reader sees the old one or the new one. The
+//! keys are also kept in memory, because no file system lists a directory in order: a page of a
+//! listing costs what it shows, however many objects there are.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::SystemTime;
+
+use rustix::fs::{renameat_with, RenameFlags, CWD};
+use s3s::{s3_error, S3Result};
+
+use crate::conditions::Conditions;
+use crate::errors::failed;
+use crate::names::{key_of, path_of, shard, shard_name, SHARDS};
+use crate::object::{Object, Stamps};
+
+/// Below a bucket's directory: the objects, one directory per shard.
+const OBJECTS: &str = "objects";
+/// Below a bucket's directory: unfinished multipart uploads.
+pub const UPLOADS: &str = "uploads";
+
+/// A bucket of the store.
+#[derive(Debug)]
+pub struct Bucket {
+    root: PathBuf,
+    durable: bool,
+    stamps: Arc<Stamps>,
+    created: SystemTime,
+    /// One per shard; held where a name and the set of keys change together.
+    shards: Vec<Mutex<()>>,
+    keys: RwLock<BTreeSet<Box<str>>>,
+    aside: AtomicU64,
+    removed: AtomicBool,
+}
+
+/// A file that has no name yet; it is gone unless it gets one.
+#[derive(Debug)]
+pub struct Aside {
+    /// Open for writing.
+    pub file: File,
+    path: PathBuf,
+    named: bool,
+}
+
+impl Aside {
+    /// A new, empty file at a path that nobody else uses.
+    pub fn create(path: PathBuf) -> io::Result<Self> {
+        let create = || File::options().read(true).write(true).create_new(true).open(&path);
+        let file = match create() {
+            // An earlier server that was killed counted from 0 as well.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&path)?;
+                create()?
+            }
+            created => created?,
+        };
+        Ok(Self { file, path, named: false })
+    }
+
+    /// An existing file, which is now on its way to another name and not removed before.
+    pub fn adopt(file: File, path: PathBuf) -> Self {
+        Self { file, path, named: true }
+    }
+
+    /// Gives it its version and its name, which replaces what has that name. `replaces` says
+    /// whether something is likely to have it.
+    pub fn name(
+        &mut self,
+        to: &Path,
+        replaces: bool,
+        stamps: &Stamps,
+        durable: bool,
+    ) -> io::Result<Object> {
+        self.file.set_modified(stamps.next(self.file.metadata()?.modified()?))?;
+        let object = Object::of(&self.file.metadata()?)?;
+        if durable {
+            self.file.sync_all()?;
+        }
+        // ext4 writes a file to the device when it is renamed over another one, at ten times the
+        // cost of a small PUT; not so when two files exchange their names.
+        if replaces && renameat_with(CWD, &self.path, CWD, to, RenameFlags::EXCHANGE).is_ok() {
+            fs::remove_file(&self.path)?;
+        } else {
+            fs::rename(&self.path, to)?;
+        }
+        self.named = true;
+        if durable {
+            sync_directory(to)?;
+        }
+        Ok(object)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if !self.named {
+            // Nobody is left to tell: the request has failed for another reason already.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Bucket {
+    /// Makes a new bucket.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where there is one.
+    pub fn create(root: &Path, durable: bool, stamps: Arc<Stamps>) -> io::Result<Self> {
+        fs::create_dir_all(root)?;
+        fs::create_dir(root.join(OBJECTS))?;
+        for shard in 0..SHARDS {
+            fs::create_dir(root.join(OBJECTS).join(shard_name(shard)))?;
+        }
+        fs::create_dir(root.join(UPLOADS))?;
+        Self::open(root, durable, stamps)
+    }
+
+    /// Whether a directory holds a bucket.
+    pub fn is_at(root: &Path) -> bool {
+        root.join(OBJECTS).is_dir()
+    }
+
+    /// Reads the keys of a bucket, and removes what an earlier server left unfinished.
+    pub fn open(root: &Path, durable: bool, stamps: Arc<Stamps>) -> io::Result<Self> {
+        let mut keys = BTreeSet::new();
+        for shard in 0..SHARDS {
+            let directory = root.join(OBJECTS).join(shard_name(shard));
+            fs::create_dir_all(&directory)?;
+            scan(&directory, &directory, &mut keys)?;
+        }
+        let uploads = root.join(UPLOADS);
+        fs::create_dir_all(&uploads)?;
+        for entry in fs::read_dir(&uploads)? {
+            let entry = entry?;
+            if is_ours(&entry.file_name()) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(Self {
+            root: root.to_path_buf(),
+            durable,
+            stamps,
+            created: fs::metadata(root.join(OBJECTS))?.modified()?,
+            shards: (0..SHARDS).map(|_| Mutex::new(())).collect(),
+            keys: RwLock::new(keys),
+            aside: AtomicU64::new(0),
+            removed: AtomicBool::new(false),
+        })
+    }
+
+    /// When it was made, or last opened by a server.
+    pub fn created(&self) -> SystemTime {
+        self.created
+    }
+
+    /// Whether writes are flushed to the device before they are answered.
+    pub fn durable(&self) -> bool {
+        self.durable
+    }
+
+    /// What gives objects their versions.
+    pub fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    /// The directory of unfinished multipart uploads.
+    pub fn uploads(&self) -> PathBuf {
+        self.root.join(UPLOADS)
+    }
+
+    /// A file name that this server has not used yet, hidden from listings.
+    pub fn aside_name(&self) -> String {
+        format!(".aside-{:x}", self.aside.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Opens an object for reading.
+    ///
+    /// # Errors
+    /// `NoSuchKey`.
+    pub fn read(&self, key: &str) -> S3Result<(File, Object)> {
+        let file = File::open(self.place(key)).map_err(missing)?;
+        let metadata = file.metadata().map_err(failed("stat of an object"))?;
+        if metadata.is_dir() {
+            return Err(s3_error!(NoSuchKey));
+        }
+        Ok((file, Object::of(&metadata).map_err(failed("stat of an object"))?))
+    }
+
+    /// What is known of an object without opening it.
+    ///
+    /// # Errors
+    /// `NoSuchKey`.
+    pub fn stat(&self, key: &str) -> S3Result<Object> {
+        let metadata = fs::metadata(self.place(key)).map_err(missing)?;
+        Object::of(&metadata).map_err(failed("stat of an object"))
+    }
+
+    /// A file for an object to be; [`Bucket::put`] makes it one.
+    pub fn aside(&self, key: &str) -> S3Result<Aside> {
+        let path = self.shard_path(shard(key)).join(self.aside_name());
+        Aside::create(path).map_err(failed("creation of an object"))
+    }
+
+    /// Makes a written file the object of this key.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`; `NoSuchBucket` where the bucket was removed meanwhile.
+    pub fn put(&self, key: &str, mut aside: Aside, conditions: &Conditions) -> S3Result<Object> {
+        let path = self.place(key);
+        let _held = self.hold(key);
+        if self.removed.load(Ordering::Relaxed) {
+            return Err(s3_error!(NoSuchBucket));
+        }
+        if !conditions.is_empty() {
+            conditions.check_write(self.stat(key).ok().as_ref())?;
+        }
+        let parent = path.parent().unwrap_or(&self.root);
+        let known = self.keys().contains(key);
+        let name = |aside: &mut Aside| aside.name(&path, known, &self.stamps, self.durable);
+        let object = match name(&mut aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(parent).and_then(|()| name(&mut aside))
+            }
+            done => done,
+        }
+        .map_err(failed("naming of an object"))?;
+        if !known {
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.into());
+        }
+        Ok(object)
+    }
+
+    /// Removes an object; one that is not there is no error, as S3 has it.
+    ///
+    /// # Errors
+    /// `PreconditionFailed`.
+    pub fn delete(&self, key: &str, conditions: &Conditions) -> S3Result<()> {
+        let path = self.place(key);
+        let _held = self.hold(key);
+        if !conditions.is_empty() {
+            conditions.check_write(self.stat(key).ok().as_ref())?;
+        }
+        match fs::remove_file(&path) {
+            Err(error) if !is_missing(&error) => {
+                return Err(failed("removal of an object")(error));
+            }
+            _ => {}
+        }
+        self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let top = self.shard_path(shard(key));
+        for chain in path.ancestors().skip(1).take_while(|at| *at != top) {
+            if fs::remove_dir(chain).is_err() {
+                break; // other long keys share it, or it was never there
+            }
+        }
+        if self.durable {
+            sync_directory(&path).map_err(failed("sync of a removal"))?;
+        }
+        Ok(())
+    }
+
+    /// The keys of all objects, in the order of their bytes.
+    pub fn keys(&self) -> RwLockReadGuard<'_, BTreeSet<Box<str>>> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes the directory of an empty bucket, with its unfinished uploads.
+    ///
+    /// # Errors
+    /// `BucketNotEmpty`.
+    pub fn remove(&self) -> S3Result<()> {
+        let _all: Vec<MutexGuard<()>> =
+            self.shards.iter().map(|m| m.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        if !self.keys().is_empty() {
+            return Err(s3_error!(BucketNotEmpty, "objects are left in the bucket"));
+        }
+        self.removed.store(true, Ordering::Relaxed);
+        let remove = |path: PathBuf| {
+            fs::remove_dir_all(path).map_err(failed("removal of the bucket's directory"))
+        };
+        remove(self.root.join(UPLOADS))?;
+        remove(self.root.join(OBJECTS))?;
+        // What else lies in the directory is not ours to remove.
+        let _ = fs::remove_dir(&self.root);
+        Ok(())
+    }
+
+    fn place(&self, key: &str) -> PathBuf {
+        self.shard_path(shard(key)).join(path_of(key))
+    }
+
+    fn shard_path(&self, shard: usize) -> PathBuf {
+        self.root.join(OBJECTS).join(shard_name(shard))
+    }
+
+    fn hold(&self, key: &str) -> MutexGuard<'_, ()> {
+        self.shards[shard(key)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Collects the keys below a shard's directory.
+fn scan(top: &Path, directory: &Path, keys: &mut BTreeSet<Box<str>>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            scan(top, &path, keys)?;
+        } else if is_ours(&entry.file_name()) {
+            fs::remove_file(&path)?;
+        } else if let Some(key) = path.strip_prefix(top).ok().and_then(key_of) {
+            keys.insert(key.into());
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+/// Makes the name itself durable: a rename lies in the directory.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| match File::open(parent) {
+        // The last object of a chain of directories took them along.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened?.sync_all(),
+    })
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn missing(error: io::Error) -> s3s::S3Error {
+    if is_missing(&error) {
+        s3_error!(NoSuchKey, "there is no object of this key")
+    } else {
+        failed("opening of an object")(error)
+    }
+}

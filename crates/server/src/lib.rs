@@ -1,0 +1,19 @@
+//! Floor 1: the embedded S3 server. The protocol is that of the `s3s` crate; this crate has the
+//! files behind it.
+
+mod answers;
+mod bucket;
+mod conditions;
+mod digest;
+mod errors;
+mod listing;
+mod names;
+mod object;
+mod receive;
+mod send;
+mod serve;
+mod service;
+mod store;
+mod uploads;
+
+pub use serve::{serve_for_parent, Config, Credentials, Server};

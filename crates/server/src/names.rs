@@ -1,0 +1,187 @@
+//! Keys as file names: any key becomes a path below its bucket, and back.
+//!
+//! A name holds letters, digits, `-`, `_`, `~` and `.` as they are and `%XX` for every other byte,
+//! so that neither `/` nor a leading `.` can appear: no key leads out of its directory, and names
+//! that begin with a dot are the server's own. A name longer than a file system allows becomes
+//! a chain of directories, whose names end with `+`, and each link after the first begins with `+`.
+
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Directories that the objects of a bucket are spread over.
+pub const SHARDS: usize = 256;
+/// Bytes of one name. File systems allow 255; the marks of a chain need two.
+const NAME_BYTES: usize = 250;
+/// Begins and ends the links of a chain; never part of an encoded key.
+const LINK: char = '+';
+
+/// Which of the bucket's directories holds a key.
+pub fn shard(key: &str) -> usize {
+    xxh3_64(key.as_bytes()) as usize % SHARDS
+}
+
+/// The directory of a shard, below the directory of all objects.
+pub fn shard_name(shard: usize) -> String {
+    format!("{shard:02x}")
+}
+
+/// Where a key lies, relative to the directory of its shard.
+pub fn path_of(key: &str) -> PathBuf {
+    let name = encode(key);
+    if name.len() <= NAME_BYTES {
+        return PathBuf::from(name);
+    }
+    let mut path = PathBuf::new();
+    let links = name.len().div_ceil(NAME_BYTES);
+    for (at, link) in name.as_bytes().chunks(NAME_BYTES).enumerate() {
+        let mut text = String::with_capacity(link.len() + 2);
+        if at > 0 {
+            text.push(LINK);
+        }
+        text.extend(link.iter().map(|&byte| byte as char));
+        if at + 1 < links {
+            text.push(LINK);
+        }
+        path.push(text);
+    }
+    path
+}
+
+/// The key that lies at a path, relative to the directory of its shard; `None` for what is no
+/// object of ours.
+pub fn key_of(path: &Path) -> Option<String> {
+    let mut name = String::new();
+    for link in path {
+        name.push_str(link.to_str()?.trim_matches(LINK));
+    }
+    let key = decode(&name)?;
+    (path_of(&key) == path).then_some(key)
+}
+
+/// Percent-encodes every byte that does not stand for itself in a name.
+fn encode(key: &str) -> String {
+    let mut name = String::with_capacity(key.len() + 8);
+    for (at, byte) in key.bytes().enumerate() {
+        if is_plain(byte) || (byte == b'.' && at > 0) {
+            name.push(byte as char);
+        } else {
+            push_percent(&mut name, byte);
+        }
+    }
+    name
+}
+
+/// Percent-encodes a key for a listing that was asked for with `encoding-type=url`.
+pub fn url_encode(key: &str) -> String {
+    let mut text = String::with_capacity(key.len() + 8);
+    for byte in key.bytes() {
+        if is_plain(byte) || byte == b'.' || byte == b'/' {
+            text.push(byte as char);
+        } else {
+            push_percent(&mut text, byte);
+        }
+    }
+    text
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~')
+}
+
+fn push_percent(text: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    text.push('%');
+    text.push(DIGITS[usize::from(byte >> 4)] as char);
+    text.push(DIGITS[usize::from(byte & 15)] as char);
+}
+
+fn decode(name: &str) -> Option<String> {
+    let mut key = Vec::with_capacity(name.len());
+    let mut bytes = name.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let high = (bytes.next()? as char).to_digit(16)?;
+            let low = (bytes.next()? as char).to_digit(16)?;
+            key.push((high * 16 + low) as u8);
+        } else {
+            key.push(byte);
+        }
+    }
+    String::from_utf8(key).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Component;
+
+    fn hard_keys() -> Vec<String> {
+        let mut keys: Vec<String> = [
+            "a",
+            "a/b",
+            ".",
+            "..",
+            "../../etc/passwd",
+            "/",
+            "//",
+            "/etc/passwd",
+            "a/../b",
+            ".tmp",
+            "a.b.c",
+            "+",
+            "a+",
+            "%2F",
+            "%",
+            "naïve/日本語",
+            "\u{1}\n\0",
+            " ",
+            "~-_",
+        ]
+        .map(String::from)
+        .to_vec();
+        for length in [249, 250, 251, 500, 501, 1024] {
+            keys.push("k".repeat(length));
+            keys.push(".".repeat(length));
+            keys.push("/".repeat(length));
+            keys.push("+".repeat(length));
+        }
+        keys
+    }
+
+    #[test]
+    fn every_key_comes_back() {
+        for key in hard_keys() {
+            assert_eq!(key_of(&path_of(&key)).as_deref(), Some(key.as_str()), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn no_key_leads_out_or_hides() {
+        for key in hard_keys() {
+            let path = path_of(&key);
+            assert!(path.is_relative(), "{key:?}");
+            for part in path.components() {
+                let Component::Normal(name) = part else { panic!("{key:?} gives {path:?}") };
+                assert!(!name.as_encoded_bytes().starts_with(b"."), "{key:?} gives {path:?}");
+                assert!(name.len() <= 255, "{key:?} gives a name of {} bytes", name.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_chain_is_never_taken_for_a_file() {
+        let long = "k".repeat(600);
+        let path = path_of(&long);
+        for prefix in path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()) {
+            assert_eq!(key_of(prefix), None, "{prefix:?} is a directory");
+        }
+    }
+
+    #[test]
+    fn foreign_names_are_no_objects() {
+        for name in [".tmp-1", "a b", "%2f", "%4", "a%41", "%FF", "a+"] {
+            assert_eq!(key_of(Path::new(name)), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A stored object as its file tells it.
+
+use std::fs::Metadata;
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use s3s::dto::ETag;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Size, age and version of an object.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// In bytes.
+    pub size: u64,
+    /// When it was written, in ns since 1970; no two objects of a store share it.
+    pub modified_ns: i64,
+}
+
+impl Object {
+    /// As the file's metadata say.
+    pub fn of(metadata: &Metadata) -> io::Result<Self> {
+        Ok(Self { size: metadata.len(), modified_ns: nanoseconds(metadata.modified()?) })
+    }
+
+    /// The version. Never the MD5 of the content, and never as long as one, so that no client
+    /// takes it for that; hashing the content would cost more than storing it.
+    pub fn etag(&self) -> ETag {
+        let mut said = [0; 16];
+        said[..8].copy_from_slice(&self.size.to_le_bytes());
+        said[8..].copy_from_slice(&self.modified_ns.to_le_bytes());
+        ETag::Strong(format!("{:016x}", xxh3_64(&said)))
+    }
+
+    /// When it was written.
+    pub fn modified(&self) -> SystemTime {
+        instant(self.modified_ns)
+    }
+}
+
+/// Gives every object a modification time of its own, which makes it a version: the kernel's are
+/// as coarse as its timer tick, and inode numbers are used again.
+#[derive(Debug, Default)]
+pub struct Stamps {
+    last_ns: AtomicI64,
+}
+
+impl Stamps {
+    /// The given time, or the first free ns after it.
+    pub fn next(&self, time: SystemTime) -> SystemTime {
+        let wanted = nanoseconds(time);
+        let mut last = self.last_ns.load(Ordering::Relaxed);
+        loop {
+            let mine = wanted.max(last + 1);
+            let swapped = self.last_ns.compare_exchange_weak(
+                last,
+                mine,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match swapped {
+                Ok(_) => return instant(mine),
+                Err(seen) => last = seen,
+            }
+        }
+    }
+}
+
+/// Since 1970; what lies before is 0.
+pub fn nanoseconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+}
+
+fn instant(ns: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(ns.max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_never_repeat_and_follow_the_clock() {
+        let stamps = Stamps::default();
+        let tick = instant(1_000);
+        let given: Vec<i64> = (0..3).map(|_| nanoseconds(stamps.next(tick))).collect();
+        assert_eq!(given, [1_000, 1_001, 1_002]);
+        assert_eq!(nanoseconds(stamps.next(instant(500))), 1_003);
+        assert_eq!(nanoseconds(stamps.next(instant(9_000))), 9_000);
+    }
+
+    #[test]
+    fn the_etag_is_the_version_and_no_md5() {
+        let first = Object { size: 4, modified_ns: 7 };
+        let later = Object { size: 4, modified_ns: 8 };
+        assert_ne!(first.etag().value(), later.etag().value());
+        assert_eq!(first.etag().value(), first.clone().etag().value());
+        assert_ne!(first.etag().value().len(), 32);
+    }
+}

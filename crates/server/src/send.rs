@@ -1,0 +1,151 @@
+//! The content of an object, from its file to the socket.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{ready, Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use rustix::fs::Advice;
+use rustix::io::{preadv2, Errno, ReadWriteFlags};
+use s3s::stream::{ByteStream, RemainingLength};
+use s3s::StdError;
+use tokio::task::JoinHandle;
+
+/// Bytes of one read. Two of them are under way per connection, and both stay in the CPU's cache.
+pub const CHUNK_BYTES: usize = 256 * 1024;
+/// Buffers that are kept for later use.
+const POOLED: usize = 64;
+/// How far the kernel is asked to read ahead where it has to read from the device.
+const AHEAD_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Buffers that are used again: the first touch of fresh memory costs more than a read.
+#[derive(Clone, Debug, Default)]
+pub struct Pool(Arc<Mutex<Vec<Box<[u8]>>>>);
+
+impl Pool {
+    fn take(&self) -> Buffer {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bytes = kept.unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice());
+        Buffer { bytes, length: 0, pool: self.clone() }
+    }
+}
+
+/// A buffer of a pool, to which it goes back.
+struct Buffer {
+    bytes: Box<[u8]>,
+    length: usize,
+    pool: Pool,
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut kept = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < POOLED {
+            kept.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// A part of a file as a body.
+///
+/// What is in the page cache is read at once, on the thread that asks; only a read that would wait
+/// for the device goes to a thread that may wait.
+pub struct FileBody {
+    file: Arc<File>,
+    offset: u64,
+    remaining: u64,
+    pool: Pool,
+    waiting: Option<JoinHandle<io::Result<Buffer>>>,
+}
+
+impl FileBody {
+    /// `length` bytes from `offset` on; the file has to have them.
+    pub fn new(file: File, offset: u64, length: u64, pool: Pool) -> Self {
+        Self { file: Arc::new(file), offset, remaining: length, pool, waiting: None }
+    }
+
+    fn wanted(&self) -> usize {
+        self.remaining.min(CHUNK_BYTES as u64) as usize
+    }
+
+    /// The next read, where the page cache can answer it.
+    fn read_cached(&self) -> Result<Buffer, Buffer> {
+        let mut buffer = self.pool.take();
+        let into = &mut [IoSliceMut::new(&mut buffer.bytes[..self.wanted()])];
+        match preadv2(&*self.file, into, self.offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) if read > 0 => {
+                buffer.length = read;
+                Ok(buffer)
+            }
+            // The blocking read tells the end of the file and every other error by its name.
+            Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | _) => Err(buffer),
+        }
+    }
+
+    fn read_blocking(&self, mut buffer: Buffer) -> JoinHandle<io::Result<Buffer>> {
+        let (file, offset, wanted) = (self.file.clone(), self.offset, self.wanted());
+        let ahead = self.remaining.min(AHEAD_BYTES);
+        tokio::task::spawn_blocking(move || {
+            // An advice that is refused changes nothing.
+            let _ = rustix::fs::fadvise(
+                &*file,
+                offset,
+                std::num::NonZeroU64::new(ahead),
+                Advice::WillNeed,
+            );
+            buffer.length = file.read_at(&mut buffer.bytes[..wanted], offset)?;
+            if buffer.length == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the object's file was cut short by somebody else",
+                ));
+            }
+            Ok(buffer)
+        })
+    }
+}
+
+impl Stream for FileBody {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.remaining == 0 {
+            return Poll::Ready(None);
+        }
+        let buffer = loop {
+            if let Some(waiting) = &mut self.waiting {
+                let done = ready!(Pin::new(waiting).poll(cx));
+                self.waiting = None;
+                break done??;
+            }
+            match self.read_cached() {
+                Ok(buffer) => break buffer,
+                Err(buffer) => self.waiting = Some(self.read_blocking(buffer)),
+            }
+        };
+        self.offset += buffer.length as u64;
+        self.remaining -= buffer.length as u64;
+        Poll::Ready(Some(Ok(Bytes::from_owner(buffer))))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, None)
+    }
+}
+
+impl ByteStream for FileBody {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::new_exact(self.remaining as usize)
+    }
+}

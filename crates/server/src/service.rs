@@ -1,0 +1,415 @@
+//! The operations of S3 over a store: what s3s has decoded, as calls, and what comes back.
+
+use std::sync::Arc;
+
+#[allow(clippy::wildcard_imports)] // an input and an output for each of the operations below
+use s3s::dto::*;
+use s3s::{s3_error, S3Request, S3Response, S3Result, S3};
+
+use crate::answers::{delete_each, find, page_size, part_entry, whole_object, Spelling};
+use crate::conditions::Conditions;
+use crate::digest::Digests;
+use crate::listing::{From as Begin, PAGE};
+use crate::names::url_encode;
+use crate::object::Object;
+use crate::receive::receive;
+use crate::send::{FileBody, Pool};
+use crate::store::Store;
+use crate::uploads::Named;
+
+/// S3's name for content of no stated type. Types and metadata are not kept.
+const CONTENT_TYPE: &str = "binary/octet-stream";
+
+/// A store as s3s wants it.
+pub struct Service {
+    store: Arc<Store>,
+    pool: Pool,
+}
+
+impl Service {
+    /// Over this store.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store, pool: Pool::default() }
+    }
+}
+
+type Answer<T> = S3Result<S3Response<T>>;
+
+#[allow(clippy::unnecessary_wraps)] // every operation ends with it
+fn answer<T>(output: T) -> Answer<T> {
+    Ok(S3Response::new(output))
+}
+
+/// Runs what touches many files on a thread that may wait.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> S3Result<T> + Send + 'static,
+) -> S3Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(s3s::S3Error::internal_error)?
+}
+
+#[async_trait::async_trait]
+impl S3 for Service {
+    async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
+        let input = req.input;
+        whole_object(input.part_number, input.version_id.as_deref())?;
+        let (file, object) = self.store.bucket(&input.bucket)?.read(&input.key)?;
+        let conditions = Conditions {
+            matches: input.if_match,
+            differs: input.if_none_match,
+            since: input.if_modified_since,
+            not_since: input.if_unmodified_since,
+        };
+        conditions.check_read(&object)?;
+        let (part, content_range) = match input.range {
+            None => (0..object.size, None),
+            Some(range) => {
+                let part = range.check(object.size)?;
+                let said = format!("bytes {}-{}/{}", part.start, part.end - 1, object.size);
+                (part, Some(said))
+            }
+        };
+        let length = part.end - part.start;
+        let body = FileBody::new(file, part.start, length, self.pool.clone());
+        answer(GetObjectOutput {
+            body: Some(StreamingBlob::new(body)),
+            content_length: Some(length as i64),
+            content_range,
+            accept_ranges: Some("bytes".to_owned()),
+            content_type: Some(CONTENT_TYPE.to_owned()),
+            e_tag: Some(object.etag()),
+            last_modified: Some(object.modified().into()),
+            ..GetObjectOutput::default()
+        })
+    }
+
+    async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
+        let input = req.input;
+        whole_object(input.part_number, input.version_id.as_deref())?;
+        let object = self.store.bucket(&input.bucket)?.stat(&input.key)?;
+        let conditions = Conditions {
+            matches: input.if_match,
+            differs: input.if_none_match,
+            since: input.if_modified_since,
+            not_since: input.if_unmodified_since,
+        };
+        conditions.check_read(&object)?;
+        answer(HeadObjectOutput {
+            content_length: Some(object.size as i64),
+            accept_ranges: Some("bytes".to_owned()),
+            content_type: Some(CONTENT_TYPE.to_owned()),
+            e_tag: Some(object.etag()),
+            last_modified: Some(object.modified().into()),
+            ..HeadObjectOutput::default()
+        })
+    }
+
+    async fn put_object(&self, req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
+        let input = req.input;
+        if input.write_offset_bytes.is_some() {
+            return Err(s3_error!(NotImplemented, "objects are not appended to"));
+        }
+        let bucket = self.store.bucket(&input.bucket)?;
+        let mut aside = bucket.aside(&input.key)?;
+        let digests = Digests::announced(&req.headers);
+        let trailing = req.trailing_headers.as_ref();
+        let length = input.content_length;
+        let sums = receive(&mut aside.file, input.body, length, digests, trailing).await?;
+        let conditions = Conditions {
+            matches: input.if_match,
+            differs: input.if_none_match,
+            ..Conditions::default()
+        };
+        let key = input.key;
+        let object = if bucket.durable() {
+            apart(move || bucket.put(&key, aside, &conditions)).await?
+        } else {
+            bucket.put(&key, aside, &conditions)?
+        };
+        answer(PutObjectOutput {
+            e_tag: Some(object.etag()),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            ..PutObjectOutput::default()
+        })
+    }
+
+    async fn delete_object(&self, req: S3Request<DeleteObjectInput>) -> Answer<DeleteObjectOutput> {
+        let bucket = self.store.bucket(&req.input.bucket)?;
+        let key = req.input.key;
+        let conditions = Conditions { matches: req.input.if_match, ..Conditions::default() };
+        apart(move || bucket.delete(&key, &conditions)).await?;
+        answer(DeleteObjectOutput::default())
+    }
+
+    async fn delete_objects(
+        &self,
+        req: S3Request<DeleteObjectsInput>,
+    ) -> Answer<DeleteObjectsOutput> {
+        let bucket = self.store.bucket(&req.input.bucket)?;
+        let Delete { objects, quiet } = req.input.delete;
+        if objects.is_empty() || objects.len() > PAGE {
+            return Err(s3_error!(MalformedXML, "name 1 to {PAGE} objects"));
+        }
+        let (deleted, errors) = apart(move || Ok(delete_each(&bucket, objects))).await?;
+        answer(DeleteObjectsOutput {
+            deleted: (!quiet.unwrap_or(false)).then_some(deleted),
+            errors: (!errors.is_empty()).then_some(errors),
+            request_charged: None,
+        })
+    }
+
+    async fn list_objects_v2(
+        &self,
+        req: S3Request<ListObjectsV2Input>,
+    ) -> Answer<ListObjectsV2Output> {
+        let input = req.input;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let limit = page_size(input.max_keys)?;
+        let from = match (&input.continuation_token, &input.start_after) {
+            (Some(token), _) => Begin::of_token(token)?,
+            (None, Some(key)) => Begin::Key(key.clone()),
+            (None, None) => Begin::Start,
+        };
+        let spell = Spelling::asked(input.encoding_type.as_ref())?;
+        let found =
+            find(bucket, input.prefix.as_deref(), input.delimiter.as_deref(), from, limit).await?;
+        answer(ListObjectsV2Output {
+            name: Some(input.bucket),
+            prefix: Some(spell.text(input.prefix.as_deref().unwrap_or_default())),
+            delimiter: input.delimiter.map(|text| spell.text(&text)),
+            start_after: input.start_after.map(|text| spell.text(&text)),
+            encoding_type: input.encoding_type,
+            max_keys: Some(limit as i32),
+            key_count: Some((found.objects.len() + found.prefixes.len()) as i32),
+            is_truncated: Some(found.next.is_some()),
+            continuation_token: input.continuation_token,
+            next_continuation_token: found.next.as_ref().map(Begin::token),
+            common_prefixes: spell.prefixes(&found),
+            contents: spell.objects(&found),
+            request_charged: None,
+        })
+    }
+
+    async fn list_objects(&self, req: S3Request<ListObjectsInput>) -> Answer<ListObjectsOutput> {
+        let input = req.input;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let limit = page_size(input.max_keys)?;
+        let delimiter = input.delimiter.clone().unwrap_or_default();
+        let from = match input.marker.clone().filter(|marker| !marker.is_empty()) {
+            None => Begin::Start,
+            // The marker of a page that ended with a prefix is that prefix.
+            Some(marker) if !delimiter.is_empty() && marker.ends_with(&delimiter) => {
+                Begin::Prefix(marker)
+            }
+            Some(marker) => Begin::Key(marker),
+        };
+        let spell = Spelling::asked(input.encoding_type.as_ref())?;
+        let found =
+            find(bucket, input.prefix.as_deref(), input.delimiter.as_deref(), from, limit).await?;
+        let next_marker = match &found.next {
+            Some(Begin::Key(text) | Begin::Prefix(text)) => Some(spell.text(text)),
+            _ => None,
+        };
+        answer(ListObjectsOutput {
+            name: Some(input.bucket),
+            prefix: Some(spell.text(input.prefix.as_deref().unwrap_or_default())),
+            marker: Some(spell.text(input.marker.as_deref().unwrap_or_default())),
+            delimiter: input.delimiter.map(|text| spell.text(&text)),
+            encoding_type: input.encoding_type,
+            max_keys: Some(limit as i32),
+            is_truncated: Some(found.next.is_some()),
+            next_marker,
+            common_prefixes: spell.prefixes(&found),
+            contents: spell.objects(&found),
+            request_charged: None,
+        })
+    }
+
+    async fn create_multipart_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> Answer<CreateMultipartUploadOutput> {
+        let upload_id = self.store.bucket(&req.input.bucket)?.begin_upload(&req.input.key)?;
+        answer(CreateMultipartUploadOutput {
+            bucket: Some(req.input.bucket),
+            key: Some(req.input.key),
+            upload_id: Some(upload_id),
+            ..CreateMultipartUploadOutput::default()
+        })
+    }
+
+    async fn upload_part(&self, req: S3Request<UploadPartInput>) -> Answer<UploadPartOutput> {
+        let input = req.input;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let mut aside = bucket.aside_part(&input.key, &input.upload_id, input.part_number)?;
+        let digests = Digests::announced(&req.headers);
+        let trailing = req.trailing_headers.as_ref();
+        let length = input.content_length;
+        let sums = receive(&mut aside.file, input.body, length, digests, trailing).await?;
+        let (id, number) = (input.upload_id, input.part_number);
+        let part = if bucket.durable() {
+            apart(move || bucket.put_part(&id, number, aside)).await?
+        } else {
+            bucket.put_part(&id, number, aside)?
+        };
+        answer(UploadPartOutput {
+            e_tag: Some(part.etag()),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            ..UploadPartOutput::default()
+        })
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        req: S3Request<CompleteMultipartUploadInput>,
+    ) -> Answer<CompleteMultipartUploadOutput> {
+        let input = req.input;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let parts = input.multipart_upload.and_then(|said| said.parts).unwrap_or_default();
+        let named: Vec<Named> = parts
+            .into_iter()
+            .map(|part| Named { number: part.part_number.unwrap_or(0), etag: part.e_tag })
+            .collect();
+        let conditions = Conditions {
+            matches: input.if_match,
+            differs: input.if_none_match,
+            ..Conditions::default()
+        };
+        let (key, id) = (input.key.clone(), input.upload_id);
+        let object = apart(move || bucket.complete_upload(&key, &id, &named, &conditions)).await?;
+        answer(CompleteMultipartUploadOutput {
+            location: Some(format!("/{}/{}", input.bucket, url_encode(&input.key))),
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            e_tag: Some(object.etag()),
+            ..CompleteMultipartUploadOutput::default()
+        })
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        req: S3Request<AbortMultipartUploadInput>,
+    ) -> Answer<AbortMultipartUploadOutput> {
+        let bucket = self.store.bucket(&req.input.bucket)?;
+        apart(move || bucket.abort_upload(&req.input.key, &req.input.upload_id)).await?;
+        answer(AbortMultipartUploadOutput::default())
+    }
+
+    async fn list_parts(&self, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
+        let input = req.input;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let limit = page_size(input.max_parts)?;
+        let after = input.part_number_marker.unwrap_or(0);
+        let mut parts = bucket.parts(&input.key, &input.upload_id)?;
+        parts.retain(|(number, _)| *number > after);
+        let truncated = parts.len() > limit;
+        parts.truncate(limit);
+        answer(ListPartsOutput {
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            upload_id: Some(input.upload_id),
+            max_parts: Some(limit as i32),
+            is_truncated: Some(truncated),
+            part_number_marker: Some(after),
+            next_part_number_marker: parts.last().map(|(number, _)| *number),
+            parts: Some(
+                parts.into_iter().map(|(number, part)| part_entry(number, &part)).collect(),
+            ),
+            ..ListPartsOutput::default()
+        })
+    }
+
+    async fn list_multipart_uploads(
+        &self,
+        req: S3Request<ListMultipartUploadsInput>,
+    ) -> Answer<ListMultipartUploadsOutput> {
+        let input = req.input;
+        if input.delimiter.as_ref().is_some_and(|text| !text.is_empty()) {
+            return Err(s3_error!(NotImplemented, "uploads are listed without a delimiter"));
+        }
+        let limit = page_size(input.max_uploads)?;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let mut uploads = apart(move || bucket.list_uploads()).await?;
+        let prefix = input.prefix.clone().unwrap_or_default();
+        let after_key = input.key_marker.clone().unwrap_or_default();
+        let after_id = input.upload_id_marker.clone().unwrap_or_default();
+        uploads.retain(|upload| {
+            let later = upload.key > after_key
+                || (!after_id.is_empty() && upload.key == after_key && upload.id > after_id);
+            upload.key.starts_with(&prefix) && (after_key.is_empty() || later)
+        });
+        let truncated = uploads.len() > limit;
+        uploads.truncate(limit);
+        let spell = Spelling::asked(input.encoding_type.as_ref())?;
+        let last = uploads.last().filter(|_| truncated);
+        answer(ListMultipartUploadsOutput {
+            bucket: Some(input.bucket),
+            prefix: input.prefix.map(|text| spell.text(&text)),
+            key_marker: Some(spell.text(&after_key)),
+            upload_id_marker: Some(after_id),
+            max_uploads: Some(limit as i32),
+            is_truncated: Some(truncated),
+            next_key_marker: last.map(|upload| spell.text(&upload.key)),
+            next_upload_id_marker: last.map(|upload| upload.id.clone()),
+            encoding_type: input.encoding_type,
+            uploads: Some(
+                uploads
+                    .iter()
+                    .map(|upload| MultipartUpload {
+                        key: Some(spell.text(&upload.key)),
+                        upload_id: Some(upload.id.clone()),
+                        initiated: Some(
+                            Object { size: 0, modified_ns: upload.begun_ns }.modified().into(),
+                        ),
+                        ..MultipartUpload::default()
+                    })
+                    .collect(),
+            ),
+            ..ListMultipartUploadsOutput::default()
+        })
+    }
+
+    async fn head_bucket(&self, req: S3Request<HeadBucketInput>) -> Answer<HeadBucketOutput> {
+        self.store.bucket(&req.input.bucket)?;
+        answer(HeadBucketOutput::default())
+    }
+
+    async fn get_bucket_location(
+        &self,
+        req: S3Request<GetBucketLocationInput>,
+    ) -> Answer<GetBucketLocationOutput> {
+        self.store.bucket(&req.input.bucket)?;
+        answer(GetBucketLocationOutput::default())
+    }
+
+    async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> Answer<CreateBucketOutput> {
+        let (store, name) = (self.store.clone(), req.input.bucket.clone());
+        apart(move || store.create(&name)).await?;
+        answer(CreateBucketOutput { location: Some(format!("/{}", req.input.bucket)) })
+    }
+
+    async fn delete_bucket(&self, req: S3Request<DeleteBucketInput>) -> Answer<DeleteBucketOutput> {
+        let (store, name) = (self.store.clone(), req.input.bucket);
+        apart(move || store.remove(&name)).await?;
+        answer(DeleteBucketOutput::default())
+    }
+
+    async fn list_buckets(&self, _: S3Request<ListBucketsInput>) -> Answer<ListBucketsOutput> {
+        let buckets = self.store.buckets().into_iter().map(|(name, bucket)| s3s::dto::Bucket {
+            name: Some(name),
+            creation_date: Some(bucket.created().into()),
+            ..s3s::dto::Bucket::default()
+        });
+        answer(ListBucketsOutput {
+            buckets: Some(buckets.collect()),
+            ..ListBucketsOutput::default()
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! The buckets of a directory.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use s3s::validation::{AwsNameValidation, NameValidation as _};
+use s3s::{s3_error, S3Result};
+use storlab_base::{Error, Result};
+
+use crate::bucket::Bucket;
+use crate::errors::failed;
+use crate::object::Stamps;
+
+/// The buckets of a directory, one directory each.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    durable: bool,
+    stamps: Arc<Stamps>,
+    buckets: RwLock<BTreeMap<String, Arc<Bucket>>>,
+    /// The directory, locked as long as its keys are in this server's memory.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the buckets of a directory, and makes directory and bucket where they are missing.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a bucket name that S3 does not allow, and for a directory that another
+    /// server uses; [`Error::Io`].
+    pub fn open(directory: &Path, bucket: &str, durable: bool) -> Result<Self> {
+        if !AwsNameValidation::new().validate_bucket_name(bucket) {
+            return Err(Error::spec(
+                "bucket",
+                format!("S3 does not allow the name {bucket}"),
+                "use 3 to 63 lower-case letters, digits, dots and hyphens",
+            ));
+        }
+        let refused = |operation: &'static str| {
+            move |error| Error::io(operation, directory.display().to_string(), 0, error)
+        };
+        fs::create_dir_all(directory).map_err(refused("mkdir"))?;
+        let store = Self {
+            directory: directory.to_path_buf(),
+            durable,
+            stamps: Arc::default(),
+            buckets: RwLock::default(),
+            _lock: lock(directory)?,
+        };
+        let mut buckets = store.find().map_err(refused("scan"))?;
+        if !buckets.contains_key(bucket) {
+            let made = store.make(bucket).map_err(refused("mkdir"))?;
+            buckets.insert(bucket.to_owned(), Arc::new(made));
+        }
+        Ok(Self { buckets: RwLock::new(buckets), ..store })
+    }
+
+    /// A bucket by its name.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`.
+    pub fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
+        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        buckets.get(name).cloned().ok_or_else(|| s3_error!(NoSuchBucket))
+    }
+
+    /// All buckets, by name.
+    pub fn buckets(&self) -> Vec<(String, Arc<Bucket>)> {
+        let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
+        buckets.iter().map(|(name, bucket)| (name.clone(), bucket.clone())).collect()
+    }
+
+    /// Makes a bucket. s3s has checked the name.
+    ///
+    /// # Errors
+    /// `BucketAlreadyOwnedByYou`.
+    pub fn create(&self, name: &str) -> S3Result<()> {
+        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
+        if buckets.contains_key(name) {
+            return Err(s3_error!(BucketAlreadyOwnedByYou));
+        }
+        let made = self.make(name).map_err(failed("creation of a bucket"))?;
+        buckets.insert(name.to_owned(), Arc::new(made));
+        Ok(())
+    }
+
+    /// Removes an empty bucket.
+    ///
+    /// # Errors
+    /// `NoSuchBucket`, `BucketNotEmpty`.
+    pub fn remove(&self, name: &str) -> S3Result<()> {
+        let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
+        buckets.get(name).ok_or_else(|| s3_error!(NoSuchBucket))?.remove()?;
+        buckets.remove(name);
+        Ok(())
+    }
+
+    fn make(&self, name: &str) -> io::Result<Bucket> {
+        Bucket::create(&self.directory.join(name), self.durable, self.stamps.clone())
+    }
+
+    fn find(&self) -> io::Result<BTreeMap<String, Arc<Bucket>>> {
+        let mut buckets = BTreeMap::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = entry.path();
+            if AwsNameValidation::new().validate_bucket_name(&name) && Bucket::is_at(&path) {
+                let bucket = Bucket::open(&path, self.durable, self.stamps.clone())?;
+                buckets.insert(name, Arc::new(bucket));
+            }
+        }
+        Ok(buckets)
+    }
+}
+
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.display().to_string();
+    let file = File::open(directory).map_err(|error| Error::io("open", &path, 0, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::spec(
+            "directory",
+            format!("another server is using {path}"),
+            "wait until it has ended, or give each its own directory",
+        )),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, 0, error)),
+    }
+}

@@ -1,0 +1,244 @@
+//! Multipart uploads: a directory per upload, a file per part, one file at the end.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use s3s::dto::ETag;
+use s3s::{s3_error, S3Result};
+
+use crate::bucket::{Aside, Bucket};
+use crate::conditions::Conditions;
+use crate::errors::failed;
+use crate::object::{nanoseconds, Object};
+
+/// S3's own limits.
+const PARTS: i32 = 10_000;
+const SMALLEST_PART: u64 = 5 * 1024 * 1024;
+/// The file that holds an upload's key.
+const KEY: &str = "key";
+
+/// An unfinished upload.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Upload {
+    /// Of the object to be.
+    pub key: String,
+    /// Unique in the store.
+    pub id: String,
+    /// When it was begun, in ns since 1970.
+    pub begun_ns: i64,
+}
+
+/// A part as the client names it when it completes an upload.
+#[derive(Debug)]
+pub struct Named {
+    /// From 1 on.
+    pub number: i32,
+    /// As the upload of the part answered.
+    pub etag: Option<ETag>,
+}
+
+impl Bucket {
+    /// Begins an upload and says its id.
+    pub fn begin_upload(&self, key: &str) -> S3Result<String> {
+        let begin = || {
+            let aside = self.uploads().join(self.aside_name());
+            fs::create_dir(&aside)?;
+            fs::write(aside.join(KEY), key)?;
+            let stamp = self.stamps().next(fs::metadata(aside.join(KEY))?.modified()?);
+            let id = format!("{:016x}", nanoseconds(stamp));
+            fs::rename(aside, self.uploads().join(&id))?;
+            Ok(id)
+        };
+        begin().map_err(failed("begin of an upload"))
+    }
+
+    /// A file for a part to be; [`Bucket::put_part`] makes it one.
+    ///
+    /// # Errors
+    /// `NoSuchUpload`; `InvalidArgument` for a number that S3 does not have.
+    pub fn aside_part(&self, key: &str, id: &str, number: i32) -> S3Result<Aside> {
+        if !(1..=PARTS).contains(&number) {
+            return Err(s3_error!(InvalidArgument, "part numbers are 1 to {PARTS}"));
+        }
+        let directory = self.upload(key, id)?;
+        Aside::create(directory.join(self.aside_name())).map_err(gone("creation of a part"))
+    }
+
+    /// Makes a written file a part of its upload.
+    pub fn put_part(&self, id: &str, number: i32, mut aside: Aside) -> S3Result<Object> {
+        let path = self.uploads().join(id).join(part_name(number));
+        aside.name(&path, false, self.stamps(), self.durable()).map_err(gone("naming of a part"))
+    }
+
+    /// The parts that are there, in order.
+    pub fn parts(&self, key: &str, id: &str) -> S3Result<Vec<(i32, Object)>> {
+        let directory = self.upload(key, id)?;
+        let list = || -> io::Result<Vec<(i32, Object)>> {
+            let mut parts = Vec::new();
+            for entry in fs::read_dir(&directory)? {
+                let entry = entry?;
+                let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+                if let Some(number) = number {
+                    parts.push((number, Object::of(&entry.metadata()?)?));
+                }
+            }
+            parts.sort_unstable_by_key(|(number, _)| *number);
+            Ok(parts)
+        };
+        list().map_err(gone("listing of an upload"))
+    }
+
+    /// Joins the named parts into the object. The first part's file becomes the object; the others
+    /// are copied behind it, within the file system where it can do that.
+    ///
+    /// # Errors
+    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `PreconditionFailed`.
+    /// The upload is still there after an error.
+    pub fn complete_upload(
+        &self,
+        key: &str,
+        id: &str,
+        named: &[Named],
+        conditions: &Conditions,
+    ) -> S3Result<Object> {
+        let directory = self.upload(key, id)?;
+        let paths = check_parts(&self.parts(key, id)?, named)?;
+        // From here on nobody else can add parts, complete or abort.
+        let closed = self.uploads().join(format!(".closed-{id}"));
+        fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
+        let joined = join(&closed, &paths).map_err(failed("joining of parts"));
+        let put = joined.and_then(|(aside, undo)| {
+            self.put(key, aside, conditions).inspect_err(|_| {
+                // A part that cannot be restored has another ETag now, so that it is not used.
+                let _ = undo.restore();
+            })
+        });
+        match put {
+            Ok(object) => {
+                // Left-overs are removed when the bucket is opened again.
+                let _ = fs::remove_dir_all(&closed);
+                Ok(object)
+            }
+            Err(error) => {
+                fs::rename(&closed, &directory).map_err(failed("reopening of an upload"))?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes an upload and its parts.
+    pub fn abort_upload(&self, key: &str, id: &str) -> S3Result<()> {
+        let directory = self.upload(key, id)?;
+        let closed = self.uploads().join(format!(".closed-{id}"));
+        fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
+        fs::remove_dir_all(closed).map_err(failed("removal of parts"))
+    }
+
+    /// All unfinished uploads, by key, then by age.
+    pub fn list_uploads(&self) -> S3Result<Vec<Upload>> {
+        let list = || -> io::Result<Vec<Upload>> {
+            let mut uploads = Vec::new();
+            for entry in fs::read_dir(self.uploads())? {
+                let Ok(id) = entry?.file_name().into_string() else { continue };
+                let path = self.uploads().join(&id).join(KEY);
+                let begun = fs::metadata(&path).and_then(|found| found.modified());
+                // One that ended while we looked is not there.
+                if let (true, Ok(key), Ok(begun)) = (is_id(&id), fs::read_to_string(&path), begun) {
+                    uploads.push(Upload { key, id, begun_ns: nanoseconds(begun) });
+                }
+            }
+            uploads.sort_unstable();
+            Ok(uploads)
+        };
+        list().map_err(failed("listing of uploads"))
+    }
+
+    /// The directory of an upload, if it is one of this key.
+    fn upload(&self, key: &str, id: &str) -> S3Result<PathBuf> {
+        let directory = self.uploads().join(id);
+        let ours = is_id(id)
+            && fs::read_to_string(directory.join(KEY)).is_ok_and(|written| written == key);
+        ours.then_some(directory).ok_or_else(|| s3_error!(NoSuchUpload))
+    }
+}
+
+/// The files of the named parts, after all that S3 demands of them was checked.
+fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>> {
+    if named.is_empty() {
+        return Err(s3_error!(MalformedXML, "name at least one part"));
+    }
+    if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
+        return Err(s3_error!(InvalidPartOrder, "name the parts in ascending order"));
+    }
+    let mut files = Vec::with_capacity(named.len());
+    for (at, part) in named.iter().enumerate() {
+        let found = there.binary_search_by_key(&part.number, |(number, _)| *number);
+        let Ok(found) = found else {
+            return Err(s3_error!(InvalidPart, "part {} was not uploaded", part.number));
+        };
+        let object = &there[found].1;
+        let etag = object.etag();
+        if part.etag.as_ref().is_some_and(|said| said.value() != etag.value()) {
+            return Err(s3_error!(InvalidPart, "part {} has another ETag", part.number));
+        }
+        if at + 1 < named.len() && object.size < SMALLEST_PART {
+            return Err(s3_error!(
+                EntityTooSmall,
+                "part {} has {} bytes; all but the last need {SMALLEST_PART}",
+                part.number,
+                object.size
+            ));
+        }
+        files.push(part_name(part.number));
+    }
+    Ok(files)
+}
+
+/// The first part as it was before others were put behind it.
+struct Undo {
+    file: File,
+    part: Object,
+}
+
+impl Undo {
+    fn restore(&self) -> io::Result<()> {
+        self.file.set_len(self.part.size)?;
+        self.file.set_modified(self.part.modified())
+    }
+}
+
+/// Appends all but the first file to the first one.
+fn join(directory: &Path, files: &[String]) -> io::Result<(Aside, Undo)> {
+    let first = directory.join(&files[0]);
+    let mut file = File::options().read(true).write(true).open(&first)?;
+    let undo = Undo { file: file.try_clone()?, part: Object::of(&file.metadata()?)? };
+    file.seek(SeekFrom::End(0))?;
+    for name in &files[1..] {
+        let copied = File::open(directory.join(name)).and_then(|mut p| io::copy(&mut p, &mut file));
+        if let Err(error) = copied {
+            undo.restore()?;
+            return Err(error);
+        }
+    }
+    Ok((Aside::adopt(file, first), undo))
+}
+
+fn part_name(number: i32) -> String {
+    format!("{number:05}")
+}
+
+/// Ids are hexadecimal numbers: nothing else is ever part of a path.
+fn is_id(id: &str) -> bool {
+    id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn gone(operation: &'static str) -> impl Fn(io::Error) -> s3s::S3Error {
+    move |error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            s3_error!(NoSuchUpload, "the upload has ended")
+        } else {
+            failed(operation)(error)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Signatures and checksums: what is signed wrongly or changed on the way is refused.
+
+mod support;
+
+use support::{content, Payload, Running};
+
+const ALL: [Payload; 4] =
+    [Payload::Unsigned, Payload::Signed, Payload::Streaming, Payload::TrailerCrc];
+
+#[test]
+fn every_kind_of_payload_arrives() {
+    let running = Running::new();
+    let mut client = running.client();
+    for length in [0, 1, 65_536, 65_537, 1_000_000] {
+        let body = content(length as u64, length);
+        for payload in ALL {
+            client.payload = payload;
+            client.put("k", &body).ok();
+            client.payload = Payload::Unsigned;
+            assert_eq!(client.get("k").ok().body, body, "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn changed_content_is_refused_and_not_stored() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.tamper = |sent| {
+        assert!(!sent.is_empty(), "there is something to change");
+        let middle = sent.len() / 2;
+        sent[middle] ^= 1;
+    };
+    let body = content(1, 300_000);
+    for (payload, status, code) in [
+        (Payload::Signed, 400, "XAmzContentSHA256Mismatch"),
+        (Payload::Streaming, 403, "SignatureDoesNotMatch"),
+        (Payload::TrailerCrc, 400, "BadDigest"),
+    ] {
+        client.payload = payload;
+        client.put("k", &body).refused(status, code);
+    }
+    running.client().get("k").refused(404, "NoSuchKey");
+    assert!(running.files().is_empty());
+}
+
+#[test]
+fn announced_checksums_are_checked() {
+    use base64::engine::general_purpose::STANDARD;
+    use base64::Engine as _;
+    let running = Running::new();
+    let mut client = running.client();
+    let body = content(2, 1000);
+    let crc = STANDARD.encode(support::crc32(&body).to_be_bytes());
+    let put = client.call("PUT", "k", &[], &[("x-amz-checksum-crc32", &crc)], &body).ok();
+    assert_eq!(put.header("x-amz-checksum-crc32"), Some(crc.as_str()));
+    let wrong = STANDARD.encode([1, 2, 3, 4]);
+    client
+        .call("PUT", "k", &[], &[("x-amz-checksum-crc32", &wrong)], &body)
+        .refused(400, "BadDigest");
+    // MD5 of the empty text, which RFC 1321 prints.
+    let md5 = "1B2M2Y8AsgTpgAmY7PhCfg==";
+    client.call("PUT", "k", &[], &[("content-md5", md5)], b"").ok();
+    client.call("PUT", "k", &[], &[("content-md5", md5)], b"x").refused(400, "BadDigest");
+}
+
+#[test]
+fn a_wrong_key_gets_to_see_why_also_after_a_large_put() {
+    let running = Running::new();
+    let mut client = running.client();
+    let body = content(3, 8 << 20);
+    client.secret = "another".to_owned();
+    client.get("k").refused(403, "SignatureDoesNotMatch");
+    client.put("k", &body).refused(403, "SignatureDoesNotMatch");
+    client.access = "another".to_owned();
+    client.put("k", &body).refused(403, "InvalidAccessKeyId");
+    assert!(running.files().is_empty());
+}
+
+#[test]
+fn a_clock_that_is_off_is_refused() {
+    let running = Running::new();
+    let mut client = running.client();
+    for skew in [-3_600, 3_600] {
+        client.skew = skew;
+        client.get("k").refused(403, "RequestTimeTooSkewed");
+    }
+    client.skew = 300;
+    client.get("k").refused(404, "NoSuchKey");
+}
+
+#[test]
+fn a_request_without_a_signature_is_refused() {
+    use std::io::Write as _;
+    let running = Running::new();
+    let mut stream =
+        std::net::TcpStream::connect(("127.0.0.1", running.server.port())).expect("up");
+    stream.write_all(b"GET /bucket/k HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").expect("sent");
+    let answer = support::read_answer(&mut std::io::BufReader::new(stream), false);
+    answer.refused(403, "AccessDenied");
+}
+
+#[test]
+fn a_short_body_is_refused() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.payload = Payload::Streaming;
+    client.chunk = 1000;
+    client.tamper = |sent| sent.truncate(sent.len() / 2);
+    client.put("k", &content(4, 10_000)).refused(400, "IncompleteBody");
+    assert!(running.files().is_empty());
+}
