@@ -38,7 +38,7 @@ pub struct Config {
     pub directory: PathBuf,
     /// A bucket that is there from the start.
     pub bucket: String,
-    /// Whether an object is on the device, and not only in the page cache, when its PUT is answered.
+    /// Whether an object is on the device, not only in the page cache, when its PUT is answered.
     pub durable: bool,
 }
 

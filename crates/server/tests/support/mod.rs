@@ -240,27 +240,8 @@ impl Client {
             .collect();
         query.sort();
         let query = query.join("&");
-        let hash = match self.payload {
-            Payload::Unsigned => "UNSIGNED-PAYLOAD".to_owned(),
-            Payload::Signed => sha256(body),
-            Payload::Streaming => "STREAMING-AWS4-HMAC-SHA256-PAYLOAD".to_owned(),
-            Payload::TrailerCrc => "STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned(),
-        };
-        let mut all: Vec<(String, String)> = vec![
-            ("host".into(), format!("127.0.0.1:{}", self.port)),
-            ("x-amz-content-sha256".into(), hash.clone()),
-            ("x-amz-date".into(), amz_date.clone()),
-        ];
-        let chunked = matches!(self.payload, Payload::Streaming | Payload::TrailerCrc);
-        if chunked {
-            all.push(("content-encoding".into(), "aws-chunked".into()));
-            all.push(("x-amz-decoded-content-length".into(), body.len().to_string()));
-        }
-        if self.payload == Payload::TrailerCrc {
-            all.push(("x-amz-trailer".into(), "x-amz-checksum-crc32".into()));
-        }
-        all.extend(headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-        all.sort();
+        let hash = self.payload_hash(body);
+        let all = self.headers(&hash, &amz_date, headers, body.len());
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         let names = names.join(";");
         let mut canonical = format!("{method}\n{path}\n{query}\n");
@@ -293,6 +274,39 @@ impl Client {
             let _ = write!(head, "content-length: {}\r\n", sent.len());
         }
         [head.as_bytes(), b"\r\n", &sent].concat()
+    }
+
+    /// What stands for the payload in the signature.
+    fn payload_hash(&self, body: &[u8]) -> String {
+        match self.payload {
+            Payload::Unsigned => "UNSIGNED-PAYLOAD".to_owned(),
+            Payload::Signed => sha256(body),
+            Payload::Streaming => "STREAMING-AWS4-HMAC-SHA256-PAYLOAD".to_owned(),
+            Payload::TrailerCrc => "STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned(),
+        }
+    }
+
+    /// All headers that are signed, in order.
+    fn headers(
+        &self,
+        hash: &str,
+        date: &str,
+        more: &[(&str, &str)],
+        length: usize,
+    ) -> Vec<(String, String)> {
+        let length = length.to_string();
+        let host = format!("127.0.0.1:{}", self.port);
+        let mut all = vec![("host", &*host), ("x-amz-content-sha256", hash), ("x-amz-date", date)];
+        if matches!(self.payload, Payload::Streaming | Payload::TrailerCrc) {
+            all.push(("content-encoding", "aws-chunked"));
+            all.push(("x-amz-decoded-content-length", &length));
+        }
+        if self.payload == Payload::TrailerCrc {
+            all.push(("x-amz-trailer", "x-amz-checksum-crc32"));
+        }
+        all.extend(more);
+        all.sort_unstable();
+        all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     fn key(&self, day: &str) -> hmac::Key {
