@@ -188,6 +188,11 @@ class WorkloadSpec(StudyTable):
         """The name, or the kind where there is none."""
         return self.name or self.kind
 
+    def engine_of(self, params: dict[str, Any]) -> str | None:
+        """The engine of one point; None: the study's. ``params`` are one of ``values()``."""
+        del params
+        return self.engine
+
     def combinations(self) -> int:
         """How many combinations the swept lists have."""
         lists = (getattr(self, name) for name in self.swept)
