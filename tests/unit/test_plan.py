@@ -142,6 +142,14 @@ def test_a_directory_needs_a_file_for_each_job(tmp_path: Path) -> None:
     assert plan.data_bytes_by_target == {"d": 5_000_000}
 
 
+def test_a_directory_needs_a_size_only_for_what_is_laid_out(tmp_path: Path) -> None:
+    said = refusal(tmp_path, TWO.replace('path = "b.dat"\nsize = "1GB"', 'directory = "d"') + WORK)
+    (problem,) = said.problems
+    assert problem["where"].endswith("[[target]] #2 size")
+    assert "a directory needs the size of each file" in problem["what"]
+    assert problem["fix"] == 'add size = "1GiB"'
+
+
 def test_the_null_target_has_no_data_and_is_not_written(tmp_path: Path) -> None:
     text = '[study]\nname = "s"\n[[target]]\nname = "n"\npath = "null:"\n'
     plan = planned(tmp_path, text + WORK + "read_percent = 0\n")

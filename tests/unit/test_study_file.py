@@ -153,7 +153,6 @@ kind = "blok"
     [
         ('path = "x"\ndirectory = "d"\nsize = "1MiB"', " directory", "path is given"),
         ('size = "1GiB"', "", "needs a place"),
-        ('directory = "d"', "", "needs the size"),
         ('path = "x"\nlayout = "stripe"', " layout", "chunk"),
         ('path = "x"\nstripe_chunk = "4KiB"', " stripe_chunk", "only a stripe"),
         ('path = "x"\nlayout = "per_job"', " layout", "does not fit"),

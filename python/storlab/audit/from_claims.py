@@ -26,7 +26,7 @@ RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
 MUST_BE_SAID = (
     *("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind"),
-    *("errors", "mix-off", "embedded-server"),
+    *("device-bytes", "errors", "mix-off", "embedded-server"),
 )
 
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"

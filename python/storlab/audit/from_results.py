@@ -32,6 +32,11 @@ FLAGS: dict[str, tuple[Severity, str]] = {
         "Memory may have served this I/O. A comparison with a target that was opened with "
         "O_DIRECT compares memory with storage.",
     ),
+    "device-bytes": (
+        "warning",
+        "Less than half of the bytes that were read came from the device: this is the speed of a "
+        "cache.",
+    ),
     "not-steady": (
         "warning",
         "Throughput drifted over the window: another window would give another number.",

@@ -31,6 +31,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "faster than this number shows.",
     ),
     "page-cache": ("P", "The I/O went through the page cache: memory may have served it."),
+    "device-bytes": (
+        "Y",
+        "The device counted less than half of the bytes that were read: a cache served the rest.",
+    ),
     "not-steady": ("S", "Throughput was not steady over the measure window."),
     "posix-fallback": ("T", "io_uring could not be used; threads did the I/O."),
     "verify-failed": ("V", "Verification found data that was not what had been written."),

@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "export": "storlab.cli.export:export",
     "import": "storlab.cli.import_:import_",
     "crosscheck": "storlab.cli.crosscheck:crosscheck",
+    "capacity": "storlab.cli.capacity:capacity",
     "clean": "storlab.cli.clean:clean",
     "verify": "storlab.cli.verify:verify",
     "audit": "storlab.cli.audit:audit",

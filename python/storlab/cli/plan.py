@@ -77,7 +77,8 @@ def _targets(loaded: LoadedStudy, planned: Plan) -> Table:
 def _data_set(target: Target, size: int) -> str:
     if size:
         return format_bytes_si(size)
-    return "none" if target.s3 is not None else "the whole device"
+    has_none = target.s3 is not None or target.directory is not None
+    return "none" if has_none else "the whole device"
 
 
 def _place(target: Target) -> str:

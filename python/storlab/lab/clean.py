@@ -11,6 +11,7 @@ from typing import Any
 
 from storlab.base.errors import GuardError, ResultError, StorlabError
 from storlab.lab.execution import StopRequest
+from storlab.lab.home import HomeHold
 from storlab.lab.progress import Reporter
 from storlab.lab.s3_target import S3Hold
 from storlab.lab.sidecar import SUFFIX, remove_data_file
@@ -46,6 +47,9 @@ def clean_campaign(
     with store.campaign_lock(), reporter() as told:
         for target in store.study.target:
             _each(cleaned, partial(_clean_files, target, base))
+            if target.directory is not None and "campaign" in recorded:
+                home = HomeHold(base / target.directory, recorded["campaign"])
+                _each(cleaned, partial(_clean_home, home, stop))
         # The last first: the bucket that two targets share was made for the first.
         for target in reversed(store.study.target):
             before = recorded.get("s3", {}).get(target.name)
@@ -66,6 +70,13 @@ def _clean_objects(
 ) -> list[str]:
     with S3Hold(target, before["campaign"], base, before, cleaning=True) as hold:
         return hold.clean(stop, reporter)
+
+
+def _clean_home(home: HomeHold, stop: StopRequest) -> list[str]:
+    if not home.path.is_dir():
+        return []
+    with home:
+        return home.clean(stop)
 
 
 def _clean_files(target: Target, base: Path) -> list[str]:

@@ -6,7 +6,7 @@ import errno
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from storlab.base.units import format_bytes_si
 from storlab.engines import get_engine
 from storlab.lab.execution import StopRequest, finish
 from storlab.lab.filesystems import existing_parent, free_bytes, supports_direct
+from storlab.lab.home import HomeNeed
 from storlab.lab.progress import Reporter
 from storlab.lab.sidecar import (
     Sidecar,
@@ -56,9 +57,15 @@ def to_lay_out(members: Iterable[Member]) -> list[Member]:
     ]
 
 
-def check_space(members: Iterable[Member]) -> None:
-    """Raise PreflightError when the data sets do not fit on their file systems. Writes nothing."""
+def check_space(
+    members: Iterable[Member], homes: Mapping[Path, Sequence[HomeNeed]] | None = None
+) -> None:
+    """Raise PreflightError when data sets and runs do not fit on their file systems.
+
+    ``homes``: what workloads take of each. Writes nothing.
+    """
     needed: dict[int, int] = defaultdict(int)
+    runs: dict[int, int] = defaultdict(int)  # one run at a time
     place: dict[int, Path] = {}
     for member in to_lay_out(members):
         path = Path(member.path)
@@ -67,14 +74,31 @@ def check_space(members: Iterable[Member]) -> None:
         there = path.stat().st_blocks * 512 if path.exists() else 0
         needed[number] += max(0, member.size - there)
         place[number] = parent
+    for home, needs in (homes or {}).items():
+        parent = existing_parent(home)
+        number = parent.stat().st_dev
+        whole = HomeNeed()
+        for need in needs:
+            whole.add(need)
+        needed[number] += whole.missing_bytes(home)
+        runs[number] = max(runs[number], whole.run_bytes)
+        place[number] = parent
     for number, size in needed.items():
         free = free_bytes(place[number])
-        if size > free:
+        if size + runs[number] > free:
             raise PreflightError(
                 str(place[number]),
-                f"the data sets need {format_bytes_si(size)} and {format_bytes_si(free)} are free",
-                "make size smaller, or choose another place",
+                f"{space_text(size, runs[number])} and {format_bytes_si(free)} are free",
+                "make the data smaller, or choose another place",
             )
+
+
+def space_text(data_bytes: int, run_bytes: int) -> str:
+    """What is needed, in words; of a run only where it takes anything of its own."""
+    data = f"the data sets need {format_bytes_si(data_bytes)}"
+    if run_bytes and data_bytes:
+        return f"{data}, the files of a run another {format_bytes_si(run_bytes)},"
+    return f"the files of a run need {format_bytes_si(run_bytes)}" if run_bytes else data
 
 
 def lay_out(

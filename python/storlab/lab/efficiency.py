@@ -9,8 +9,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
+from storlab.base.units import NS_PER_S
 from storlab.lab.power_summary import BoundaryPower
-from storlab.model.result import Concurrency, Metric, RunOutcome
+from storlab.model.power import Boundary, SpanPower
+from storlab.model.result import Concurrency, Metric, RunOutcome, Span
 from storlab.model.study import Target
 from storlab.workloads.common_metrics import bytes_moved, operations_done
 from storlab.workloads.page import Page
@@ -36,6 +38,60 @@ def energy_metrics(
         found += _power(power)
         found += _efficiency(outcome, power, page, concurrency)
     return found
+
+
+def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
+    """Mean time of the spans of each kind, and their mean energy at every boundary.
+
+    The kind stands where other metrics have the operation. There is no energy where a span of the
+    kind has none: short spans would be missing from the mean.
+    """
+    found: list[Metric] = []
+    for kind in dict.fromkeys(span.kind for span in spans):
+        own = [number for number, span in enumerate(spans) if span.kind == kind]
+        mean_ns = math.fsum(spans[n].end_ns - spans[n].start_ns for n in own) / len(own)
+        time_s = mean_ns / NS_PER_S
+        found.append(Metric(name="span_time_s", value=time_s, unit="s", operation=kind))
+        for boundary in dict.fromkeys(power.boundary for power in powers):
+            known = [p for p in powers if p.boundary == boundary and p.span in own]
+            if len(known) == len(own):
+                found += _span_energy(kind, known)
+    return found
+
+
+def span_notes(
+    spans: Sequence[Span], powers: Sequence[SpanPower], boundaries: Iterable[Boundary]
+) -> list[str]:
+    """Which kinds of spans lack energies at these boundaries, where the whole run has one."""
+    found = []
+    for boundary in boundaries:
+        known = {power.span for power in powers if power.boundary == boundary}
+        for kind in dict.fromkeys(span.kind for span in spans):
+            own = [number for number, span in enumerate(spans) if span.kind == kind]
+            without = [number for number in own if number not in known]
+            if without:
+                found.append(
+                    f"energy of {kind} at the {boundary} not measured: {len(without):,} of "
+                    f"{len(own):,} are too short for the readings; a higher rate_hz may do"
+                )
+    return found
+
+
+def _span_energy(kind: str, powers: Sequence[SpanPower]) -> Iterator[Metric]:
+    energy_j = math.fsum(power.energy_j for power in powers) / len(powers)
+    # One sensor measured them all, so that its errors have the same sign in each.
+    stated = [p.energy_uncertainty_j for p in powers if p.energy_uncertainty_j is not None]
+    uncertainty_j = math.fsum(stated) / len(stated) if len(stated) == len(powers) else None
+    for name, unit, scale in (("span_energy_j", "J", 1.0), ("span_energy_wh", "Wh", wh_from_j(1))):
+        yield Metric(
+            name=name,
+            value=energy_j * scale,
+            unit=unit,
+            operation=kind,
+            provenance=powers[0].provenance,
+            boundary=powers[0].boundary,
+            uncertainty=None if uncertainty_j is None else uncertainty_j * scale,
+        )
 
 
 def density_metrics(

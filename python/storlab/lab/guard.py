@@ -9,15 +9,17 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.guard_device import DeviceHold, hold_device
 from storlab.lab.guard_file import check_data_file
+from storlab.lab.home import HomeHold, uses_home
 from storlab.lab.s3_target import S3Hold
 from storlab.model.job import Member
-from storlab.model.point import Plan
+from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.workloads import WORKLOADS, Access
 
@@ -29,9 +31,10 @@ class Guard:
 
     Block devices stay open from entering to leaving (exclusively, where the study writes to them),
     and engines reach them through that open file: a name that moves to another device in between
-    changes nothing. Of a bucket, storlab has a prefix of its own, marked with the campaign's id.
-    Entering raises GuardError, with nothing written, when any target is refused: stores come last.
-    ``look_only`` writes nothing to any store, neither bucket nor marker.
+    changes nothing. Of a bucket, storlab has a prefix of its own, marked with the campaign's id; of
+    a directory, a home. Entering raises GuardError when any target is refused, with nothing
+    written: homes and stores come last, and what was made of them is taken back.
+    ``look_only`` makes neither bucket nor marker nor home.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Guard:
         self.access: dict[str, Access] = {}  # by target
         self.holds: list[DeviceHold] = []
         self.stores: dict[str, S3Hold] = {}  # by target
+        self.homes: dict[str, HomeHold] = {}  # by target; two in one directory share theirs
         self._stack = ExitStack()
 
     def __enter__(self) -> Guard:
@@ -68,6 +72,9 @@ class Guard:
             self._check_shared_files()
             if self.recorded is not None:
                 self._check_same_devices(self.recorded)
+            for target in targets:
+                if self._needs_home(target):
+                    self._hold_home(target, stack)
             for target in targets:
                 if target.s3 is not None:
                     self._hold_store(target, stack)
@@ -88,6 +95,24 @@ class Guard:
         self.stores[target.name] = stack.enter_context(hold)
         self.access[target.name] = Access(s3=hold.access)
 
+    def _needs_home(self, target: Target) -> bool:
+        header = self.study.study
+        return any(uses_home(point, header, target) for point in self._points(target))
+
+    def _hold_home(self, target: Target, stack: ExitStack) -> None:
+        directory = self.base / (target.directory or "")
+        hold = HomeHold(directory, self.campaign, look_only=self.look_only)
+        held = {other.path: other for other in self.homes.values()}
+        if hold.path in held:
+            hold = held[hold.path]
+        else:
+            stack.enter_context(hold)
+        self.homes[target.name] = hold
+        self.access[target.name] = replace(self.access[target.name], home=hold.path)
+
+    def _points(self, target: Target) -> list[Point]:
+        return [point for point in self.plan.points.values() if point.target == target.name]
+
     def record(self) -> dict[str, Any]:
         """What was consented to and which devices were held: ``guard.json`` of the result."""
         return {
@@ -103,8 +128,7 @@ class Guard:
         """Whether any point or prepare step writes to the target."""
         return target.precondition is not None or any(
             WORKLOADS[point.kind].estimate(point, self.study.study, target).writes
-            for point in self.plan.points.values()
-            if point.target == target.name
+            for point in self._points(target)
         )
 
     def _check_plan_hash(self) -> None:
@@ -153,10 +177,9 @@ class Guard:
             )
         files = max(
             WORKLOADS[point.kind].estimate(point, self.study.study, target).files
-            for point in self.plan.points.values()
-            if point.target == target.name
+            for point in self._points(target)
         )
-        names = [f"storlab.{number}.dat" for number in range(max(1, files))]
+        names = [f"storlab.{number}.dat" for number in range(files)]
         return [
             check_data_file(str(directory / name), directory / name, target.size, writes=writes)
             for name in names

@@ -21,15 +21,16 @@ from storlab.lab.meter_thread import MeterThread
 from storlab.lab.power_summary import (
     BoundaryPower,
     SensorRun,
-    Span,
     Spans,
+    Stretch,
     boundary_power,
     parts_at,
     power_line,
     summarise,
 )
+from storlab.lab.span_power import span_power
 from storlab.meters import Meter, meter_module
-from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo
+from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo, SpanPower
 from storlab.model.result import RunOutcome, RunRecord
 from storlab.model.study import MeterSpec, Target
 
@@ -45,6 +46,7 @@ class MeteredRun:
     readings: list[Reading] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     boundaries: list[Boundary] = field(default_factory=list)  # of its sensors, in their order
+    spans: list[SpanPower] = field(default_factory=list)
 
 
 def headline_boundary(target: Target, boundaries: Sequence[Boundary]) -> Boundary | None:
@@ -98,7 +100,7 @@ class Metering:
         self._base = base
         self._meters: dict[str, list[_Metered]] = {}
         self._idle_start_ns = monotonic_ns()
-        self._idle_before: Span | None = None
+        self._idle_before: Stretch | None = None
 
     def __enter__(self) -> Metering:
         try:
@@ -172,7 +174,8 @@ class Metering:
         if outcome.status != "finished" or window[1] <= window[0]:
             boundaries = [run.info.boundary for run in runs]
             return MeteredRun(readings=_readings(runs), notes=notes, boundaries=boundaries)
-        return _sum_up(runs, spans, notes)
+        stretches = [(span.start_ns, span.end_ns) for span in outcome.spans]
+        return _sum_up(runs, spans, notes, stretches)
 
     def _open(self, target: Target, spec: MeterSpec) -> _Metered:
         thread = open_thread(spec, target, self._base)
@@ -236,7 +239,9 @@ def _sensor_runs(
     return runs
 
 
-def _sum_up(runs: Sequence[SensorRun], spans: Spans, notes: list[str]) -> MeteredRun:
+def _sum_up(
+    runs: Sequence[SensorRun], spans: Spans, notes: list[str], stretches: Sequence[Stretch]
+) -> MeteredRun:
     summaries: list[PowerSummary] = []
     lines: dict[str, PowerLine] = {}
     for run in runs:
@@ -247,7 +252,8 @@ def _sum_up(runs: Sequence[SensorRun], spans: Spans, notes: list[str]) -> Metere
             lines[run.info.sensor] = line
     totals = boundary_power(summaries, lines, spans.window)
     boundaries = [summary.info.boundary for summary in summaries]
-    return MeteredRun(summaries, totals, _readings(runs), notes, boundaries)
+    of_spans = span_power(runs, summaries, lines, stretches)
+    return MeteredRun(summaries, totals, _readings(runs), notes, boundaries, of_spans)
 
 
 def _readings(runs: Sequence[SensorRun]) -> list[Reading]:

@@ -10,7 +10,8 @@ shuffled: a plan can be read, and the same study gives the same plan.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from storlab.base.errors import Problem
@@ -61,15 +62,25 @@ def make_plan(loaded: LoadedStudy) -> Plan:
             "shorten the lists or the repeats",
         )
     _refuse_duplicates(loaded, visits)
-    facts = _facts(loaded, visits)
-    _refuse_impossible(loaded, visits, facts)
-    points = {p.point_id: p for v in visits for p in v.points}
-    costs = {t.name: _cost(study, t, facts[t.name], points.values()) for t in study.target}
+    points = [point for visit in visits for point in visit.points]
+    return plan_of(loaded, points, list(_order(visits, study.study.repeats)))
+
+
+def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[PlannedRun]) -> Plan:
+    """A plan of these points and runs of them, on the targets of a study. Opens no target.
+
+    Raises StudyError that names every target and field which do not go together.
+    """
+    study = loaded.study
+    facts = _facts(loaded, points)
+    _refuse_impossible(loaded, points, facts)
+    counts = Counter(run.point_id for run in runs)
+    costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
     return Plan(
         study_name=study.study.name,
         study_sha256=loaded.sha256,
-        points=points,
-        runs=list(_order(visits, study.study.repeats)),
+        points={point.point_id: point for point in points},
+        runs=list(runs),
         estimated_ns=sum(c.run_ns + c.prepare_ns for c in costs.values()),
         estimated_ns_by_target={n: c.run_ns + c.prepare_ns for n, c in costs.items()},
         bytes_written=sum(c.bytes_written for c in costs.values()),
@@ -120,8 +131,8 @@ def _fix(fitting: list[str]) -> str:
 
 def _visits(study: StudyBase, targets: list[list[str]]) -> Iterable[_Visit]:
     for index, workload in enumerate(study.workload):
-        engine = workload.engine or study.study.engine
         for params in workload.values():
+            engine = workload.engine_of(params) or study.study.engine
             points = tuple(
                 Point(
                     target=name,
@@ -159,16 +170,15 @@ def _refuse_duplicates(loaded: LoadedStudy, visits: list[_Visit]) -> None:
                 )
 
 
-def _facts(loaded: LoadedStudy, visits: list[_Visit]) -> dict[str, TargetFacts]:
+def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFacts]:
     header = loaded.study.study
     found: dict[str, TargetFacts] = {}
     problems: list[tuple[int, Problem]] = []
     for index, target in enumerate(loaded.study.target):
         estimates = [
-            WORKLOADS[p.kind].estimate(p, header, target)
-            for v in visits
-            for p in v.points
-            if p.target == target.name
+            WORKLOADS[point.kind].estimate(point, header, target)
+            for point in points
+            if point.target == target.name
         ]
         files = max((estimate.files for estimate in estimates), default=0)
         facts = target_facts(target, files, _made_bytes(estimates))
@@ -191,7 +201,7 @@ def _made_bytes(estimates: Iterable[Estimate]) -> int:
 
 
 def _refuse_impossible(
-    loaded: LoadedStudy, visits: list[_Visit], facts: dict[str, TargetFacts]
+    loaded: LoadedStudy, points: Sequence[Point], facts: dict[str, TargetFacts]
 ) -> None:
     study = loaded.study
     sized = {
@@ -199,44 +209,47 @@ def _refuse_impossible(
         for t in study.target
     }
     problems: dict[tuple[tuple[str | int, ...], str], str] = {}
-    for visit in visits:
-        for point in visit.points:
-            said = WORKLOADS[point.kind].check(point.params, sized[point.target])
-            if said is None:
-                continue
-            field, _, rest = said.partition(": ")
-            what, _, fix = rest.rpartition("; ")
-            in_workload = field in type(study.workload[visit.workload_index]).model_fields
-            where: tuple[str | int, ...] = ("workload", visit.workload_index, field)
-            if not in_workload:
-                names = [t.name for t in study.target]
-                where = ("target", names.index(point.target), field)
-            problems[where, f'on target "{point.target}": {what or rest}'] = fix if what else ""
+    for point in points:
+        said = WORKLOADS[point.kind].check(point.params, sized[point.target])
+        if said is None:
+            continue
+        field, _, rest = said.partition(": ")
+        what, _, fix = rest.rpartition("; ")
+        in_workload = field in type(study.workload[point.workload_index]).model_fields
+        where: tuple[str | int, ...] = ("workload", point.workload_index, field)
+        if not in_workload:
+            names = [t.name for t in study.target]
+            where = ("target", names.index(point.target), field)
+        problems[where, f'on target "{point.target}": {what or rest}'] = fix if what else ""
     if problems:
         raise loaded.errors([(where, what, fix) for (where, what), fix in problems.items()])
 
 
-def _cost(study: StudyBase, target: Target, facts: TargetFacts, points: Iterable[Point]) -> _Cost:
+def _cost(
+    study: StudyBase,
+    target: Target,
+    facts: TargetFacts,
+    points: Iterable[Point],
+    counts: Mapping[str, int],
+) -> _Cost:
     header = study.study
-    estimates = [
-        WORKLOADS[point.kind].estimate(point, header, target)
-        for point in points
-        if point.target == target.name
-    ]
+    own = [point for point in points if point.target == target.name]
+    every = [(WORKLOADS[p.kind].estimate(p, header, target), counts[p.point_id]) for p in own]
+    estimates = [estimate for estimate, _ in every]
     prepare_ns, prepared = 0, 0
     if facts.laid_out or target.precondition is not None:
         prepared = facts.data_bytes
         prepare_ns = prepared * NS_PER_S // LAYOUT_BYTES_S
     if target.precondition is not None:
         prepare_ns += target.precondition.max_rounds * target.precondition.round
-    unbounded = [e for e in estimates if e.bytes_written is None]
-    written = sum(e.bytes_written or 0 for e in estimates) * header.repeats
+    unbounded = [(e, count) for e, count in every if e.bytes_written is None]
+    written = sum((e.bytes_written or 0) * count for e, count in every)
     return _Cost(
-        run_ns=sum(e.duration_ns for e in estimates) * header.repeats,
+        run_ns=sum(e.duration_ns * count for e, count in every),
         prepare_ns=prepare_ns,
         bytes_written=prepared + written,
-        unbounded_runs=len(unbounded) * header.repeats,
-        unbounded_ns=sum(e.duration_ns * e.write_share for e in unbounded) * header.repeats,
+        unbounded_runs=sum(count for _, count in unbounded),
+        unbounded_ns=sum(e.duration_ns * e.write_share * count for e, count in unbounded),
         writes=target.precondition is not None or any(e.writes for e in estimates),
         reads=any(e.reads for e in estimates),
     )
@@ -249,6 +262,12 @@ def _notes(
         yield (
             f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s; "
             "preconditioning at its longest (all of max_rounds)"
+        )
+    fixed = sorted({w.kind for w in study.workload if WORKLOADS[w.kind].fixed_work})
+    if fixed:
+        yield (
+            f"{' and '.join(fixed)} runs end when their work is done: ramp and runtime do not "
+            "apply, and their time is an estimate"
         )
     unbounded = sum(c.unbounded_runs for c in costs.values())
     unbounded_bytes = sum(c.unbounded_ns for c in costs.values())  # 1 GB/s is 1 byte per ns
@@ -286,8 +305,9 @@ def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
     """By target: how much of its estimated time is preparation."""
     header = loaded.study.study
     left = dict(plan.estimated_ns_by_target)
-    for point in plan.points.values():
+    for point_id, count in Counter(run.point_id for run in plan.runs).items():
+        point = plan.points[point_id]
         target = loaded.study.target_named(point.target)
         estimate = WORKLOADS[point.kind].estimate(point, header, target)
-        left[point.target] -= estimate.duration_ns * header.repeats
+        left[point.target] -= estimate.duration_ns * count
     return left

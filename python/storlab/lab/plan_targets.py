@@ -22,15 +22,16 @@ class TargetFacts:
     """Kind and size of a target. ``member_bytes`` is None where a device is not on this machine."""
 
     kind: PlaceKind
-    members: int  # files or devices; of a directory: as many as the largest point needs; s3: 1
+    members: int  # files or devices; of a directory: as many as the largest point needs; s3: none
     member_bytes: int | None
     laid_out: bool  # whether storlab writes the data set itself
     absent: tuple[str, ...] = ()  # devices that are not on this machine
+    made_bytes: int = 0  # of the data sets that the workloads make themselves
 
     @property
     def data_bytes(self) -> int:
         """Size of the data set; 0 where it is not known."""
-        return self.members * (self.member_bytes or 0)
+        return self.members * (self.member_bytes or 0) + self.made_bytes
 
 
 def place_of(target: Target) -> str:
@@ -54,14 +55,14 @@ def store_note(target: Target) -> str:
     )
 
 
-def target_facts(target: Target, files: int, data_bytes: int = 0) -> TargetFacts | Problem:
+def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts | Problem:
     """What the target is, or what is wrong with it.
 
-    ``files``: most files that a point needs; ``data_bytes``: size of the data set that its
+    ``files``: most files that a point needs; ``made_bytes``: size of the data sets that its
     workloads make themselves.
     """
     if target.s3 is not None:
-        return TargetFacts("s3", 1, data_bytes, laid_out=True)
+        return TargetFacts("s3", 0, None, laid_out=True, made_bytes=made_bytes)
     if target.is_null:
         return TargetFacts("null", 1, target.size or 2**40, laid_out=False)
     if target.directory is not None:
@@ -71,7 +72,13 @@ def target_facts(target: Target, files: int, data_bytes: int = 0) -> TargetFacts
                 f'"{target.directory}" is not a directory',
                 f'write path = "{target.directory}"',
             )
-        return TargetFacts("directory", max(files, 1), target.size, laid_out=True)
+        if files == 0 and target.precondition is not None:
+            return Problem(
+                ("precondition",),
+                "needs files of a known size, and no workload has such files on this target",
+                "remove precondition, or add a block workload",
+            )
+        return TargetFacts("directory", files, target.size, laid_out=True, made_bytes=made_bytes)
     field = "path" if target.paths is None else "paths"
     devices = [path for path in target.locations if _is_device_path(path)]
     if not devices:

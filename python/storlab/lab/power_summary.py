@@ -27,22 +27,22 @@ LEAST_COVERAGE = 0.95  # of a window; below it there is no energy
 LEAST_READINGS = 2  # inside a window
 STALE_READINGS = 10  # equal ones in a row are worth a note
 
-# A whole is only as good as its weakest part.
 _WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
 
-Span = tuple[int, int]
+Stretch = tuple[int, int]
+"""Beginning and end, in ns of the run's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
     """The stretches of one run, in ns of the run's clock. None: there was no such stretch."""
 
-    window: Span
-    idle_before: Span | None = None
-    idle_after: Span | None = None
+    window: Stretch
+    idle_before: Stretch | None = None
+    idle_after: Stretch | None = None
 
     @property
-    def whole(self) -> Span:
+    def whole(self) -> Stretch:
         """From the first to the last of them."""
         every = [span for span in (self.window, self.idle_before, self.idle_after) if span]
         return min(span[0] for span in every), max(span[1] for span in every)
@@ -151,7 +151,11 @@ def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | N
         info=run.info,
         readings=len(inside),
         energy_j=measured.energy_j if measured else None,
-        energy_uncertainty_j=_uncertainty(run.info, measured, inside, spans.window, before, after),
+        energy_uncertainty_j=(
+            stated_uncertainty_j(run.info, measured, inside, spans.window, [before, after])
+            if measured
+            else None
+        ),
         mean_w=measured.mean_w if measured else None,
         p95_w=measured.p95_w if measured else None,
         peak_w=measured.peak_w if measured else None,
@@ -183,7 +187,7 @@ def _line(
     return line, why
 
 
-def _stale_notes(run: SensorRun, window: Span) -> list[str]:
+def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
     """Values that did not change for long: perhaps the sensor hangs, perhaps power is steady."""
     if run.info.provenance == "declared":
         return []
@@ -207,7 +211,7 @@ def _stale_notes(run: SensorRun, window: Span) -> list[str]:
 
 
 def _idle_w(
-    line: PowerLine | None, readings: list[Reading], span: Span | None, run: SensorRun
+    line: PowerLine | None, readings: list[Reading], span: Stretch | None, run: SensorRun
 ) -> float | None:
     """Mean power over an idle stretch; what the load left in the sensor is left out first."""
     if run.idle_w is not None:
@@ -223,20 +227,24 @@ def _idle_w(
     return taken.mean_w if taken.coverage >= LEAST_COVERAGE else None
 
 
-def _uncertainty(
+def stated_uncertainty_j(
     info: SensorInfo,
-    taken: WindowEnergy | None,
-    inside: list[Reading],
-    window: Span,
-    before_w: float | None,
-    after_w: float | None,
+    taken: WindowEnergy,
+    inside: Sequence[Reading],
+    window: Stretch,
+    idle_w: Sequence[float | None],
+    edge_ns: float = 0.0,
 ) -> float | None:
-    """Standard uncertainty of the energy; None where the sensor's accuracy is not stated."""
-    if taken is None or (info.gain_accuracy is None and info.offset_accuracy_w is None):
+    """Standard uncertainty of the energy; None where the sensor's accuracy is not stated.
+
+    ``inside`` are the readings in the window, ``idle_w`` what is known of the power around it,
+    ``edge_ns`` how far off the window's edges may be besides the clocks.
+    """
+    if info.gain_accuracy is None and info.offset_accuracy_w is None:
         return None
-    idle = [power for power in (before_w, after_w) if power is not None]
+    idle = [power for power in idle_w if power is not None]
     step_w = taken.mean_w - min(idle) if idle else taken.peak_w
-    sync_ns = float(info.clock_uncertainty_ns)
+    sync_ns = info.clock_uncertainty_ns + edge_ns
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
     interval_ns = info.sensor_interval_ns or 0
     if info.sampling == "interval_mean" and spacings and interval_ns > max(spacings):
@@ -279,7 +287,7 @@ def parts_at(summaries: Sequence[PowerSummary], boundary: Boundary) -> list[Powe
 
 
 def boundary_power(
-    summaries: Sequence[PowerSummary], lines: Mapping[str, PowerLine], window: Span
+    summaries: Sequence[PowerSummary], lines: Mapping[str, PowerLine], window: Stretch
 ) -> list[BoundaryPower]:
     """Power at every boundary where all its parts were measured, in the order of the study."""
     found = []
@@ -292,7 +300,7 @@ def boundary_power(
 
 
 def _total(
-    parts: Sequence[PowerSummary], lines: Sequence[PowerLine | None], window: Span
+    parts: Sequence[PowerSummary], lines: Sequence[PowerLine | None], window: Stretch
 ) -> BoundaryPower | None:
     known = [line for line in lines if line is not None]
     if len(known) < len(parts):
@@ -306,11 +314,10 @@ def _total(
     # Parts of one whole have the same make of sensor: their errors may well have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]
     stated = [u for u in uncertainties if u is not None]
-    weakest = max((part.info.provenance for part in parts), key=_WEAKER.index)
     return BoundaryPower(
         boundary=parts[0].info.boundary,
         sensors=tuple(part.info.sensor for part in parts),
-        provenance=weakest,
+        provenance=weakest_provenance(parts),
         energy_j=taken.energy_j,
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(parts) else None,
         duration_s=(window[1] - window[0]) / NS_PER_S,
@@ -319,6 +326,11 @@ def _total(
         peak_w=taken.peak_w,
         idle_w=_whole_idle_w(parts),
     )
+
+
+def weakest_provenance(parts: Sequence[PowerSummary]) -> Provenance:
+    """What a sum of these may claim: a whole is only as good as its weakest part."""
+    return max((part.info.provenance for part in parts), key=_WEAKER.index)
 
 
 def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:

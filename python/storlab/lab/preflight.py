@@ -26,12 +26,13 @@ from storlab.lab.filesystems import (
     supports_direct,
 )
 from storlab.lab.guard_file import is_kernel_place
+from storlab.lab.home import HomeNeed, home_need, home_of
 from storlab.lab.power_checks import power_checks
 from storlab.lab.preflight_s3 import store_checks
 from storlab.lab.s3_target import S3Hold
 from storlab.lab.sidecar import is_complete
 from storlab.meters import meter_module
-from storlab.model.point import Plan
+from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 
 _ROOMY_MEMLOCK = 64 << 20
@@ -75,7 +76,8 @@ def check_study(
             hold = (stores or {}).get(target.name)
             checks += [_under(target, c) for c in store_checks(target, plan, base, hold)]
         elif target.name in used and not target.is_null:
-            checks += [_under(target, check) for check in _target_checks(target, plan, base)]
+            need = home_need(_points_on(target, plan), study.study, target)
+            checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
         if target.name in used:
             checks += [_under(target, check) for check in power_checks(target, base)]
     if any(target.meters for target in study.target) and study.study.settle == 0:
@@ -168,12 +170,13 @@ def _engine_check(name: str, *, needed: bool) -> Check:
     return _ok(name, f"version {info.version}" + (f", {info.backend}" if info.backend else ""))
 
 
-def _target_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
+def _points_on(target: Target, plan: Plan) -> list[Point]:
+    return [point for point in plan.points.values() if point.target == target.name]
+
+
+def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> Iterator[Check]:
     places = [base / location for location in target.locations]
-    trims = any(
-        point.target == target.name and point.params.get("trim_percent", 0)
-        for point in plan.points.values()
-    )
+    trims = any(point.params.get("trim_percent", 0) for point in _points_on(target, plan))
     for place in places:
         number = device_number(place)
         if number is not None:
@@ -183,7 +186,7 @@ def _target_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
         elif target.directory is not None and not place.is_dir():
             yield _error("directory", f"{place} is not there", "make it, or correct the path")
         else:
-            yield from _file_checks(target, place, plan)
+            yield from _file_checks(target, place, plan, need)
     yield from _cache_check(target, plan, places)
 
 
@@ -230,7 +233,7 @@ def _queue_checks(device: Device) -> Iterator[Check]:
         yield _ok("NUMA", f"{disk.name} and the CPUs share node {node}")
 
 
-def _file_checks(target: Target, place: Path, plan: Plan) -> Iterator[Check]:
+def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
     parent = existing_parent(place if target.directory is not None else place.parent)
     if place.exists() and target.directory is None and not os.access(place, os.R_OK):
         yield _error("permissions", f"this user may not read {place}", "change its permissions")
@@ -243,14 +246,15 @@ def _file_checks(target: Target, place: Path, plan: Plan) -> Iterator[Check]:
         if target.direct:
             yield from _direct(place)
     under = file_system_of(place)
-    yield from _space_check(target, place, plan)
+    yield from _space_check(target, place, plan, need)
     yield from _medium_checks(target, under)
 
 
-def _space_check(target: Target, place: Path, plan: Plan) -> Iterator[Check]:
+def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
     needed = target.size or 0
     if target.directory is not None:
-        needed = plan.data_bytes_by_target.get(target.name, 0)
+        laid_out = plan.data_bytes_by_target.get(target.name, 0) - need.data_bytes
+        needed = laid_out + need.missing_bytes(home_of(place)) + need.run_bytes
     elif is_complete(place, needed):
         yield _ok("free space", "the data set is there already")
         return

@@ -152,9 +152,11 @@ class LiveReporter:
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
         """As in Reporter."""
         self._count = _Count(runs=runs, done=done, left_ns=left_ns)
-        self._campaign = self._progress.add_task(
-            "campaign", total=max(left_ns, 1), figures=self._campaign_figures()
-        )
+        total, figures = max(left_ns, 1), self._campaign_figures()
+        if self._campaign is None:
+            self._campaign = self._progress.add_task("campaign", total=total, figures=figures)
+        else:
+            self._progress.reset(self._campaign, total=total, figures=figures)
 
     def step(self, text: str, total: float | None = None) -> None:
         """As in Reporter."""

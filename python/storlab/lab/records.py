@@ -6,7 +6,7 @@ from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S
-from storlab.lab.efficiency import density_metrics, energy_metrics
+from storlab.lab.efficiency import density_metrics, energy_metrics, span_metrics, span_notes
 from storlab.lab.metering import MeteredRun, headline_boundary
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunRecord
@@ -30,16 +30,23 @@ def completed_record(
     target = study.target_named(point.target)
     workload = WORKLOADS[point.kind]
     finished = outcome.status == "finished"
-    verdict, parts_of = _steadiness(outcome, study.study.interval)
     flags = workload.flags(point, target, outcome)
-    if finished and verdict.verdict == "not-steady":
-        flags.append(Flag(kind="not-steady", message=_unsteady_message(verdict)))
+    steady: dict[str, Any] | None = None
+    if not workload.fixed_work:
+        verdict, parts_of = _steadiness(outcome, study.study.interval)
+        steady = _steady_record(verdict, parts_of)
+        if finished and verdict.verdict == "not-steady":
+            flags.append(Flag(kind="not-steady", message=_unsteady_message(verdict)))
     power = metered or MeteredRun()
     concurrency = workload.concurrency(point, outcome) if finished else None
     metrics = workload.metrics(point, outcome) if finished else []
+    without_energy: list[str] = []
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
         metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
+        metrics += span_metrics(outcome.spans, power.spans)
+        measured = [total.boundary for total in power.totals]
+        without_energy = span_notes(outcome.spans, power.spans, measured)
         flags += _power_flags(target, power)
     return RunRecord(
         **_about(run, point),
@@ -53,15 +60,17 @@ def completed_record(
         cpu=outcome.cpu,
         server_cpu=outcome.server_cpu,
         details=outcome.details,
+        spans=outcome.spans,
         concurrency=concurrency,
-        steady=_steady_record(verdict, parts_of),
+        steady=steady,
         metrics=metrics,
         flags=flags,
-        notes=[*outcome.notes, *power.notes, *_unread(target, metered)],
+        notes=[*outcome.notes, *power.notes, *_unread(target, metered), *without_energy],
         final_sync_ns=outcome.final_sync_ns,
         drain_ns=outcome.drain_ns,
         verify=outcome.verify,
         power=power.summaries if finished else [],
+        span_power=power.spans if finished else [],
         power_boundary=headline_boundary(target, power.boundaries),
     )
 

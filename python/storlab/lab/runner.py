@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from storlab.base.units import NS_PER_S
 from storlab.engines import Engine, get_engine
 from storlab.lab import dataset
 from storlab.lab.dataset import PrepareError
+from storlab.lab.device_bytes import DeviceBytes, devices_behind
 from storlab.lab.execution import Interrupted, StopRequest, finish
 from storlab.lab.guard import Guard
 from storlab.lab.jobs import make_job
@@ -23,7 +25,6 @@ from storlab.lab.power_states import Opener, PowerStates
 from storlab.lab.precondition import precondition
 from storlab.lab.progress import Reporter
 from storlab.lab.records import completed_record, failed_record
-from storlab.lab.s3_target import S3Hold
 from storlab.lab.server_cpu import ServerCpu
 from storlab.lab.steps import Steps
 from storlab.lab.store import ResultStore
@@ -79,11 +80,13 @@ class Campaign:
         self._steps = Steps(store.study, self._work / "step", stop, reporter)
         self._open_drive = open_drive
 
-    def execute(self, *, retry_failed: bool = False, clean: bool = False) -> Summary:
+    def execute(
+        self, *, retry_failed: bool = False, clean: bool = False, keep: bool = False
+    ) -> Summary:
         """Prepare the targets, then run what is missing. A stop request ends it early.
 
-        ``clean`` removes data even when runs are left over. Raises EngineError when an engine
-        is missing, ResultError when results cannot be stored.
+        ``clean`` removes data even when runs are left over, ``keep`` leaves them although none are.
+        Raises EngineError when an engine is missing, ResultError when results cannot be stored.
         """
         todo = self.store.missing(retry_failed)
         summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
@@ -99,8 +102,8 @@ class Campaign:
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
         summary.missing = len(self.store.missing())
-        if summary.missing == 0 or clean:
-            summary.removed = self._clean_up()
+        if clean or (summary.missing == 0 and not keep):
+            summary.removed = self.clean_up()
         return summary
 
     @property
@@ -224,14 +227,19 @@ class Campaign:
         return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
 
     def _load(self, engine: Engine, job: Job, work_dir: Path, target: Target) -> RunOutcome:
-        """The load itself, and beside it the CPU of a server that storlab runs for this target."""
+        """The load itself; beside it what the devices behind the target move, and the CPU of a
+        server that storlab runs for it.
+        """
         hold = self.guard.stores.get(target.name)
         server = None if hold is None else hold.server
-        if server is None:
-            return finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
-        with ServerCpu(server.cpu) as cpu:
+        devices = devices_behind(target, self.guard.access[target.name], self.guard.base)
+        with ExitStack() as stack:
+            moved = stack.enter_context(DeviceBytes(devices)) if devices else None
+            cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
             outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
-        outcome.server_cpu = cpu.within(outcome.window_start_ns, outcome.window_end_ns)
+        window = (outcome.window_start_ns, outcome.window_end_ns)
+        outcome.details["device"] = None if moved is None else moved.around(*window)
+        outcome.server_cpu = None if cpu is None else cpu.within(*window)
         return outcome
 
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
@@ -280,7 +288,8 @@ class Campaign:
         target = self.study.target_named(point.target)
         return WORKLOADS[point.kind].estimate(point, self.study.study, target).duration_ns
 
-    def _clean_up(self) -> list[str]:
+    def clean_up(self) -> list[str]:
+        """Remove the data that the study does not keep. Returns the names of what went."""
         members = self.guard.members
         kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
         removed = dataset.clean_up(
@@ -289,15 +298,21 @@ class Campaign:
         # The last first: a bucket that two targets share was made for the first of them.
         for name, hold in reversed(self.guard.stores.items()):
             if not self.study.target_named(name).keep_data:
-                removed += self._clean_store(name, hold)
+                removed += self._told(name, partial(hold.clean, reporter=self.reporter))
+        named = {home: name for name, home in self.guard.homes.items()}
+        for name, home in self.guard.homes.items():
+            if self.study.target_named(name).keep_data:
+                named.pop(home, None)
+        for home, name in named.items():
+            removed += self._told(name, home.clean)
         return removed
 
-    def _clean_store(self, name: str, hold: S3Hold) -> list[str]:
-        """Remove the campaign's objects. Results matter more: what goes wrong is only told."""
+    def _told(self, name: str, clean: Callable[[StopRequest], list[str]]) -> list[str]:
+        """Clean a store or a home. Results matter more: what goes wrong is only told."""
         stop = StopRequest() if self.stop.requested else self.stop  # asked for after that
         later = f"`storlab clean {self.store.directory}` goes on with it"
         try:
-            removed = hold.clean(stop, self.reporter)
+            removed = clean(stop)
         except StorlabError as error:
             self.reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
         except Interrupted:

@@ -6,15 +6,12 @@ The window is known only when the run has ended, so the server's counters are re
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from storlab.base.clock import monotonic_ns
+from storlab.lab.counters import CounterWatch
 from storlab.model.result import CpuUse
-
-PERIOD_S = 0.05
 
 
 class CpuReading(NamedTuple):
@@ -25,44 +22,19 @@ class CpuReading(NamedTuple):
     system_ns: int
 
 
-class ServerCpu:
+class ServerCpu(CounterWatch):
     """Reads ``read() -> (user_ns, system_ns)`` every 50 ms inside a ``with`` block.
 
     A server that has gone is read no more.
     """
 
     def __init__(self, read: Callable[[], tuple[int, int]]) -> None:
-        self._read = read
-        self._readings: list[CpuReading] = []
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="storlab-server-cpu", daemon=True)
-
-    def __enter__(self) -> ServerCpu:
-        self._take()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-        self._take()
+        super().__init__(read, "storlab-server-cpu")
 
     def within(self, start_ns: int, end_ns: int) -> CpuUse | None:
         """CPU used from ``start_ns`` to ``end_ns``; None where the readings do not span that."""
-        return cpu_between(self._readings, start_ns, end_ns)
-
-    def _run(self) -> None:
-        while not self._end.wait(PERIOD_S):
-            if not self._take():
-                return
-
-    def _take(self) -> bool:
-        try:
-            user_ns, system_ns = self._read()
-        except OSError:
-            return False
-        self._readings.append(CpuReading(monotonic_ns(), user_ns, system_ns))
-        return True
+        readings = [CpuReading(reading.time_ns, *reading.values) for reading in self.readings]
+        return cpu_between(readings, start_ns, end_ns)
 
 
 def cpu_between(readings: list[CpuReading], start_ns: int, end_ns: int) -> CpuUse | None:

@@ -17,13 +17,14 @@ from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment
 from storlab.lab.execution import StopRequest
 from storlab.lab.guard import Guard
+from storlab.lab.home import HomeNeed, home_need
 from storlab.lab.jobs import make_job
 from storlab.lab.preflight import check_study, refuse_errors
 from storlab.lab.progress import Reporter
 from storlab.lab.runner import Campaign, Summary
 from storlab.lab.store import ResultStore
 from storlab.lab.study_file import LoadedStudy
-from storlab.model.point import Plan, PlannedRun
+from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase
 from storlab.workloads import Access
 
@@ -156,4 +157,19 @@ def check_feasible(
                 "change the workload, or choose another engine for it",
             )
     used = {plan.points[run.point_id].target for run in runs}
-    dataset.check_space([m for name in sorted(used) for m in access[name].members])
+    dataset.check_space(
+        [m for name in sorted(used) for m in access[name].members],
+        _home_needs(study, [plan.points[point_id] for point_id in first], access),
+    )
+
+
+def _home_needs(
+    study: StudyBase, points: Sequence[Point], access: Mapping[str, Access]
+) -> dict[Path, list[HomeNeed]]:
+    found: dict[Path, list[HomeNeed]] = {}
+    for target in study.target:
+        own = [point for point in points if point.target == target.name]
+        home = access[target.name].home if own else None
+        if home is not None:
+            found.setdefault(home, []).append(home_need(own, study.study, target))
+    return found

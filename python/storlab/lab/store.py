@@ -187,6 +187,18 @@ class ResultStore:
             os.close(handle)
         return False
 
+    def extend(self, plan: Plan) -> None:
+        """Replace the plan by one that has more runs, in one step.
+
+        Raises ValueError where a run of the former plan is missing from it.
+        """
+        run_ids = frozenset(run.run_id for run in plan.runs)
+        if not self._run_ids <= run_ids:
+            raise ValueError("the new plan leaves out runs of the former one")
+        replace_file(self.directory / "plan.json", _plan_file(plan))
+        self.plan = plan
+        self._run_ids = run_ids
+
     @property
     def runs_dir(self) -> Path:
         """Where the runs are."""
@@ -377,9 +389,13 @@ def _head_files(study_text: str, plan: Plan, environment: dict[str, Any]) -> dic
     return {
         "study.toml": study,
         "environment.json": about,
-        "plan.json": to_json({"plan_hash": plan.plan_hash, **plan.dump()}),
+        "plan.json": _plan_file(plan),
         "result.json": to_json(result),
     }
+
+
+def _plan_file(plan: Plan) -> bytes:
+    return to_json({"plan_hash": plan.plan_hash, **plan.dump()})
 
 
 def _write_tree(directory: Path, files: Mapping[str, bytes]) -> None:

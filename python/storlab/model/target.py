@@ -58,8 +58,9 @@ class Target(StudyTable):
     """``[[target]]``: what is measured, and facts about it for density and cost figures.
 
     Exactly one of ``path`` (a file or block device), ``paths`` (a set of them), ``directory`` (one
-    file per job) and ``s3`` (a bucket). ``path = "null:"`` completes every I/O at once: the engine
-    measures itself. ``s3 = "embedded:DIR"`` starts storlab's own small server over a directory.
+    file per job of block workloads, and the data of families that make their own) and ``s3`` (a
+    bucket). ``path = "null:"`` completes every I/O at once: the engine measures itself. ``s3 =
+    "embedded:DIR"`` starts storlab's own small server over a directory.
     """
 
     name: str = Field(min_length=1, description="what the brief calls it")
@@ -70,7 +71,10 @@ class Target(StudyTable):
         default=None, min_length=1, description="a set of files or block devices"
     )
     directory: str | None = Field(
-        default=None, min_length=1, description="a directory; every job gets its own file in it"
+        default=None,
+        min_length=1,
+        description="a directory; every job of a block workload gets its own file in it, other "
+        "families keep their data in storlab-data below it",
     )
     s3: str | None = Field(
         default=None,
@@ -85,7 +89,8 @@ class Target(StudyTable):
     size: Size | None = Field(
         default=None,
         gt=0,
-        description="data set: of each file; of a device, how much of it to use (default: all)",
+        description="data set of block workloads: of each file; of a device, how much of it to use "
+        "(default: all)",
     )
     offset: Size = Field(default=0, description="where the data set begins on a device")
     layout: Layout | None = Field(
@@ -160,10 +165,6 @@ class Target(StudyTable):
                 problems.append(
                     Problem(("paths", index), f'"{path}" is listed twice', "remove one of the two")
                 )
-        if self.directory is not None and self.size is None:
-            problems.append(
-                Problem((), "a directory needs the size of each file", 'add size = "1GiB"')
-            )
         return problems
 
     def _layout_problems(self) -> list[Problem]:

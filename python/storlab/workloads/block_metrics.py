@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from storlab.base.units import format_bytes_si
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads import common_metrics as common
 
 DATA: tuple[Operation, ...] = ("read", "write", "trim")
 MOVED: tuple[Operation, ...] = ("read", "write")
+
+LEAST_DEVICE_SHARE = 0.5
+"""Of the bytes read with O_DIRECT, what their device must have seen."""
 
 Params = dict[str, Any]
 
@@ -46,6 +50,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _concurrency_flag(params, outcome),
         common.client_flag(outcome),
         _page_cache_flag(target),
+        _device_bytes_flag(params, target, outcome),
         _fallback_flag(params, outcome),
         _verify_flag(outcome),
         common.rate_flag(params["rate_iops"], outcome, DATA),
@@ -66,6 +71,21 @@ def _page_cache_flag(target: Target) -> Flag | None:
     return Flag(
         kind="page-cache",
         message="direct = false: memory may have served this I/O, not the device",
+    )
+
+
+def _device_bytes_flag(params: Params, target: Target, outcome: RunOutcome) -> Flag | None:
+    """Reads that never came to the device. Reads by others only add to what it counts."""
+    device = outcome.details.get("device")
+    if device is None or not target.direct or params["backend"] == "null":
+        return None
+    read = common.bytes_moved(outcome, ("read",))
+    if not device["read_bytes"] < LEAST_DEVICE_SHARE * read:
+        return None
+    return Flag(
+        kind="device-bytes",
+        message=f"{format_bytes_si(read)} were read, and the device counted "
+        f"{format_bytes_si(device['read_bytes'])}: a cache served the rest",
     )
 
 

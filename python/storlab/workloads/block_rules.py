@@ -137,6 +137,8 @@ def target_problem(
     """Why this point cannot run on this target, or None."""
     sizes = sizes_of(params)
     largest = max(sizes)
+    if target.directory is not None and target.size is None:
+        return 'size: a directory needs the size of each file; add size = "1GiB"'
     if target.is_null and params["verify"]:
         return 'verify: "null:" stores nothing that could be verified; set verify = false'
     granule = math.gcd(*sizes)

@@ -1,0 +1,70 @@
+"""Counters that are read all along a run, because its window is known only when it has ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from storlab.base.clock import monotonic_ns
+
+PERIOD_S = 0.05
+MOST_READINGS = 100_000  # then every second one goes, and the period doubles
+
+
+@dataclass(frozen=True, slots=True)
+class CounterReading:
+    """What the counters said at a moment of the run's clock."""
+
+    time_ns: int
+    values: tuple[int, ...]
+
+
+class CounterWatch:
+    """Calls ``read`` every 50 ms inside a ``with`` block, and at both ends of it.
+
+    When ``read`` raises OSError it is not called again.
+    """
+
+    def __init__(self, read: Callable[[], tuple[int, ...]], name: str) -> None:
+        self._read = read
+        self._readings: list[CounterReading] = []
+        self._period_s = PERIOD_S
+        self._gone = False
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._take()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self._take()
+
+    @property
+    def readings(self) -> list[CounterReading]:
+        """In order of time. Complete once the block has ended."""
+        return self._readings
+
+    def _run(self) -> None:
+        while not self._end.wait(self._period_s):
+            self._take()
+            if self._gone:
+                return
+
+    def _take(self) -> None:
+        if self._gone:
+            return
+        try:
+            values = self._read()
+        except OSError:
+            self._gone = True
+            return
+        self._readings.append(CounterReading(monotonic_ns(), values))
+        if len(self._readings) > MOST_READINGS:
+            del self._readings[1::2]
+            self._period_s *= 2

@@ -1,0 +1,125 @@
+"""A small family of fixed work for tests: it reads a data set of its own in a home.
+
+Real files and the real native engine; only its utilisation is made up, from ``au_of``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
+from storlab.model.point import Point
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.model.types import Swept
+from storlab.workloads import Estimate, JobContext, Step
+from storlab.workloads.page import Page
+
+SIZE = 64 * 1024
+
+
+class DrillSpec(WorkloadSpec):
+    """``kind = "drill"``."""
+
+    swept: ClassVar[tuple[str, ...]] = ("accelerators", "extra")
+
+    kind: Literal["drill"] = Field(description="a family of tests")
+    accelerators: Swept[int] = Field(default=1, description="swept")
+    extra: Swept[int] = Field(default=0, description="another parameter; swept")
+
+
+class DrillWorkload:
+    """Implements ``storlab.workloads.Workload``."""
+
+    kind = "drill"
+    fixed_work = True
+    spec: type[WorkloadSpec] = DrillSpec
+    places: tuple[str, ...] = ("directory",)
+    page = Page(operations=("read",), moved=("read",), axes=("accelerators",))
+    figures: tuple[str, ...] = ()
+    engine_kind = "block"  # what the native engine is told
+
+    def __init__(
+        self,
+        au_of: Callable[[Point, int], float] = lambda point, repeat: 100.0,
+        most: int = 64,
+        space_bytes: int = 0,
+        data_bytes: int = SIZE,
+    ) -> None:
+        self.au_of = au_of
+        self.most = most
+        self.space_bytes = space_bytes
+        self.data_bytes = data_bytes
+        self.homes: list[Path] = []  # of the jobs that ran
+        self.runs: list[tuple[str, int]] = []  # target, accelerators
+        self.flagged: dict[int, str] = {}  # flag by accelerators
+
+    def check(self, params: dict[str, Any], target: Target) -> str | None:
+        del target
+        if params["accelerators"] > self.most:
+            return f"accelerators: the data set has files for {self.most}; use fewer"
+        return None
+
+    def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
+        del point, header, target
+        return Estimate(
+            duration_ns=1_000_000,
+            bytes_written=0,
+            writes=False,
+            files=0,
+            data_bytes=self.data_bytes,
+            data_set="drill-1",
+            space_bytes=self.space_bytes,
+        )
+
+    def job(self, point: Point, context: JobContext) -> BlockJob:
+        self.runs.append((point.target, point.params["accelerators"]))
+        return self._job(context, write=False)
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        del points
+        home = context.access.home
+        assert home is not None
+        self.homes.append(home)
+        (home / "drill-1").mkdir(exist_ok=True)
+        (home / "drill-1" / "data").write_bytes(bytes(SIZE))
+        return [Step("making the drill's data", self._job(context, write=True), SIZE)]
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        del point, context
+        return []
+
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        del point, outcome
+        return Concurrency(configured=1, implied=None)
+
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        del outcome
+        number = self.runs.count((point.target, point.params["accelerators"]))
+        return [Metric(name="au_percent", value=self.au_of(point, number), unit="%")]
+
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        del target, outcome
+        kind = self.flagged.get(point.params["accelerators"])
+        return [] if kind is None else [Flag(kind=kind, message="said by the test")]
+
+    def _job(self, context: JobContext, *, write: bool) -> BlockJob:
+        home = context.access.home
+        if home is None:
+            raise ValueError("no directory was granted")
+        path = home / "drill-1" / "data"
+        return BlockJob(
+            members=[Member(path=str(path), name=path.name, kind="file", size=SIZE)],
+            direct=False,
+            jobs=1,
+            queue_depth=1,
+            mix=Mix(read=0 if write else 100, write=100 if write else 0),
+            block_sizes=[WeightedSize(bytes=4096)],
+            offsets=Offsets(kind="sequential"),
+            interval_ns=10_000_000,
+            window_bytes=SIZE,
+        )
