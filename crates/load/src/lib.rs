@@ -1,6 +1,7 @@
 //! Floor 2: pacing, sampling, stop rules, and one file for each workload.
 
 mod block;
+mod bucket;
 mod checkpoint;
 mod content;
 mod cpu;
@@ -43,15 +44,13 @@ pub type Secrets = BTreeMap<String, String>;
 /// [`Error::Spec`] for an impossible order or an unknown family, [`Error::Io`] for what cannot be
 /// opened, [`Error::Backend`] for a backend that is not to be had.
 pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
+    let named = secrets.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let credentials = || Credentials::from_map(&named.collect());
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
         "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?),
-        "object" => {
-            let named = secrets.iter().map(|(name, value)| (name.clone(), value.clone()));
-            let credentials = Credentials::from_map(&named.collect())?;
-            object::start(ObjectJob::from_json(job_json)?, credentials)
-        }
-        "training" => training::start(TrainingJob::from_json(job_json)?),
-        _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "use block")),
+        "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
+        "training" => training::start(TrainingJob::from_json(job_json)?, credentials()?),
+        _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),
     }
 }

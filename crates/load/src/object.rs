@@ -27,6 +27,10 @@ use std::sync::Arc;
 use storlab_base::{Clock, Result};
 use storlab_io::s3::{Credentials, Store};
 
+pub(crate) use body::{Framing, RequestBody};
+pub(crate) use content::Content;
+pub(crate) use multipart::all;
+pub(crate) use shared::advice;
 pub use spec::ObjectJob;
 
 use crate::cpu::available_cores;

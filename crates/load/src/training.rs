@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
+use storlab_io::s3::{Credentials, Store};
 use storlab_io::{drop_cache, DeviceCounters};
 
 use crate::cpu::{pin_to, sharpen_timers};
@@ -40,10 +41,12 @@ const SILENCE_NS: u64 = 5_000_000_000;
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be.
-pub fn start(job: TrainingJob) -> Result<Run> {
+pub fn start(job: TrainingJob, credentials: Option<Credentials>) -> Result<Run> {
     Clock::prepare();
-    let Some(home) = job.place.directory.clone() else {
-        return Err(Error::spec("place", "is a bucket", "give a directory"));
+    let home = match (&job.place.directory, &job.place.store) {
+        (Some(directory), _) => Home::Directory(directory.clone()),
+        (None, Some(spec)) => Home::Store(Store::new(spec, credentials)?, job.place.prefix.clone()),
+        (None, None) => return Err(Error::spec("place", "is empty", "give a directory")),
     };
     let control = Arc::new(Control::default());
     let mine = control.clone();
@@ -53,10 +56,28 @@ pub fn start(job: TrainingJob) -> Result<Run> {
     })
 }
 
+/// Where the data set is.
+#[derive(Clone)]
+pub enum Home {
+    /// Files below a directory.
+    Directory(PathBuf),
+    /// Objects below a prefix.
+    Store(Store, String),
+}
+
+impl Home {
+    fn device(&self) -> Option<DeviceCounters> {
+        match self {
+            Home::Directory(path) => DeviceCounters::of(path),
+            Home::Store(..) => None,
+        }
+    }
+}
+
 /// What the threads of a run share.
 pub struct Shared {
     job: TrainingJob,
-    home: PathBuf,
+    home: Home,
     control: Arc<Control>,
     lanes: Vec<Lane>,
     meeting: Meeting,
@@ -103,7 +124,7 @@ struct Coordinator<'b> {
 }
 
 impl<'b> Coordinator<'b> {
-    fn run(job: TrainingJob, home: PathBuf, control: &Arc<Control>, board: &'b Board) -> Outcome {
+    fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &'b Board) -> Outcome {
         let lane = || Lane::new(job.reader_threads, job.ahead(), job.steps());
         let shared = Arc::new(Shared {
             lanes: (0..job.accelerators).map(|_| lane()).collect(),
@@ -123,7 +144,7 @@ impl<'b> Coordinator<'b> {
         let spawned = spawn_all(&shared, tally.start_ns(), &report, &time);
         drop((report, time));
         let mut run = Coordinator {
-            device: DeviceCounters::of(&shared.home),
+            device: shared.home.device(),
             board,
             tally,
             reports,
@@ -160,8 +181,9 @@ impl<'b> Coordinator<'b> {
 
     fn drop_caches(&self) {
         let records = &self.shared.job.records;
+        let Home::Directory(home) = &self.shared.home else { return }; // nothing here caches objects
         for number in 0..records.files {
-            let path = self.shared.home.join(records.file(number).path);
+            let path = home.join(records.file(number).path);
             if let Err(e) = drop_cache(&path) {
                 let name = path.display().to_string();
                 self.shared.fail(Error::io("drop the cache of", name, 0, e));
@@ -314,7 +336,7 @@ fn read_all(shared: &Arc<Shared>, index: usize, turn: usize, ledger: Ledger) -> 
             Error::spec("cpus", what, "name CPUs that this process may use")
         })?;
     }
-    let mut reader = Reader::new(shared.clone(), ledger)?;
+    let mut reader = Reader::new(shared.clone(), index * job.reader_threads + turn, ledger)?;
     *shared.backend.lock().unwrap_or_else(PoisonError::into_inner) = reader.backend();
     let lane = &shared.lanes[index];
     let stopping = || shared.control.stopping();

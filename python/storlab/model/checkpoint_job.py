@@ -49,3 +49,7 @@ class CheckpointJob(Job):
     cold: Literal["direct", "drop", "as_is"] = "direct"  # how a restore gets past the page cache
     part_size: int = 64 << 20  # of multipart uploads, where the place is a bucket
     cpus: list[int] | None = None
+
+    def secrets(self) -> dict[str, str]:
+        """The store's credentials, where checkpoints go to a bucket."""
+        return self.place.secrets()

@@ -13,3 +13,8 @@ class DataPlace(Table):
     direct: bool = True  # O_DIRECT, of a directory
     store: S3Store | None = None
     prefix: str = ""  # of a store, ends with a slash
+
+    def secrets(self) -> dict[str, str]:
+        """The store's credentials; empty for a directory."""
+        found = None if self.store is None else self.store.credentials
+        return {} if found is None else found.as_dict()

@@ -61,3 +61,7 @@ class TrainingJob(Job):
     read_bytes: int = 1 << 20  # of one I/O
     queue_depth: int = 16  # I/Os in flight of one reader
     cpus: list[int] | None = None
+
+    def secrets(self) -> dict[str, str]:
+        """The store's credentials, where the data set lies in a bucket."""
+        return self.place.secrets()

@@ -143,7 +143,7 @@ fn complete_body(parts: &[Part], with_crc: bool) -> bytes::Bytes {
 }
 
 /// All of them at once, in this task; the first failure ends them all.
-async fn all<F>(futures: impl Iterator<Item = F>) -> Result<(), Failure>
+pub async fn all<F>(futures: impl Iterator<Item = F>) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {

@@ -2,7 +2,7 @@
 //! interrupted goes on where it was.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use std::sync::Arc;
 use storlab_base::{monotonic_ns, Error, Result};
 use storlab_io::{File, Pass, Stream, StreamSpec};
 
-use super::format::Layout;
+use super::format::{FileFacts, Layout};
 use super::spec::TrainingJob;
+use super::Home;
+use crate::bucket::Bucket;
 use crate::content::{Content, Identity};
 use crate::cpu::available_cores;
 use crate::fixed::{Extras, Ledger, Span, Tally};
@@ -28,14 +30,14 @@ const MOST_THREADS: usize = 8;
 /// What the threads share.
 struct Works {
     job: TrainingJob,
-    home: PathBuf,
+    home: Home,
     content: Content,
     next: AtomicU64,
     control: Arc<Control>,
 }
 
 /// Make every file that is missing. The outcome's writes are what was made now.
-pub fn run(job: TrainingJob, home: PathBuf, control: &Arc<Control>, board: &Board) -> Outcome {
+pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) -> Outcome {
     let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
     let content = Content::new(job.records.seed, SLOTS, IO);
     let interval_ns = job.interval_ns;
@@ -46,9 +48,12 @@ pub fn run(job: TrainingJob, home: PathBuf, control: &Arc<Control>, board: &Boar
     let (end, ends) = channel();
     let start_ns = tally.start_ns();
     let mut extras = Extras::default();
-    if let Err(error) = fs::create_dir_all(works.home.join(&works.job.records.folder)) {
-        extras.failure = Some(Error::io("create", works.home.display().to_string(), 0, error));
-        return tally.finish(monotonic_ns().max(start_ns + 1), control, extras);
+    if let Home::Directory(home) = &works.home {
+        let folder = home.join(&works.job.records.folder);
+        if let Err(error) = fs::create_dir_all(&folder) {
+            extras.failure = Some(failed("create", &folder)(error));
+            return tally.finish(monotonic_ns().max(start_ns + 1), control, extras);
+        }
     }
     for index in 0..threads {
         let (works, report, end) = (works.clone(), report.clone(), end.clone());
@@ -84,19 +89,16 @@ fn make_files(
 ) {
     let mut ledger = Ledger::new(index, &KINDS, works.job.interval_ns, start_ns, report);
     let mut made = 0;
-    let ended = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS }).and_then(
-        |mut stream| {
-            stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));
-            while !works.control.stopping() {
-                let number = works.next.fetch_add(1, Ordering::Relaxed);
-                if number >= works.job.records.files {
-                    break;
-                }
-                made += make_one(works, number, &mut stream, &mut ledger)?;
+    let ended = Maker::new(works, index).and_then(|mut maker| {
+        while !works.control.stopping() {
+            let number = works.next.fetch_add(1, Ordering::Relaxed);
+            if number >= works.job.records.files {
+                break;
             }
-            Ok(())
-        },
-    );
+            made += maker.make(works, number, &mut ledger)?;
+        }
+        Ok(())
+    });
     if ended.is_err() {
         works.control.end_soon();
     }
@@ -109,27 +111,71 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -
     move |e| Error::io(operation, path, 0, e)
 }
 
-/// Bytes written: 0 for a file that is there.
-fn make_one(works: &Works, number: u64, stream: &mut Stream, ledger: &mut Ledger) -> Result<u64> {
-    let facts = works.job.records.file(number);
-    let path = works.home.join(&facts.path);
-    let mut layout = Layout::new(&works.job.records, &facts)?;
-    if fs::metadata(&path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
-        return Ok(0);
+/// What a thread makes files with.
+enum Maker {
+    Files(Box<Stream>),
+    Objects(Box<Bucket>),
+}
+
+impl Maker {
+    fn new(works: &Works, index: usize) -> Result<Self> {
+        if let Home::Store(store, _) = &works.home {
+            return Ok(Maker::Objects(Box::new(Bucket::new(store.clone(), 1, index)?)));
+        }
+        let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;
+        stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));
+        Ok(Maker::Files(Box::new(stream)))
     }
-    let whose = Identity { number: 0, file: number as usize, header: 0 };
+
+    /// Bytes written: 0 for a file that is there.
+    fn make(&mut self, works: &Works, number: u64, ledger: &mut Ledger) -> Result<u64> {
+        let facts = works.job.records.file(number);
+        let layout = Layout::new(&works.job.records, &facts)?;
+        match (self, &works.home) {
+            (Maker::Files(stream), Home::Directory(home)) => {
+                make_file(works, &home.join(&facts.path), &facts, layout, stream, ledger)
+            }
+            (Maker::Objects(bucket), Home::Store(_, prefix)) => {
+                let key = format!("{prefix}{}", facts.path);
+                make_object(works, &key, &facts, layout, bucket, ledger)
+            }
+            _ => Ok(0), // made together, they go together
+        }
+    }
+}
+
+fn identity(facts: &FileFacts) -> Identity {
+    Identity { number: 0, file: facts.number as usize, header: 0 }
+}
+
+fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
     layout.seal(|layout, at, part| {
-        works.content.bytes_at(whose, at, part);
+        works.content.bytes_at(identity(facts), at, part);
         layout.overlay(at, part);
     });
+}
+
+fn make_file(
+    works: &Works,
+    path: &Path,
+    facts: &FileFacts,
+    mut layout: Layout,
+    stream: &mut Stream,
+    ledger: &mut Ledger,
+) -> Result<u64> {
+    if fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
+        return Ok(0);
+    }
+    seal(works, facts, &mut layout);
     let aside = path.with_extension("partial");
     match fs::remove_file(&aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            return Err(failed("remove", &aside)(e))
+            return Err(failed("remove", &aside)(e));
         }
         _ => {}
     }
     let file = File::create(&aside, &facts.path, works.job.place.direct)?;
+    let whose = identity(facts);
     let ended = stream.write(
         &file,
         layout.len,
@@ -152,6 +198,29 @@ fn make_one(works: &Works, number: u64, stream: &mut Stream, ledger: &mut Ledger
     if file.is_direct() {
         file.truncate(layout.len)?;
     }
-    fs::rename(&aside, &path).map_err(failed("rename", &aside))?;
+    fs::rename(&aside, path).map_err(failed("rename", &aside))?;
+    Ok(layout.len)
+}
+
+/// The object is made in memory, one for each thread at a time: a data set is made once.
+fn make_object(
+    works: &Works,
+    key: &str,
+    facts: &FileFacts,
+    mut layout: Layout,
+    bucket: &mut Bucket,
+    ledger: &mut Ledger,
+) -> Result<u64> {
+    if bucket.head(key)? == Some(layout.len) {
+        return Ok(0);
+    }
+    seal(works, facts, &mut layout);
+    let mut bytes = vec![0; layout.len as usize];
+    works.content.bytes_at(identity(facts), 0, &mut bytes);
+    layout.overlay(0, &mut bytes);
+    let begin = monotonic_ns();
+    bucket.put(key, bytes.into())?;
+    let now = monotonic_ns();
+    ledger.record(0, layout.len, now - begin, now);
     Ok(layout.len)
 }

@@ -46,11 +46,11 @@ impl Npz {
         Npz { crc, head: Vec::new(), state: State::Head, members: Vec::new() }
     }
 
-    /// The next part of the file, at `offset`.
+    /// The next part of the file.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn add(&mut self, _offset: u64, mut part: &[u8]) -> Result<(), String> {
+    pub fn add(&mut self, mut part: &[u8]) -> Result<(), String> {
         while !part.is_empty() {
             match &mut self.state {
                 State::Rest => return Ok(()),

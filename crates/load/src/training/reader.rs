@@ -1,25 +1,35 @@
 //! A reader: loads whole batches, one sample after the other, and looks into what it loads as the
 //! order says.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use storlab_base::{monotonic_ns, Error, Result};
-use storlab_io::{Access, Chunk, File, Pass, Stream, StreamSpec, SECTOR};
+use storlab_io::{Access, File, Pass, Stream, StreamSpec, SECTOR};
 
-use super::format::{masked, tfrecord_stride};
+use super::format::{masked, tfrecord_stride, FileFacts};
 use super::order::Piece;
 use super::parse::{Npz, Records as RecordParser};
 use super::spec::{Check, Format};
-use super::Shared;
+use super::{Home, Shared};
+use crate::bucket::Bucket;
 use crate::fixed::Ledger;
 
 /// Place of `read` in the counters.
 pub const READ: usize = 0;
 
+/// Where samples come from.
+enum Source {
+    /// Files, by deep streams.
+    Files(Box<Stream>),
+    /// Objects, over one connection.
+    Objects(Box<Bucket>),
+}
+
 /// See the module. Belongs to its thread.
 pub struct Reader {
     shared: Arc<Shared>,
-    stream: Stream,
+    source: Source,
     ledger: Ledger,
 }
 
@@ -33,19 +43,30 @@ pub struct Loaded {
 }
 
 impl Reader {
-    /// With buffers of its own.
+    /// With buffers or a connection of its own; `turn` tells readers apart.
     ///
     /// # Errors
-    /// Those of [`Stream::new`].
-    pub fn new(shared: Arc<Shared>, ledger: Ledger) -> Result<Self> {
+    /// Those of [`Stream::new`] and [`Bucket::new`].
+    pub fn new(shared: Arc<Shared>, turn: usize, ledger: Ledger) -> Result<Self> {
         let (io_bytes, depth) = (shared.job.read_bytes as usize, shared.job.queue_depth);
-        let stream = Stream::new(StreamSpec { io_bytes, depth, slots: depth + 2 })?;
-        Ok(Reader { shared, stream, ledger })
+        let source = match &shared.home {
+            Home::Directory(_) => {
+                let spec = StreamSpec { io_bytes, depth, slots: depth + 2 };
+                Source::Files(Box::new(Stream::new(spec)?))
+            }
+            Home::Store(store, _) => {
+                Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn)?))
+            }
+        };
+        Ok(Reader { shared, source, ledger })
     }
 
-    /// `uring` or `posix`, and what of the kernel it uses.
+    /// `uring`, `posix` or `s3`, and what of the kernel it uses.
     pub fn backend(&self) -> (&'static str, Vec<&'static str>) {
-        (self.stream.backend(), self.stream.features())
+        match &self.source {
+            Source::Files(stream) => (stream.backend(), stream.features()),
+            Source::Objects(_) => ("s3", Vec::new()),
+        }
     }
 
     /// Load the samples of one batch.
@@ -71,77 +92,107 @@ impl Reader {
     /// Bytes moved; `None` when the run is to end.
     fn load_piece(&mut self, piece: Piece) -> Result<Option<u64>> {
         let shared = self.shared.clone();
-        let job = &shared.job;
-        let facts = job.records.file(piece.file);
-        let path = shared.home.join(&facts.path);
-        let access = Access { read: true, write: false, direct: job.place.direct };
-        let file = File::open(&path, &facts.path, access)?;
+        let facts = shared.job.records.file(piece.file);
         let stopping = || shared.control.stopping();
-        let whole = piece.samples == job.records.samples_per_file;
-        if job.records.format == Format::Tfrecord && !whole {
-            let stride = tfrecord_stride(facts.sample_bytes);
-            let (from, to) = (piece.first * stride, (piece.first + piece.samples) * stride);
-            return self.read_records(&file, from, to, &stopping);
-        }
-        let len = file.len()?;
-        match job.records.format {
-            Format::Tfrecord => self.read_records(&file, 0, len, &stopping),
-            Format::Npz if job.check != Check::Bytes => self.read_npz(&file, len, &stopping),
-            Format::Npz | Format::Jpeg => {
-                let ended = self.stream.read(&file, len, &stopping, |_| Ok(()))?;
-                Ok((ended == Pass::Whole).then_some(len))
+        let part = part_of(&shared, &facts, piece);
+        let mut parser = Parser::new(&shared, facts.path.clone());
+        let moved = match (&mut self.source, &shared.home) {
+            (Source::Files(stream), Home::Directory(home)) => {
+                from_file(stream, &shared, &home.join(&facts.path), part, &stopping, &mut parser)?
             }
+            (Source::Objects(bucket), Home::Store(_, prefix)) => {
+                let key = format!("{prefix}{}", facts.path);
+                bucket.get(&key, part, &stopping, |offset, data| parser.add(offset, data))?
+            }
+            _ => None, // made together, they go together
+        };
+        if let Some(bytes) = moved {
+            parser.finish(bytes)?;
         }
-    }
-
-    fn read_npz(
-        &mut self,
-        file: &File,
-        len: u64,
-        stopping: &dyn Fn() -> bool,
-    ) -> Result<Option<u64>> {
-        let mut parser = Npz::new(self.shared.job.check == Check::Crc);
-        let ended = self.stream.read(file, len, stopping, |chunk| {
-            parser.add(chunk.offset, chunk.data).map_err(|what| broken(file, chunk.offset, &what))
-        })?;
-        if ended == Pass::Stopped {
-            return Ok(None);
-        }
-        parser.finish(len).map_err(|what| broken(file, 0, &what))?;
-        Ok(Some(len))
-    }
-
-    /// The records from `from` to `to`; direct I/O reads whole sectors around them.
-    fn read_records(
-        &mut self,
-        file: &File,
-        from: u64,
-        to: u64,
-        stopping: &dyn Fn() -> bool,
-    ) -> Result<Option<u64>> {
-        let check = self.shared.job.check;
-        let start = if file.is_direct() { from / SECTOR * SECTOR } else { from };
-        let mut parser = RecordParser::new(check == Check::Crc, masked);
-        let ended =
-            self.stream.read_part(file, start, to - start, stopping, |chunk: Chunk<'_>| {
-                if check == Check::Bytes {
-                    return Ok(());
-                }
-                let skipped =
-                    from.saturating_sub(chunk.offset).min(chunk.data.len() as u64) as usize;
-                parser.add(&chunk.data[skipped..]).map_err(|what| broken(file, chunk.offset, &what))
-            })?;
-        if ended == Pass::Stopped {
-            return Ok(None);
-        }
-        if check != Check::Bytes {
-            parser.finish().map_err(|what| broken(file, to, &what))?;
-        }
-        Ok(Some(to - start))
+        Ok(moved)
     }
 }
 
-fn broken(file: &File, offset: u64, what: &str) -> Error {
+/// Offset and length of the samples within their file; `None` for all of it.
+fn part_of(shared: &Shared, facts: &FileFacts, piece: Piece) -> Option<(u64, u64)> {
+    let records = &shared.job.records;
+    let whole = piece.samples == records.samples_per_file;
+    if records.format != Format::Tfrecord || whole {
+        return None; // an array of a stored zip is read with its file
+    }
+    let stride = tfrecord_stride(facts.sample_bytes);
+    Some((piece.first * stride, piece.samples * stride))
+}
+
+/// Direct I/O reads whole sectors around the part.
+fn from_file(
+    stream: &mut Stream,
+    shared: &Shared,
+    path: &Path,
+    part: Option<(u64, u64)>,
+    stopping: &dyn Fn() -> bool,
+    parser: &mut Parser,
+) -> Result<Option<u64>> {
+    let direct = shared.job.place.direct;
+    let access = Access { read: true, write: false, direct };
+    let file = File::open(path, &parser.name, access)?;
+    let (from, len) = match part {
+        Some(part) => part,
+        None => (0, file.len()?),
+    };
+    let start = if file.is_direct() { from / SECTOR * SECTOR } else { from };
+    let read = from + len - start;
+    let ended = stream.read_part(&file, start, read, stopping, |chunk| {
+        let skipped = from.saturating_sub(chunk.offset).min(chunk.data.len() as u64) as usize;
+        parser.add(chunk.offset + skipped as u64, &chunk.data[skipped..])
+    })?;
+    Ok((ended == Pass::Whole).then_some(read))
+}
+
+/// Looks into what is read, as far as the order says.
+struct Parser {
+    name: String,
+    format: Parsing,
+}
+
+enum Parsing {
+    Npz(Npz),
+    Records(RecordParser),
+    Nothing,
+}
+
+impl Parser {
+    fn new(shared: &Shared, name: String) -> Self {
+        let crc = shared.job.check == Check::Crc;
+        let format = match shared.job.records.format {
+            _ if shared.job.check == Check::Bytes => Parsing::Nothing,
+            Format::Npz => Parsing::Npz(Npz::new(crc)),
+            Format::Tfrecord => Parsing::Records(RecordParser::new(crc, masked)),
+            Format::Jpeg => Parsing::Nothing,
+        };
+        Parser { name, format }
+    }
+
+    fn add(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        let said = match &mut self.format {
+            Parsing::Npz(npz) => npz.add(data),
+            Parsing::Records(records) => records.add(data),
+            Parsing::Nothing => Ok(()),
+        };
+        said.map_err(|what| broken(&self.name, offset, &what))
+    }
+
+    fn finish(&self, bytes: u64) -> Result<()> {
+        let said = match &self.format {
+            Parsing::Npz(npz) => npz.finish(bytes),
+            Parsing::Records(records) => records.finish(),
+            Parsing::Nothing => Ok(()),
+        };
+        said.map_err(|what| broken(&self.name, bytes, &what))
+    }
+}
+
+fn broken(name: &str, offset: u64, what: &str) -> Error {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
-    Error::io("parse", file.name(), offset, source)
+    Error::io("parse", name, offset, source)
 }

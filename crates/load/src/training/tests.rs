@@ -28,7 +28,7 @@ pub fn job(home: &Path, change: impl Fn(&mut Value)) -> TrainingJob {
 }
 
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
-    let run = start(job(home, change)).unwrap();
+    let run = start(job(home, change), None).unwrap();
     assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
     run.outcome().unwrap()
 }
@@ -167,9 +167,12 @@ fn epochs_are_permutations_and_shards_do_not_overlap() {
 fn cancelling_is_prompt() {
     let home = home();
     generate(home.path(), |_| {});
-    let run = start(job(home.path(), |job| {
-        job["computation_ns"] = json!(3_600_000_000_000u64);
-    }))
+    let run = start(
+        job(home.path(), |job| {
+            job["computation_ns"] = json!(3_600_000_000_000u64);
+        }),
+        None,
+    )
     .unwrap();
     std::thread::sleep(Duration::from_millis(50));
     run.cancel();
