@@ -20,6 +20,10 @@ use crate::s3::failure::Failure;
 use crate::s3::store::{Endpoint, Store};
 use crate::s3::xml;
 
+/// Reads grow up to this while bodies keep them full. Measured with bodies of 4 MiB on loopback, CPU
+/// s/GB: 0.44 with 64 KiB, 0.29 with 256 KiB, 0.25 with hyper's own 400 KiB, 0.21 with 1 MiB, 0.20
+/// with 4 MiB, which delays the first byte.
+const READ_BYTES: usize = 1 << 20;
 /// An error's body is short; what is longer is no error of S3.
 const REFUSAL_BYTES: usize = 64 << 10;
 
@@ -71,7 +75,9 @@ where
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(READ_BYTES);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
         let (sender, driver) = handshake.map_err(|e| Failure::of_exchange(&e))?;
         // What ends the driver is told to the request or the body that waits for it.
         let task = tokio::spawn(async move { drop(driver.await) }).abort_handle();
