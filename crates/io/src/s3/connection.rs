@@ -21,9 +21,10 @@ use crate::s3::store::{Endpoint, Store};
 use crate::s3::xml;
 
 /// Reads grow up to this while bodies keep them full. GETs of 4 MiB on loopback, one thread, three
-/// interleaved rounds on a busy machine, median CPU s/GB and time to first byte: hyper's own 400 KiB
-/// 0.25 and 19 ms, 1 MiB 0.22 and 27 ms, 4 MiB 0.21 and 35 ms. Less CPU for a first byte that is seen
-/// later where the client is the bottleneck; the spread of the latter was as large as the step.
+/// interleaved rounds on a busy machine, medians of CPU per GB and of the time to first byte:
+/// hyper's own 400 KiB 0.25 s and 19 ms, 1 MiB 0.22 s and 27 ms, 4 MiB 0.21 s and 35 ms. Less CPU
+/// for a first byte that is seen later where the client is the bottleneck; the spread of the
+/// latter was as large as the step.
 const READ_BYTES: usize = 1 << 20;
 /// An error's body is short; what is longer is no error of S3.
 const REFUSAL_BYTES: usize = 64 << 10;
