@@ -173,7 +173,7 @@ def test_metrics_agree_with_the_times_they_come_from(ran: Ran) -> None:
         step = record.totals["step"].latency
         assert step is not None
         assert value(record, "step_wait_mean_ns") == pytest.approx(step.mean_ns, rel=2e-3)
-        assert step.count * step.mean_ns == pytest.approx(waited, rel=1e-4)
+        assert step.count * step.mean_ns == pytest.approx(waited, rel=2e-3)
         assert value(record, "latency_mean_ns") == value(record, "latency_mean_ns", "read")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.lab.efficiency import density_metrics, energy_metrics
+from storlab.lab.efficiency import density_metrics, energy_metrics, per_watt_metrics
 from storlab.lab.power_summary import BoundaryPower
 from storlab.model.result import (
     Concurrency,
@@ -170,3 +170,19 @@ def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
         [rate], Target(name="t", s3="http://h/bucket", capacity=10 * 10**12), rate="requests_s"
     )
     assert (per_tb.name, per_tb.value, per_tb.unit) == ("requests_s_tb", 2.0, "requests/s/TB")
+
+
+def test_what_a_family_divides_by_power_keeps_what_it_rests_on() -> None:
+    page = WORKLOADS["training"].page
+    kept = Metric(
+        name="accelerators_at_threshold", value=3, unit="1", operation="all", provenance="emulated"
+    )
+    other = Metric(name="samples_s", value=100, unit="1/s")
+    (found,) = per_watt_metrics([kept, other], [power()], page)
+    assert (found.name, found.value, found.unit) == ("accelerators_per_watt", 0.3, "1/W")
+    assert (found.provenance, found.boundary) == ("emulated", "device")
+    counted = kept.model_copy(update={"provenance": "measured"})
+    (declared,) = per_watt_metrics([counted], [power(provenance="declared")], page)
+    assert declared.provenance == "declared"
+    assert per_watt_metrics([kept], [], page) == []
+    assert per_watt_metrics([kept], [power()], BLOCK) == []

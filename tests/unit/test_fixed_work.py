@@ -178,7 +178,7 @@ def test_a_rehearsal_makes_nothing(place: Path, family: DrillWorkload) -> None:
 def test_too_little_room_is_said_before_anything_is_written(
     place: Path, family: DrillWorkload
 ) -> None:
-    family.space_bytes = free_bytes(place)
+    family.space_bytes = 2 * free_bytes(place)
     family.data_bytes = 10 << 20
     of = loaded(place)
     with pytest.raises(PreflightError, match="the data sets need") as caught:
@@ -216,7 +216,7 @@ def test_a_family_may_take_the_bytes_it_writes_for_the_space_it_needs(
     place: Path, family: DrillWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimate = family.estimate
-    written = free_bytes(place) + (1 << 30)
+    written = 2 * free_bytes(place)
 
     def writing(point, header, target):  # type: ignore[no-untyped-def]
         return replace(

@@ -14,6 +14,7 @@ from storlab.analysis.points import (
     page_of,
     sections_of,
     use_cases_of,
+    value_text,
 )
 from storlab.model.study import UseCase
 
@@ -138,3 +139,59 @@ def test_two_engines_and_two_workloads_are_told_apart() -> None:
     assert sections_of([one])[0].title == "70/30 read/write"
     section = sections_of([one, fio])[1]
     assert section.where(fio).replace("\u00a0", " ") == "fio: 70/30 read/write, 1 job"
+
+
+OBJECT: dict[str, Any] = {
+    "get_percent": 70.0,
+    "head_percent": 0.0,
+    "list_percent": 0.0,
+    "delete_percent": 0.0,
+    "multi_delete_percent": 0.0,
+    "object_size": 4194304,
+    "concurrency": 16,
+    "concurrency_per_operation": None,
+}
+
+
+def requests(**more: Any) -> WorkloadPoint:
+    return WorkloadPoint("mixed", "object", "native", OBJECT | more)
+
+
+def test_object_requests_lie_on_a_page_of_their_own() -> None:
+    axes = choose_axes([requests(concurrency=4), requests(get_percent=30.0)])
+    assert (axes.x, axes.facet, axes.section) == ("concurrency", "object_size", ("get_percent",))
+    sections = sections_of([requests(get_percent=90.0), requests(get_percent=30.0)])
+    assert [(s.title, s.mix) for s in sections] == [
+        ("30/70 GET/PUT", "30/70"),
+        ("90/10 GET/PUT", "90/10"),
+    ]
+    point = sections[0].points[0]
+    assert sections[0].where(point).replace("\u00a0", " ") == (
+        "30/70 GET/PUT, 4 MiB, concurrency 16"
+    )
+
+
+def test_a_mix_of_other_kinds_keeps_its_words_on_an_axis() -> None:
+    (section,) = sections_of([requests(head_percent=10.0)])
+    assert section.mix == "70/20/10 GET/PUT/HEAD"
+    page = page_of("object")
+    assert value_text(page, "get_percent", requests().params) == "70/30"
+    assert value_text(page, "get_percent", requests(head_percent=10.0).params) == section.mix
+
+
+def test_distributions_of_sizes_are_small_multiples_in_words() -> None:
+    sizes = [4194304, {"uniform": ["64KiB", "1MiB"]}, {"4KiB": 70.0, "1MiB": 30.0}]
+    (section,) = sections_of([requests(object_size=size) for size in sizes])
+    assert [section.facet_text(v).replace("\u00a0", " ") for v in section.facets()] == [
+        "4 MiB",
+        "70 % 4 KiB, 30 % 1 MiB",
+        "64 KiB to 1 MiB",
+    ]
+
+
+def test_families_make_sections_apart() -> None:
+    (one,) = points(read_percent=[70.0], jobs=[1])
+    assert [s.title for s in sections_of([one, requests()])] == [
+        "block: 70/30 read/write",
+        "mixed: 70/30 GET/PUT",
+    ]

@@ -1,6 +1,7 @@
 //! Checkpoints: parallel ranks write one after the other, made durable and published as trainers
 //! do, and read the newest one back.
 
+mod clean;
 mod publish;
 mod rank;
 mod safetensors;
@@ -10,6 +11,7 @@ mod tests;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,23 +30,27 @@ use publish::{Manifest, Shelf};
 use rank::{slots, Crew, Order, Rank, RankTimes, KINDS};
 
 pub use spec::CheckpointJob;
-use spec::Cold;
+use spec::{Cold, Task};
 
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Start writing and restoring.
+/// Start writing and restoring, or removing what that left.
 ///
 /// # Errors
-/// [`Error::Spec`] for an order that cannot be, [`Error::Io`] where the place is not there.
+/// [`Error::Spec`] for an order that cannot be, [`Error::Io`] where the place cannot be made.
 pub fn start(job: CheckpointJob) -> Result<Run> {
     Clock::prepare();
     let Some(home) = job.place.directory.clone() else {
         return Err(Error::spec("place", "is a bucket", "give a directory"));
     };
     let shelf = Shelf::new(&job, &home);
-    shelf.tidy()?;
     let control = Arc::new(Control::default());
     let mine = control.clone();
+    if job.task == Task::Clean {
+        return Run::begin(control, move |board| clean::run(&job, &shelf, &home, &mine, board));
+    }
+    shelf.open()?;
+    shelf.tidy()?;
     Run::begin(control, move |board| Coordinator::run(job, shelf, &home, &mine, board))
 }
 
@@ -72,7 +78,12 @@ impl<'b> Coordinator<'b> {
         board: &'b Board,
     ) -> Outcome {
         let content = Content::new(job.seed, slots(&job), job.io_bytes as usize);
-        let crew = Arc::new(Crew { job, content, control: control.clone() });
+        let crew = Arc::new(Crew {
+            job,
+            content,
+            control: control.clone(),
+            buffered: AtomicBool::new(false),
+        });
         let tally = Tally::begin(crew.job.ranks, crew.job.interval_ns, &KINDS, board);
         let (answer, answers) = channel();
         let (report, reports) = channel();
@@ -371,6 +382,9 @@ impl<'b> Coordinator<'b> {
             self.tally.end(rank);
         }
         let mut extras = std::mem::take(&mut self.extras);
+        if self.crew.buffered.load(Relaxed) {
+            extras.notes.push("the file system has no O_DIRECT: I/O was buffered".into());
+        }
         extras.failure = done.err();
         extras.details.insert("writes".into(), self.writes.into());
         extras.details.insert("restores".into(), self.restores.into());

@@ -28,6 +28,17 @@ pub fn whole_object(part: Option<i32>, version: Option<&str>) -> S3Result<()> {
     Ok(())
 }
 
+/// Refuses to store in the clear what is to be encrypted.
+///
+/// # Errors
+/// `NotImplemented`.
+pub fn in_the_clear(asked: bool) -> S3Result<()> {
+    if asked {
+        return Err(s3_error!(NotImplemented, "objects are not encrypted"));
+    }
+    Ok(())
+}
+
 /// How many entries a page may have.
 ///
 /// # Errors

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use s3s::dto::*;
 use s3s::{s3_error, S3Request, S3Response, S3Result, S3};
 
-use crate::answers::{delete_each, find, page_size, part_entry, whole_object, Spelling};
+use crate::answers::{
+    delete_each, find, in_the_clear, page_size, part_entry, whole_object, Spelling,
+};
 use crate::conditions::Conditions;
 use crate::digest::Digests;
 use crate::listing::{From as Begin, PAGE};
@@ -108,6 +110,8 @@ impl S3 for Service {
         if input.write_offset_bytes.is_some() {
             return Err(s3_error!(NotImplemented, "objects are not appended to"));
         }
+        in_the_clear(input.sse_customer_algorithm.or(input.ssekms_key_id).is_some())?;
+        in_the_clear(input.server_side_encryption.is_some())?;
         let bucket = self.store.bucket(&input.bucket)?;
         let mut aside = bucket.aside(&input.key)?;
         let digests = Digests::announced(&req.headers);
@@ -232,6 +236,8 @@ impl S3 for Service {
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> Answer<CreateMultipartUploadOutput> {
+        in_the_clear(req.input.sse_customer_algorithm.or(req.input.ssekms_key_id).is_some())?;
+        in_the_clear(req.input.server_side_encryption.is_some())?;
         let upload_id = self.store.bucket(&req.input.bucket)?.begin_upload(&req.input.key)?;
         answer(CreateMultipartUploadOutput {
             bucket: Some(req.input.bucket),

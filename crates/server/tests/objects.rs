@@ -151,6 +151,25 @@ fn conditions() {
     assert_eq!(running.files().len(), 2, "a refused PUT leaves no file");
 }
 
+/// Out of the page cache, so that the reads have to wait for the device.
+#[test]
+fn cold_objects_are_read_from_the_device() {
+    use rustix::fs::{fadvise, Advice};
+    let running = Running::new();
+    let mut client = running.client();
+    let body = content(5, 3_000_000);
+    client.put("k", &body).ok();
+    let evict = || {
+        let file = std::fs::File::open(&running.files()[0]).expect("opened");
+        file.sync_all().expect("on the device");
+        fadvise(&file, 0, None, Advice::DontNeed).expect("evicted");
+    };
+    evict();
+    assert!(client.get("k").ok().body == body);
+    evict();
+    assert!(client.range("k", "bytes=1000001-2999998").body == body[1_000_001..2_999_999]);
+}
+
 /// Writers of one value each, over and over; whoever reads sees one whole value.
 #[test]
 fn overwriting_never_tears() {

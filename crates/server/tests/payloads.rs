@@ -65,6 +65,16 @@ fn announced_checksums_are_checked() {
 }
 
 #[test]
+fn what_is_to_be_encrypted_is_not_stored_in_the_clear() {
+    let running = Running::new();
+    let mut client = running.client();
+    let encrypt = [("x-amz-server-side-encryption", "AES256")];
+    client.call("PUT", "k", &[], &encrypt, b"secret").refused(501, "NotImplemented");
+    client.call("POST", "k", &[("uploads", "")], &encrypt, b"").refused(501, "NotImplemented");
+    assert!(running.files().is_empty());
+}
+
+#[test]
 fn a_wrong_key_gets_to_see_why_also_after_a_large_put() {
     let running = Running::new();
     let mut client = running.client();

@@ -8,6 +8,7 @@ they are called, is told by the family's :class:`~storlab.workloads.page.Page`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -126,13 +127,22 @@ def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collect
     return template.format(**{name: format_value(page, name, params[name]) for name in names})
 
 
+def short_mix(page: Page, text: str) -> str:
+    """A text without the words of the usual mix: ``70/30 GET/PUT, 4 MiB`` gives ``70/30, 4 MiB``.
+
+    Mixes of other kinds keep theirs: ``70/20/10 GET/PUT/HEAD`` would be numbers without them.
+    """
+    words = re.escape(page.mix_words)
+    return re.sub(rf" {words}(?![\w/])", "", text) if words else text
+
+
 def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
     """A parameter where its name stands beside it: ``70/30``, and tables in the family's words."""
     value = params.get(name)
     own = page.phrase(name, params) if name == page.mix or isinstance(value, Mapping) else None
     if not own:
         return format_value(page, name, value)
-    return own.removesuffix(page.mix_words).rstrip() if name == page.mix else own
+    return short_mix(page, own) if name == page.mix else own
 
 
 def _phrase(page: Page, name: str, params: Mapping[str, Any]) -> str:
@@ -245,8 +255,7 @@ class Section:
     @property
     def mix(self) -> str:
         """As it stands on an axis, beside others of its family only: ``70/30``."""
-        said = self._own or self.workload
-        return said.replace(f" {self.page.mix_words}", "") if self.page.mix_words else said
+        return short_mix(self.page, self._own or self.workload)
 
     def at(self, point: WorkloadPoint) -> str:
         """Where a point is on the axis, in words: ``4 jobs``."""

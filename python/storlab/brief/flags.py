@@ -35,6 +35,22 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Y",
         "The device counted less than half of the bytes that were read: a cache served the rest.",
     ),
+    "au-below-threshold": (
+        "A",
+        "Accelerators were busy for a smaller share of the time than their profile asks for.",
+    ),
+    "few-steps": (
+        "1",
+        "An epoch has so few steps that utilisation, which leaves out the first, says little.",
+    ),
+    "data-set-small": (
+        "Z",
+        "The data set is smaller than the rule of MLPerf Storage asks for.",
+    ),
+    "emulated-accelerators": (
+        "H",
+        "Accelerators are emulated: a step takes the profile’s time, and nothing is computed.",
+    ),
     "not-steady": ("S", "Throughput was not steady over the measure window."),
     "posix-fallback": ("T", "io_uring could not be used; threads did the I/O."),
     "verify-failed": ("V", "Verification found data that was not what had been written."),

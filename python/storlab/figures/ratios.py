@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section
+from storlab.analysis.points import Section, short_mix
 from storlab.figures import Figure
 from storlab.figures.common import interval_text, operations_of, point_ids, sentence, slug
 from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
@@ -76,7 +76,7 @@ def _data(
     data, order = [], []
     for section in sections:
         for point in section.points:
-            label = section.where(point).replace(f" {section.page.mix_words}", "")
+            label = short_mix(section.page, section.where(point))
             order.append(label)
             for target, ratios in comparison.row(point).ratios.items():
                 ratio = ratios.get(key)

@@ -40,6 +40,24 @@ def energy_metrics(
     return found
 
 
+def per_watt_metrics(
+    metrics: Sequence[Metric], totals: Sequence[BoundaryPower], page: Page
+) -> list[Metric]:
+    """What the family divides by mean power, at every boundary; what has no power has none."""
+    found: list[Metric] = []
+    for of in metrics:
+        name = page.per_watt.get(of.name)
+        if name is None or of.operation != "all":
+            continue
+        unit = "1/W" if of.unit == "1" else f"{of.unit}/W"
+        for power in totals:
+            one = _metric(name, of.value / power.mean_w, unit, power)
+            if of.provenance != "measured":
+                one = one.model_copy(update={"provenance": of.provenance})
+            found.append(one)
+    return found
+
+
 def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
     """Mean time of the spans of each kind, and their mean energy at every boundary.
 

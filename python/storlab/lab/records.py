@@ -6,7 +6,13 @@ from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S
-from storlab.lab.efficiency import density_metrics, energy_metrics, span_metrics, span_notes
+from storlab.lab.efficiency import (
+    density_metrics,
+    energy_metrics,
+    per_watt_metrics,
+    span_metrics,
+    span_notes,
+)
 from storlab.lab.metering import MeteredRun, headline_boundary
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunRecord
@@ -44,6 +50,7 @@ def completed_record(
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
         metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
+        metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)

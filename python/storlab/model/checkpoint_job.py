@@ -32,7 +32,8 @@ class CheckpointJob(Job):
 
     kind: ClassVar[str] = "checkpoint"
 
-    place: DataPlace
+    task: Literal["run", "clean"] = "run"  # clean: remove the place with all checkpoints in it
+    place: DataPlace  # its directory's last component is made where it is missing
     files: list[CheckpointFile] = Field(min_length=1)
     ranks: int = Field(ge=1)
     format: Literal["raw", "safetensors"] = "raw"  # safetensors: an 8-byte length, JSON header, data

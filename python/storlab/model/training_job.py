@@ -37,8 +37,8 @@ class TrainingJob(Job):
     """N emulated accelerators that consume batches at their cadence, or the data set's generation.
 
     Every accelerator has ``reader_threads`` readers; one reader loads a whole batch at a time;
-    batches are delivered in order; each reader is ``prefetch / reader_threads``, rounded up, batches
-    ahead. The window is the whole of all epochs: there is no ramp.
+    batches are delivered in order; each reader is ``prefetch / reader_threads``, rounded up,
+    batches ahead. The window is the whole of all epochs: there is no ramp.
     """
 
     kind: ClassVar[str] = "training"

@@ -122,8 +122,9 @@ class Workload(Protocol):
 def _registered() -> list[Workload]:
     from storlab.workloads.block import BlockWorkload
     from storlab.workloads.object import ObjectWorkload
+    from storlab.workloads.training import TrainingWorkload
 
-    return [BlockWorkload(), ObjectWorkload()]
+    return [BlockWorkload(), ObjectWorkload(), TrainingWorkload()]
 
 
 WORKLOADS: dict[str, Workload] = {w.kind: w for w in _registered()}

@@ -36,6 +36,8 @@ class Page:
     # elsewhere has no one value there, and is left out.
     axis_titles: Mapping[str, str] = field(default_factory=dict)
     work: str = "I/O"
+    # Metrics that are divided by mean power, and what the quotient is called.
+    per_watt: Mapping[str, str] = field(default_factory=dict)
     told: tuple[str, ...] = ()  # said of the work as a whole wherever it does not vary
     far: str = "the far end of its axis"  # where findings look: "the largest number of jobs"
     # Whether a parameter that all points share says anything: not of what is not done.

@@ -96,6 +96,7 @@ TRAINING_PAGE = Page(
     rate="reads_s",
     rate_title="reads/s",
     names={"read": "read", "step": "wait of a step"},
+    per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
     work="training reads (DLIO-equivalent)",
     told=("profile", "accelerators"),
     far="the largest number of accelerators",

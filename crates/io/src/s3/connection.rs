@@ -20,6 +20,12 @@ use crate::s3::failure::Failure;
 use crate::s3::store::{Endpoint, Store};
 use crate::s3::xml;
 
+/// Reads grow up to this while bodies keep them full. GETs of 4 MiB on loopback, one thread, three
+/// interleaved rounds on a busy machine, medians of CPU per GB and of the time to first byte:
+/// hyper's own 400 KiB 0.25 s and 19 ms, 1 MiB 0.22 s and 27 ms, 4 MiB 0.21 s and 35 ms. Less CPU
+/// for a first byte that is seen later where the client is the bottleneck; the spread of the
+/// latter was as large as the step.
+const READ_BYTES: usize = 1 << 20;
 /// An error's body is short; what is longer is no error of S3.
 const REFUSAL_BYTES: usize = 64 << 10;
 
@@ -71,7 +77,9 @@ where
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(READ_BYTES);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
         let (sender, driver) = handshake.map_err(|e| Failure::of_exchange(&e))?;
         // What ends the driver is told to the request or the body that waits for it.
         let task = tokio::spawn(async move { drop(driver.await) }).abort_handle();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::s3::{Addressing, Credentials, StoreSpec};
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     fn client(port: u16) -> OneShot {
         let spec = StoreSpec {

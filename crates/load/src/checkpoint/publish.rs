@@ -63,6 +63,50 @@ impl Shelf {
         }
     }
 
+    /// Make the directory itself where it is missing; what it lies in has to be there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn open(&self) -> Result<()> {
+        match fs::create_dir(&self.home) {
+            Ok(()) if self.sync == SyncMode::Fsync => self.home.parent().map_or(Ok(()), sync_path),
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(e) => Err(failed("create", &self.home)(e)),
+        }
+    }
+
+    /// What is in it: checkpoints, whole or not, and what is none of storlab's.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the directory cannot be listed.
+    pub fn entries(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        let listed = fs::read_dir(&self.home).map_err(failed("list", &self.home))?;
+        let mut paths = listed
+            .map(|entry| Ok(entry.map_err(failed("list", &self.home))?.path()))
+            .collect::<Result<Vec<_>>>()?;
+        paths.sort_unstable(); // partial ones first: whole ones take their names
+        Ok(paths.into_iter().partition(|path| {
+            let name = name_of(path);
+            let number = name.strip_prefix(WHOLE).or_else(|| name.strip_prefix(PARTIAL));
+            path.is_dir() && number.is_some_and(|n| n.parse::<u32>().is_ok())
+        }))
+    }
+
+    /// Remove one of them. First the name: a crash in between must not leave half a checkpoint
+    /// under it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn remove(&self, path: &Path) -> Result<()> {
+        let mut gone = path.to_owned();
+        if let Some(number) = name_of(path).strip_prefix(WHOLE) {
+            gone = self.home.join(format!("{PARTIAL}{number}"));
+            fs::rename(path, &gone).map_err(failed("rename", path))?;
+        }
+        fs::remove_dir_all(&gone).map_err(failed("remove", &gone))
+    }
+
     /// Remove what crashes left behind.
     ///
     /// # Errors
@@ -161,10 +205,7 @@ impl Shelf {
         let numbers = self.numbers()?;
         let old = numbers.len().saturating_sub(count as usize);
         for &number in &numbers[..old] {
-            // First the name: a crash in between must not leave half a checkpoint under it.
-            let gone = self.home.join(format!("{PARTIAL}{number:06}"));
-            fs::rename(self.whole(number), &gone).map_err(failed("rename", &gone))?;
-            fs::remove_dir_all(&gone).map_err(failed("remove", &gone))?;
+            self.remove(&self.whole(number))?;
         }
         Ok(old)
     }

@@ -1,6 +1,7 @@
 //! One rank: writes its files of each checkpoint, and reads them back.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::Arc;
 
@@ -66,6 +67,8 @@ pub struct Crew {
     pub content: Content,
     /// How the run is ended.
     pub control: Arc<Control>,
+    /// The file system has no direct I/O, though it was asked for.
+    pub buffered: AtomicBool,
 }
 
 /// See the module. Belongs to its thread.
@@ -122,6 +125,9 @@ impl Rank {
         for (index, spec) in Self::files(&crew, self.rank) {
             let path = directory.join(&spec.name);
             let file = File::create(&path, &path.display().to_string(), crew.job.place.direct)?;
+            if crew.job.place.direct && !file.is_direct() {
+                crew.buffered.store(true, Relaxed);
+            }
             if self.write_one(&crew, number, index, spec, &file)? == Pass::Stopped {
                 times.stopped = true;
                 return Ok(times);
@@ -194,6 +200,9 @@ impl Rank {
         for (index, spec) in Self::files(&crew, self.rank) {
             let path = directory.join(&spec.name);
             let file = open_to_read(&path, direct)?;
+            if direct && !file.is_direct() {
+                crew.buffered.store(true, Relaxed);
+            }
             let header = header_of(&crew.job, spec).len() as u64;
             let whose = Identity { number, file: index, header };
             let ledger = &mut self.ledger;

@@ -9,6 +9,17 @@ use storlab_io::SECTOR;
 
 use crate::place::PlaceSpec;
 
+/// What the run is for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Write and restore.
+    #[default]
+    Run,
+    /// Remove the place with all checkpoints in it.
+    Clean,
+}
+
 /// One file of every checkpoint.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +86,8 @@ pub struct CheckpointJob {
     #[serde(default)]
     pub drain_timeout_ns: u64,
     pub seed: u64,
+    #[serde(default)]
+    pub task: Task,
     pub place: PlaceSpec,
     pub files: Vec<FileSpec>,
     pub ranks: usize,

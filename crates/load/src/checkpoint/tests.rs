@@ -30,7 +30,7 @@ fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
     let job = CheckpointJob::from_json(&order(home, change).to_string()).unwrap();
     let run = start(job).unwrap();
-    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
 
@@ -143,6 +143,38 @@ fn cancelling_publishes_nothing() {
     assert!(run.wait(Some(Duration::from_secs(30))));
     assert_eq!(run.outcome().unwrap().summary.status, Status::Cancelled);
     assert!(!home.path().join(".partial-000002").exists());
+}
+
+#[test]
+fn the_place_is_made_and_removed_with_all_its_checkpoints() {
+    let home = home();
+    let place = home.path().join("checkpoints-run");
+    let outcome = run(&place, |_| {});
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    std::fs::create_dir(place.join(".partial-000003")).unwrap();
+    for _ in 0..2 {
+        let outcome = run(&place, |job| job["task"] = json!("clean"));
+        assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+        assert!(!place.exists());
+    }
+    assert!(home.path().exists());
+    let failed =
+        start(CheckpointJob::from_json(&order(&place.join("a/b"), |_| {}).to_string()).unwrap());
+    assert!(failed.is_err_and(|e| e.to_string().contains("create of")));
+}
+
+#[test]
+fn cleaning_removes_nothing_beside_a_foreign_file() {
+    for foreign in ["notes.txt", "checkpoint-1.old", "checkpoint-000007"] {
+        let home = home();
+        run(home.path(), |job| job["writes"] = json!(1));
+        std::fs::write(home.path().join(foreign), b"mine").unwrap();
+        let outcome = run(home.path(), |job| job["task"] = json!("clean"));
+        assert_eq!(outcome.summary.status, Status::Failed);
+        let failure = outcome.summary.failure.unwrap();
+        assert!(failure.path.unwrap().ends_with(foreign));
+        assert!(home.path().join("checkpoint-000001").exists());
+    }
 }
 
 #[test]

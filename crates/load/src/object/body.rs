@@ -1,5 +1,5 @@
-//! Bodies of PUTs. All workers send from the one pattern of `content.rs`; what is made for a request
-//! is the stamps alone, 16 bytes for each 4 KiB. The kernel gathers both.
+//! Bodies of PUTs. All workers send from the one pattern of `content.rs`; what is made for a
+//! request is the stamps alone, 16 bytes for each 4 KiB. The kernel gathers both.
 
 use std::convert::Infallible;
 use std::io::IoSlice;

@@ -1,9 +1,9 @@
 //! Which objects there are: those made before the run, and those that the run itself writes and
 //! deletes.
 //!
-//! A run that deletes must not read what it has just deleted, or its own doing would show as errors of
-//! the store. So where there are deletes, an object that is being read is pinned, and a pinned one is
-//! deleted later.
+//! A run that deletes must not read what it has just deleted, or its own doing would show as errors
+//! of the store. So where there are deletes, an object that is being read is pinned, and a pinned
+//! one is deleted later.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};

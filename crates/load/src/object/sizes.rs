@@ -1,5 +1,5 @@
-//! How large objects are. The size of an object is a function of a seed and its number alone, so that
-//! nobody has to remember it.
+//! How large objects are. The size of an object is a function of a seed and its number alone, so
+//! that nobody has to remember it.
 
 use rand_core::Rng as _;
 use storlab_base::{stream, Error, Result, Rng};

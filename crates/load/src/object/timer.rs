@@ -27,7 +27,7 @@ impl Timer {
         }
         // SAFETY: the descriptor is new, and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: the descriptor is owned, so that it stays open and the same until both are dropped.
+        // SAFETY: the descriptor is owned: it stays open, and the same, until both are dropped.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(Timer { fd })
     }

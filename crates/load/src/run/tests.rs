@@ -16,7 +16,7 @@ fn start(change: impl Fn(&mut Value)) -> Run {
 }
 
 fn finish(run: &Run) -> Outcome {
-    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
 

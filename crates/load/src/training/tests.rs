@@ -29,7 +29,7 @@ pub fn job(home: &Path, change: impl Fn(&mut Value)) -> TrainingJob {
 
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
     let run = start(job(home, change), None).unwrap();
-    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
 

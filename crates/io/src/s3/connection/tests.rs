@@ -13,7 +13,7 @@ use super::*;
 use crate::s3::{Addressing, Call, PayloadHash, StoreSpec};
 
 type Client = Connection<Full<Bytes>>;
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 pub(super) fn run<F: Future>(test: F) -> F::Output {
