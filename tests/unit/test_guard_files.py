@@ -10,7 +10,7 @@ import pytest
 
 from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.dataset import check_space, clean_up, to_lay_out
-from storlab.lab.guard_file import check_data_file
+from storlab.lab.guard_file import check_data_file, is_kernel_place
 from storlab.lab.sidecar import (
     Sidecar,
     is_complete,
@@ -155,3 +155,8 @@ def test_a_lonely_sidecar_goes_with_its_file(tmp_path: Path) -> None:
     data.unlink()
     assert remove_data_file(data) is False
     assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_for_files_is_no_place_of_the_kernels() -> None:
+    assert not any(is_kernel_place(Path(p)) for p in ("/dev/shm", "/dev/shm/new"))
+    assert all(is_kernel_place(Path(p)) for p in ("/dev/shmm", "/dev/new", "/proc/x", "/sys/x"))

@@ -59,7 +59,8 @@ def _new_file(name: str, real: Path, size: int | None) -> Member:
 def is_kernel_place(real: Path) -> bool:
     """Whether a resolved path lies where only the kernel makes files: /dev, /proc, /sys."""
     text = str(real)
-    if text.startswith("/dev/shm/"):  # noqa: S108  (a tmpfs for files, unlike the rest of /dev)
+    memory = "/dev/shm"  # noqa: S108  (a tmpfs for files, unlike the rest of /dev)
+    if text == memory or text.startswith(f"{memory}/"):
         return False
     return any(text.startswith(f"{place}/") for place in _NO_FILES_HERE) or _on_devtmpfs(
         real.parent
