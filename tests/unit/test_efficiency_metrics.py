@@ -186,3 +186,14 @@ def test_what_a_family_divides_by_power_keeps_what_it_rests_on() -> None:
     assert declared.provenance == "declared"
     assert per_watt_metrics([kept], [], page) == []
     assert per_watt_metrics([kept], [power()], BLOCK) == []
+
+
+def test_what_a_family_divides_by_power_is_as_good_as_its_weaker_part() -> None:
+    page = Page(operations=("read",), moved=("read",), axes=(), per_watt={"fed": "fed_per_watt"})
+    fed = Metric(name="fed", value=3, unit="1", provenance="emulated")
+    other = Metric(name="other", value=3, unit="1")
+    (found,) = per_watt_metrics([fed, other], [power()], page)
+    assert (found.name, found.value, found.unit) == ("fed_per_watt", pytest.approx(0.3), "1/W")
+    assert (found.provenance, found.boundary) == ("emulated", "device")
+    assert found.uncertainty == pytest.approx(0.3 * 6 / 600)
+    assert per_watt_metrics([fed], [power()], BLOCK) == []

@@ -101,6 +101,9 @@ def _print(found: Capacity, session: SearchSession, study: Path) -> None:
         console.print(_title(case, told), style="bold", soft_wrap=True)
         console.print(_table(case, found.rule))
         console.print(_answer(case, found.rule), style="bold", soft_wrap=True)
+        common = _common_flags(case)
+        if common:
+            console.print(f"  flagged throughout: {', '.join(common)}", soft_wrap=True)
         for note in case.notes():
             console.print(f"  note: {note}", soft_wrap=True)
     console.print()
@@ -123,6 +126,13 @@ def _title(case: CaseResult, told: list[str]) -> str:
     return ", ".join([f"{point.target}: {point.workload}", *said])
 
 
+def _common_flags(case: CaseResult) -> list[str]:
+    """What says nothing about one number, since it is said of all."""
+    if len(case.tried) < 2:
+        return []
+    return sorted(set.intersection(*(set(tried.flags) for tried in case.tried)))
+
+
 def _answer(case: CaseResult, rule: Rule) -> str:
     largest = case.largest
     number = 0 if largest is None else largest.accelerators
@@ -140,6 +150,7 @@ def _table(case: CaseResult, rule: Rule) -> Table:
         table.add_column(column, justify="right")
     table.add_column(f"at {rule.threshold_percent:g} % or more")
     table.add_column("flags")
+    common = _common_flags(case)
     for tried in case.tried:
         table.add_row(
             f"{tried.accelerators:,}",
@@ -147,7 +158,7 @@ def _table(case: CaseResult, rule: Rule) -> Table:
             _interval(tried),
             f"{len(tried.run_ids)}",
             _VERDICTS[tried.verdict],
-            ", ".join(tried.flags),
+            ", ".join(flag for flag in tried.flags if flag not in common),
         )
     return table
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
 from storlab.base.units import NS_PER_S
-from storlab.lab.power_summary import BoundaryPower
+from storlab.lab.power_summary import BoundaryPower, weakest_provenance
 from storlab.model.power import Boundary, SpanPower
 from storlab.model.result import Concurrency, Metric, RunOutcome, Span
 from storlab.model.study import Target
@@ -43,18 +43,28 @@ def energy_metrics(
 def per_watt_metrics(
     metrics: Sequence[Metric], totals: Sequence[BoundaryPower], page: Page
 ) -> list[Metric]:
-    """What the family divides by mean power, at every boundary; what has no power has none."""
+    """What the family divides by mean power, at every boundary (``page.per_watt``)."""
     found: list[Metric] = []
-    for of in metrics:
-        name = page.per_watt.get(of.name)
-        if name is None or of.operation != "all":
+    for metric in metrics:
+        name = page.per_watt.get(metric.name)
+        if name is None:
             continue
-        unit = "1/W" if of.unit == "1" else f"{of.unit}/W"
         for power in totals:
-            one = _metric(name, of.value / power.mean_w, unit, power)
-            if of.provenance != "measured":
-                one = one.model_copy(update={"provenance": of.provenance})
-            found.append(one)
+            value = metric.value / power.mean_w
+            relative = None
+            if power.energy_uncertainty_j is not None:
+                relative = power.energy_uncertainty_j / power.energy_j
+            unit = "1/W" if metric.unit == "1" else f"{metric.unit}/W"
+            quotient = _metric(
+                name,
+                value,
+                unit,
+                power,
+                None if relative is None else quotient_uncertainty(value, relative),
+            )
+            provenance = weakest_provenance([metric.provenance, power.provenance])
+            said = {"operation": metric.operation, "provenance": provenance}
+            found.append(quotient.model_copy(update=said))
     return found
 
 
@@ -90,7 +100,8 @@ def span_notes(
             if without:
                 found.append(
                     f"energy of {kind} at the {boundary} not measured: {len(without):,} of "
-                    f"{len(own):,} are too short for the readings; a higher rate_hz may do"
+                    f"{len(own):,} are too short for the readings (rate_hz of the meter; interval "
+                    "of the study, where power is declared)"
                 )
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -317,7 +317,7 @@ def _total(
     return BoundaryPower(
         boundary=parts[0].info.boundary,
         sensors=tuple(part.info.sensor for part in parts),
-        provenance=weakest_provenance(parts),
+        provenance=weakest_provenance(part.info.provenance for part in parts),
         energy_j=taken.energy_j,
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(parts) else None,
         duration_s=(window[1] - window[0]) / NS_PER_S,
@@ -328,9 +328,9 @@ def _total(
     )
 
 
-def weakest_provenance(parts: Sequence[PowerSummary]) -> Provenance:
-    """What a sum of these may claim: a whole is only as good as its weakest part."""
-    return max((part.info.provenance for part in parts), key=_WEAKER.index)
+def weakest_provenance(parts: Iterable[Provenance]) -> Provenance:
+    """What a value made of these may claim: a whole is only as good as its weakest part."""
+    return max(parts, key=_WEAKER.index)
 
 
 def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:

@@ -81,7 +81,7 @@ def _of_stretch(
     return SpanPower(
         span=number,
         boundary=parts[0].summary.info.boundary,
-        provenance=weakest_provenance([part.summary for part in parts]),
+        provenance=weakest_provenance(part.run.info.provenance for part in parts),
         energy_j=taken.energy_j,
         # As for a window: errors of sensors of one make may well have the same sign.
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(shares) else None,
@@ -91,8 +91,6 @@ def _of_stretch(
 
 def _is_resolved(run: SensorRun, stretch: Stretch) -> bool:
     """Whether the sensor tells this stretch from what is around it."""
-    if run.info.provenance == "declared":
-        return True
     return len(_inside(run, stretch)) >= LEAST_READINGS and (
         (run.info.sensor_interval_ns or 0) <= stretch[1] - stretch[0]
     )
@@ -102,14 +100,13 @@ def _uncertainty(part: _Part, stretch: Stretch) -> float | None:
     """A step of power at an edge lies anywhere between the readings around it."""
     inside = _inside(part.run, stretch)
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
-    is_declared = part.run.info.provenance == "declared"
     return stated_uncertainty_j(
         part.run.info,
         window_energy(part.line, *stretch),
         inside,
         stretch,
         [part.summary.idle_before_w, part.summary.idle_after_w],
-        edge_ns=0.0 if is_declared else max(spacings, default=0) / 2,
+        edge_ns=max(spacings, default=0) / 2,
     )
 
 
