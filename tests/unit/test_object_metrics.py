@@ -290,3 +290,15 @@ def test_a_busy_client_and_the_engines_notes_are_flagged() -> None:
     found = flags(cpu=busy, notes=["one", "two"])
     assert "95 %" in found["client-bound"].message
     assert found["engine-note"].message == "one; two"
+
+
+def test_a_kind_that_was_asked_for_and_never_came_has_the_rate_0() -> None:
+    """Else GET + PUT, as means over runs, would not make the total: one side is over fewer runs."""
+    only_gets = outcome(totals={"get": totals(600, 1e7, 600 * MIB)})
+    only_gets.samples = [sample for sample in only_gets.samples if sample.operation == "get"]
+    found = metrics(only_gets)
+    assert found["throughput_mb_s", "put"] == found["requests_s", "put"] == 0
+    assert found["throughput_mb_s", "get"] == found["throughput_mb_s", "all"]
+    assert ("latency_mean_ns", "put") not in found
+    assert ("throughput_mb_s", "head") not in found
+    assert ("throughput_mb_s", "put") not in metrics(only_gets, "get_percent = 100")

@@ -13,6 +13,7 @@ from storlab.base.units import format_bytes_si
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads import common_metrics as common
+from storlab.workloads.block_rules import write_percent
 
 DATA: tuple[Operation, ...] = ("read", "write", "trim")
 MOVED: tuple[Operation, ...] = ("read", "write")
@@ -31,12 +32,17 @@ def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
     )
 
 
+def _asked(params: Params) -> list[Operation]:
+    percents = (params["read_percent"], write_percent(params), params["trim_percent"])
+    return [op for op, percent in zip(("read", "write", "trim"), percents, strict=True) if percent]
+
+
 def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
     """All metrics of a run; none when its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     return [
-        *common.rate_metrics(outcome, DATA, MOVED, "iops"),
+        *common.rate_metrics(outcome, DATA, MOVED, "iops", _asked(params)),
         *common.time_metrics(outcome, DATA, "latency"),
         *common.time_metrics(outcome, DATA, "intended"),
         *common.cpu_metrics(outcome, DATA, "cpu_us_per_io"),

@@ -7,7 +7,7 @@ intervals are merged; percentiles are never averaged. Failed operations are in n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from storlab._native import Histogram
@@ -34,6 +34,7 @@ PREFIXES: dict[Quantity, str] = {
     "intended": "intended_latency",
     "ttfb": "ttfb",
 }
+_NOTHING = OperationTotals(operations=0, bytes=0)
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -57,17 +58,21 @@ def rate_metrics(
     operations: Sequence[Operation],
     moved: Sequence[Operation],
     rate: str,
+    asked: Collection[Operation] = (),
 ) -> Iterable[Metric]:
     """``throughput_mb_s`` and the metric named ``rate`` (1/s), by operation and over all.
 
     ``all`` throughput counts the bytes of ``moved`` only. An operation that never succeeded has
-    none. The window must not be empty.
+    the rate 0 where it was ``asked`` for (else the parts of a mean over runs, of which one has
+    none of a rare kind, would not add up to the whole), and none elsewhere. The window must not be
+    empty.
     """
     seconds = window_ns(outcome) / NS_PER_S
+    counts = {op: outcome.totals.get(op) or _NOTHING for op in operations}
     scopes = [
-        (operation, outcome.totals[operation].operations, outcome.totals[operation].bytes)
-        for operation in operations
-        if operation in outcome.totals and outcome.totals[operation].operations
+        (operation, totals.operations, totals.bytes)
+        for operation, totals in counts.items()
+        if totals.operations or operation in asked
     ]
     every = operations_done(outcome, operations), bytes_moved(outcome, moved)
     for scope, count, size in [*scopes, ("all", *every)]:

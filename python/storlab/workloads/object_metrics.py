@@ -41,7 +41,7 @@ def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
     if common.window_ns(outcome) <= 0:
         return []
     return [
-        *common.rate_metrics(outcome, OBJECT_OPERATIONS, MOVED, "requests_s"),
+        *common.rate_metrics(outcome, OBJECT_OPERATIONS, MOVED, "requests_s", shares(params)),
         *common.time_metrics(outcome, OBJECT_OPERATIONS, "latency"),
         *common.time_metrics(outcome, OBJECT_OPERATIONS, "intended"),
         *_first_byte(outcome),

@@ -1,0 +1,230 @@
+"""Speed of the object engine beside warp and a bare receive loop: ``make bench-object``.
+
+Clients take turns on one store, versitygw on loopback; each round gives one ratio, and the medians
+are printed with the goals. CPU is that of the client. Ours runs with histograms, samples, time to
+first byte and error accounting; warp with its record of every request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cases import Goal
+from object_tools import (
+    Load,
+    Place,
+    Reading,
+    Tool,
+    bare,
+    embedded,
+    engine,
+    fill,
+    versitygw,
+    versitygw_path,
+    warp_path,
+)
+from rich.console import Console
+from rich.table import Table
+
+MIB = 1 << 20
+OURS, WARP, BARE = "storlab", "warp", "bare receive loop"
+GB, SMALL = "cpu_s_per_gb", "cpu_s_per_1000"
+SERVER = "server_s_per_gb"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load, the goals beside the peers, and what the client's store must not exceed."""
+
+    name: str
+    load: Load
+    goals: tuple[Goal, ...] = ()
+    server: str = "versitygw"
+    server_goal: float | None = None  # CPU s/GB of storlab's own server
+
+
+CASES = [
+    Case("get-4m", Load("get", 4 * MIB), (Goal(WARP, GB, 0.50), Goal(BARE, GB, 1.25))),
+    Case("get-64k", Load("get", 64 << 10, 256), (Goal(WARP, SMALL, 0.50),)),
+    Case("get-4k", Load("get", 4 << 10, 256), (Goal(WARP, SMALL, 0.20),)),
+    Case("put-4m", Load("put", 4 * MIB), (Goal(WARP, GB, 0.50),)),
+    Case("put-4k", Load("put", 4 << 10), (Goal(WARP, SMALL, 0.20),)),
+    Case("own-get-4m", Load("get", 4 * MIB), server="embedded", server_goal=0.40),
+    Case("own-put-4m", Load("put", 4 * MIB), server="embedded", server_goal=1.00),
+]
+
+
+def main() -> int:
+    """Run, print, and return 1 where a goal was missed."""
+    options = arguments()
+    if options.warp:
+        os.environ["STORLAB_WARP"] = options.warp
+    chosen = [case for case in CASES if not options.only or case.name in options.only.split(",")]
+    results = []
+    with ExitStack() as stack:
+        places: dict[str, Place] = {}
+        for case in chosen:
+            if case.server not in places:
+                places[case.server] = stack.enter_context(serving(case.server, options.directory))
+            results.append(measure(case, places[case.server], options))
+    report = {"machine": machine(options), "rounds": options.rounds, "cases": results}
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        show(report)
+    return int(any(not goal["met"] for result in results for goal in result["goals"]))
+
+
+def arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="WARP=path and VERSITYGW=path name the programs; else they are taken from PATH.",
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="turns of every client (5)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of one window (4)")
+    parser.add_argument("--directory", type=Path, default=Path(), help="of the store (here)")
+    parser.add_argument("--only", default="", help="names of cases, with commas")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.set_defaults(warp=warp_path())
+    return parser.parse_args()
+
+
+def serving(server: str, directory: Path) -> AbstractContextManager[Place]:
+    """The store of a case."""
+    return versitygw(directory) if server == "versitygw" else embedded(directory)
+
+
+def clients(case: Case, options: argparse.Namespace) -> list[Tool]:
+    """Ours first, then the peers that are on this machine and can do the load."""
+    found = [engine("native", OURS)]
+    if case.server == "versitygw":
+        found += [engine("warp", WARP)] if options.warp else []
+        found += [bare()] if case.load.operation == "get" else []
+    return found
+
+
+def measure(case: Case, place: Place, options: argparse.Namespace) -> dict[str, Any]:
+    """All clients in turns. The order turns and reverses, so that none always follows another."""
+    tools = clients(case, options)
+    readings: dict[str, list[Reading]] = {tool.name: [] for tool in tools}
+    fill(case.load, place)
+    for turn in range(options.rounds):
+        start = turn // 2 % len(tools)
+        order = tools[start:] + tools[:start]
+        for tool in order if turn % 2 == 0 else order[::-1]:
+            print(f"{case.name} {turn + 1}/{options.rounds} {tool.name}", file=sys.stderr)
+            readings[tool.name].append(tool.run(case.load, place, options.seconds))
+    return {
+        "case": case.name,
+        "readings": {name: [asdict(r) for r in some] for name, some in readings.items()},
+        "medians": {name: medians(some) for name, some in readings.items()},
+        "goals": [*goals(case, readings), *server_goals(case, readings)],
+    }
+
+
+def medians(some: list[Reading]) -> dict[str, float | None]:
+    """Of each figure; None where the client does not tell it."""
+    found = {name: median(asdict(r)[name] for r in some) for name in asdict(some[0])}
+    return {name: None if value != value else value for name, value in found.items()}
+
+
+def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
+    """Each goal whose peer ran: the median over the rounds of ours over theirs."""
+    judged = []
+    for goal in case.goals:
+        if goal.peer in readings:
+            pairs = zip(readings[OURS], readings[goal.peer], strict=True)
+            ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
+            text = f"{goal.quantity} <= {goal.limit:.2f} x {goal.peer}"
+            judged.append(verdict(text, ratios, goal.limit))
+    return judged
+
+
+def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
+    """What storlab's own server may use."""
+    if case.server_goal is None:
+        return []
+    values = [reading.server_s_per_gb for reading in readings[OURS]]
+    return [verdict(f"{SERVER} <= {case.server_goal:.2f}", values, case.server_goal)]
+
+
+def verdict(text: str, values: list[float], limit: float) -> dict[str, Any]:
+    """A goal, and whether the median meets it."""
+    return {
+        "goal": text,
+        "value": median(values),
+        "lowest": min(values),
+        "highest": max(values),
+        "met": median(values) <= limit,
+    }
+
+
+def machine(options: argparse.Namespace) -> dict[str, Any]:
+    """What the ratios were taken on."""
+    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    versions = {"versitygw": [versitygw_path(), "--version"]}
+    if options.warp:
+        versions["warp"] = [options.warp, "--version"]
+    said = {
+        name: subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        for name, command in versions.items()
+    }
+    return {
+        "kernel": platform.release(),
+        "cpu": cpu[0].split(":", 1)[1].strip() if cpu else platform.machine(),
+        "cores": os.cpu_count(),
+        **{name: " ".join(text.split()[:6]) for name, text in said.items()},
+    }
+
+
+def show(report: dict[str, Any]) -> None:
+    """Two tables: what was read, and what it means."""
+    console = Console()
+    console.print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
+    columns = {
+        "mb_s": ("MB/s", ",.0f"),
+        "requests_s": ("requests/s", ",.0f"),
+        GB: ("client s/GB", ".3f"),
+        SMALL: ("client s/1,000", ".4f"),
+        "latency_p50_ms": ("p50 ms", ".3f"),
+        SERVER: ("own server s/GB", ".3f"),
+    }
+    figures = Table(title=f"Medians of {report['rounds']} interleaved runs, 16 requests in flight")
+    for name in ("case", "client"):
+        figures.add_column(name)
+    for title, _ in columns.values():
+        figures.add_column(title, justify="right")
+    for result in report["cases"]:
+        for tool, reading in result["medians"].items():
+            cells = [
+                "-" if reading[name] is None else format(reading[name], form)
+                for name, (_, form) in columns.items()
+            ]
+            figures.add_row(result["case"], tool, *cells)
+        figures.add_section()
+    console.print(figures)
+    verdicts = Table(title="Goals: ours over theirs, median (lowest to highest)")
+    for name in ("case", "goal", "value", "verdict"):
+        verdicts.add_column(name)
+    for result in report["cases"]:
+        for goal in result["goals"]:
+            spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
+            verdicts.add_row(
+                result["case"], goal["goal"], spread, "met" if goal["met"] else "MISSED"
+            )
+    console.print(verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

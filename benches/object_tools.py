@@ -1,0 +1,273 @@
+"""Clients of an S3 store side by side, and the store that they are measured against."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from storlab.base.clock import sleep_s
+from storlab.engines import get_engine
+from storlab.model.job import WeightedSize
+from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
+from storlab.model.s3 import Credentials, S3Store
+
+HERE = Path(__file__).parent
+BUCKET = "bench"
+CONCURRENCY = 16
+RAMP_S = 0.5
+GB = 1e9
+
+
+@dataclass(frozen=True)
+class Load:
+    """What every client is asked to do, 16 requests at a time."""
+
+    operation: str  # "get" or "put"
+    size: int  # of each object, bytes
+    objects: int = 64  # there are so many to get
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One run of one client; NaN where it is not told. CPU is that of the client alone."""
+
+    mb_s: float
+    requests_s: float
+    cpu_s_per_gb: float
+    cpu_s_per_1000: float
+    latency_p50_ms: float = float("nan")
+    server_s_per_gb: float = float("nan")  # of storlab's own server, where it is one
+
+
+@dataclass(frozen=True)
+class Place:
+    """A running store. ``forget()`` removes what a run wrote; ``server_cpu_s()`` is its CPU."""
+
+    store: S3Store
+    forget: Callable[[], None]
+    server_cpu_s: Callable[[], float] | None = None
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A client. ``run(load, place, seconds)`` gives one reading."""
+
+    name: str
+    run: Callable[[Load, Place, float], Reading]
+
+
+def job(load: Load, place: Place, seconds: float, task: str = "run") -> ObjectJob:
+    """The load as an order that storlab's engine and warp both take."""
+    sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=load.size)])
+    gets = load.operation == "get"
+    return ObjectJob.model_validate(
+        {
+            "task": task,
+            "store": place.store,
+            "pool": Pool(prefix=_pool(load), objects=load.objects, sizes=sizes) if gets else None,
+            "write_prefix": "written/",
+            "sizes": sizes,
+            "mix": ObjectMix(get=100) if gets else ObjectMix(put=100),
+            "concurrency": CONCURRENCY,
+            "ramp_ns": round(RAMP_S * 1e9),
+            "window_ns": round(seconds * 1e9) if task == "run" else None,
+        }
+    )
+
+
+def _pool(load: Load) -> str:
+    return f"pool-{load.size}/"
+
+
+def fill(load: Load, place: Place) -> None:
+    """Make the objects that are to be read."""
+    if load.operation == "get":
+        order = _with_keys(job(load, place, 0, "fill"), place)
+        outcome = get_engine("native").start(order, Path()).wait()
+        if outcome is None or outcome.status != "finished":
+            raise SystemExit(f"cannot fill the store: {outcome and outcome.failure}")
+
+
+def _with_keys(order: ObjectJob, place: Place) -> ObjectJob:
+    # A store inside a job that was checked from plain values has lost its keys.
+    return order.model_copy(update={"store": place.store})
+
+
+def engine(name: str, title: str) -> Tool:
+    """storlab's engine or warp, on the same job; histograms, samples and TTFB always on."""
+
+    def run(load: Load, place: Place, seconds: float) -> Reading:
+        keys = place.store.credentials
+        order = {
+            "job": job(load, place, seconds).model_dump(mode="json"),
+            "secrets": {} if keys is None else keys.as_dict(),
+        }
+        server_s = place.server_cpu_s() if place.server_cpu_s else float("nan")
+        done = subprocess.run(
+            [sys.executable, str(HERE / "object_run.py"), name],
+            input=json.dumps(order),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(done.stderr)
+        server_s = (place.server_cpu_s() if place.server_cpu_s else server_s) - server_s
+        place.forget()
+        return _reading(json.loads(done.stdout), load, server_s, seconds)
+
+    return Tool(title, run)
+
+
+def _reading(said: dict[str, Any], load: Load, server_s: float, seconds: float) -> Reading:
+    total = said["totals"][load.operation]
+    if total["errors"]:
+        raise SystemExit(f"requests failed: {total['errors']}")
+    window_s, cpu_s = said["window_ns"] / 1e9, said["cpu_ns"] / 1e9
+    # The server's account has the ramp in it, which moves as much per second as the window.
+    server_share = server_s * seconds / (seconds + RAMP_S)
+    return Reading(
+        mb_s=total["bytes"] / window_s / 1e6,
+        requests_s=total["operations"] / window_s,
+        cpu_s_per_gb=cpu_s / (total["bytes"] / GB),
+        cpu_s_per_1000=cpu_s / (total["operations"] / 1000),
+        latency_p50_ms=total["latency"]["p50_ns"] / 1e6,
+        server_s_per_gb=server_share / (total["bytes"] / GB),
+    )
+
+
+def bare() -> Tool:
+    """A loop that only receives: no histograms, no checks, one thread."""
+
+    def run(load: Load, place: Place, seconds: float) -> Reading:
+        port = int(place.store.endpoints[0].rpartition(":")[2])
+        done = subprocess.run(
+            [_receive(), str(port), str(seconds)],
+            input="".join(_signed_get(load, place, n) for n in range(CONCURRENCY)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise SystemExit(done.stderr)
+        size, requests, cpu_us = map(int, done.stdout.split())
+        return Reading(
+            mb_s=size / seconds / 1e6,
+            requests_s=requests / seconds,
+            cpu_s_per_gb=cpu_us / 1e6 / (size / GB),
+            cpu_s_per_1000=cpu_us / 1e6 / (requests / 1000),
+        )
+
+    return Tool("bare receive loop", run)
+
+
+@cache
+def _receive() -> str:
+    program = Path(tempfile.mkdtemp()) / "receive"
+    source = str(HERE / "receive.c")
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", str(program), source], check=True)
+    return str(program)
+
+
+def _signed_get(load: Load, place: Place, number: int) -> str:
+    """A GET of one object of the pool, signed now (AWS Signature Version 4)."""
+    keys, region = place.store.credentials, place.store.region
+    assert keys is not None
+    host = place.store.endpoints[0].partition("//")[2]
+    path = f"/{BUCKET}/{_pool(load)}0000/{number % load.objects:08x}"
+    at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{at[:8]}/{region}/s3/aws4_request"
+    names, body = "host;x-amz-content-sha256;x-amz-date", "UNSIGNED-PAYLOAD"
+    headers = f"host:{host}\nx-amz-content-sha256:{body}\nx-amz-date:{at}\n"
+    canonical = hashlib.sha256(f"GET\n{path}\n\n{headers}\n{names}\n{body}".encode()).hexdigest()
+    key = f"AWS4{keys.secret_key}".encode()
+    for part in (at[:8], region, "s3", "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{canonical}".encode()
+    signature = hmac.digest(key, text, "sha256").hex()
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nx-amz-content-sha256: {body}\r\n"
+        f"x-amz-date: {at}\r\nAuthorization: AWS4-HMAC-SHA256 "
+        f"Credential={keys.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
+        "\r\n\r\n"
+    )
+
+
+def warp_path() -> str | None:
+    """``$WARP``, or warp on the PATH."""
+    return os.environ.get("WARP") or shutil.which("warp")
+
+
+def versitygw_path() -> str:
+    """``$VERSITYGW``, or versitygw on the PATH."""
+    found = os.environ.get("VERSITYGW") or shutil.which("versitygw")
+    if found is None:
+        raise SystemExit("versitygw is needed: go install github.com/versity/versitygw/cmd/...")
+    return found
+
+
+@contextmanager
+def versitygw(directory: Path) -> Iterator[Place]:
+    """versitygw over a directory of its own below ``directory``, which is removed at the end."""
+    keys = Credentials(secrets.token_hex(8), secrets.token_urlsafe(24))
+    with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=directory) as place:
+        (Path(place) / BUCKET).mkdir()
+        port = _free_port()
+        command = [versitygw_path(), "--keep-alive", "--quiet", "--port", f"127.0.0.1:{port}"]
+        given = {"ROOT_ACCESS_KEY": keys.access_key, "ROOT_SECRET_KEY": keys.secret_key}
+        process = subprocess.Popen(
+            [*command, "posix", place], stdout=subprocess.DEVNULL, env=os.environ | given
+        )
+        try:
+            while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+                if process.poll() is not None:
+                    raise SystemExit("versitygw ended at once")
+                sleep_s(0.05)
+            store = S3Store(endpoints=[f"http://127.0.0.1:{port}"], bucket=BUCKET, credentials=keys)
+            yield Place(store, lambda: _remove_written(Path(place) / BUCKET))
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def embedded(directory: Path) -> Iterator[Place]:
+    """storlab's own server over a directory of its own, which is removed at the end."""
+    from storlab.lab.embedded_server import EmbeddedServer
+
+    with (
+        tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=directory) as place,
+        EmbeddedServer(Path(place)) as server,
+    ):
+        bucket = Path(place) / server.store.bucket
+        forget, cpu_s = (lambda: _remove_written(bucket)), (lambda: sum(server.cpu()) / 1e9)
+        yield Place(server.store, forget, cpu_s)
+
+
+def _remove_written(bucket: Path) -> None:
+    """Beside the server: what is removed through it would count as its CPU."""
+    for path in bucket.iterdir():
+        if path.name == "written":
+            shutil.rmtree(path)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
