@@ -111,6 +111,11 @@ class CaseResult:
             found.append(
                 f"flagged {', '.join(cached)}: memory may have fed the accelerators, not the target"
             )
+        if largest is not None and "few-steps" in largest.flags:
+            found.append(
+                "flagged few-steps: utilisation leaves out the first step of each epoch, and these "
+                "epochs have few; a larger data set tells more"
+            )
         return found
 
     def as_dict(self) -> dict[str, Any]:
