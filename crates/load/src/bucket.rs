@@ -100,7 +100,7 @@ impl Bucket {
     /// [`Error::Store`] with the key.
     pub fn head(&mut self, key: &str) -> Result<Option<u64>> {
         let call = Call::new(Method::HEAD, Some(key));
-        match self.one(&call, RequestBody::none()) {
+        match self.one(&call, &RequestBody::none) {
             Ok((headers, _)) => Ok(length_of(&headers)),
             Err(Failure::Http { status, .. }) if status == StatusCode::NOT_FOUND.as_u16() => {
                 Ok(None)
@@ -114,7 +114,7 @@ impl Bucket {
     /// # Errors
     /// [`Error::Store`] with the key.
     pub fn read(&mut self, key: &str) -> Result<Bytes> {
-        let answer = self.one(&Call::get(key), RequestBody::none());
+        let answer = self.one(&Call::get(key), &RequestBody::none);
         answer.map(|(_, body)| body).map_err(|failure| said("GET", key, &failure))
     }
 
@@ -122,9 +122,9 @@ impl Bucket {
     ///
     /// # Errors
     /// [`Error::Store`] with the key.
-    pub fn put(&mut self, key: &str, bytes: Bytes) -> Result<()> {
+    pub fn put(&mut self, key: &str, bytes: &Bytes) -> Result<()> {
         let call = Call { content_length: bytes.len() as u64, ..Call::new(Method::PUT, Some(key)) };
-        let answer = self.one(&call, RequestBody::plain(bytes));
+        let answer = self.one(&call, &|| RequestBody::plain(bytes.clone()));
         answer.map(drop).map_err(|failure| said("PUT", key, &failure))
     }
 
@@ -133,7 +133,7 @@ impl Bucket {
     /// # Errors
     /// [`Error::Store`] with the key.
     pub fn delete(&mut self, key: &str) -> Result<()> {
-        let answer = self.one(&Call::new(Method::DELETE, Some(key)), RequestBody::none());
+        let answer = self.one(&Call::new(Method::DELETE, Some(key)), &RequestBody::none);
         answer.map(drop).map_err(|failure| said("DELETE", key, &failure))
     }
 
@@ -145,11 +145,11 @@ impl Bucket {
         let mut keys = Vec::new();
         let mut after: Option<String> = None;
         loop {
-            let mut query = vec![("list-type", "2"), ("prefix", prefix)];
+            let mut query = vec![("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
             query.extend(after.as_deref().map(|token| ("continuation-token", token)));
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let page = self
-                .one(&call, RequestBody::none())
+                .one(&call, &RequestBody::none)
                 .and_then(|(_, body)| xml::list(&body))
                 .map_err(|failure| said("LIST", prefix, &failure))?;
             keys.extend(page.objects.into_iter().map(|object| object.key));
@@ -163,7 +163,7 @@ impl Bucket {
     fn one(
         &mut self,
         call: &Call<'_>,
-        body: RequestBody,
+        body: Body<'_>,
     ) -> std::result::Result<(HeaderMap, Bytes), Failure> {
         let Bucket { runtime, store, links, endpoint } = self;
         runtime.block_on(exchange(store, *endpoint, &mut links[0], call, body))
@@ -291,7 +291,7 @@ impl Upload<'_> {
             return Ok(true);
         }
         let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
-        let none = RequestBody::none();
+        let none: Body<'_> = &RequestBody::none;
         let (_, body) = exchange(self.store, self.endpoint, &mut links[0], &call, none).await?;
         let id = xml::upload_id(&body)?;
         let done = self.parts(links, &id).await;
@@ -301,7 +301,7 @@ impl Upload<'_> {
             ended => {
                 let query = [("uploadId", id.as_str())];
                 let call = Call { query: &query, ..Call::new(Method::DELETE, Some(self.key)) };
-                let none = RequestBody::none();
+                let none: Body<'_> = &RequestBody::none;
                 // What ended the upload is what counts.
                 let _ = exchange(self.store, self.endpoint, &mut links[0], &call, none).await;
                 return ended.map(|_| false);
@@ -315,8 +315,8 @@ impl Upload<'_> {
             content_length: body.len() as u64,
             ..Call::new(Method::POST, Some(self.key))
         };
-        let body = RequestBody::plain(body);
-        let (_, said) = exchange(self.store, self.endpoint, &mut links[0], &call, body).await?;
+        let body = || RequestBody::plain(body.clone());
+        let (_, said) = exchange(self.store, self.endpoint, &mut links[0], &call, &body).await?;
         xml::completed(&said)?;
         Ok(true)
     }
@@ -364,8 +364,8 @@ impl Upload<'_> {
         let start_ns = monotonic_ns();
         let call = Call { content_length: len, ..call };
         let content = Content::of(self.key);
-        let body = RequestBody::object(content, at, len, Framing::None, len);
-        let (headers, _) = exchange(self.store, self.endpoint, link, &call, body).await?;
+        let body = || RequestBody::object(content, at, len, Framing::None, len);
+        let (headers, _) = exchange(self.store, self.endpoint, link, &call, &body).await?;
         let latency_ns = monotonic_ns() - start_ns;
         (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
@@ -406,7 +406,7 @@ async fn exchange(
     endpoint: usize,
     link: &mut Link,
     call: &Call<'_>,
-    body: RequestBody,
+    body: Body<'_>,
 ) -> std::result::Result<(HeaderMap, Bytes), Failure> {
     let work = async {
         let (connection, response) = send(store, endpoint, link, call, body).await?;
@@ -426,7 +426,7 @@ async fn fetch(
     call: &Call<'_>,
     each: &mut dyn FnMut(&[u8]) -> bool,
 ) -> std::result::Result<Option<u64>, Failure> {
-    let sent = send(store, endpoint, link, call, RequestBody::none());
+    let sent = send(store, endpoint, link, call, &RequestBody::none);
     let (connection, response) =
         tokio::time::timeout(PATIENCE, sent).await.unwrap_or(Err(Failure::TimeOut))?;
     let mut body = response.into_body();
@@ -445,6 +445,8 @@ async fn fetch(
     Ok(Some(bytes))
 }
 
+/// Makes a request's body, as often as it is sent.
+type Body<'b> = &'b dyn Fn() -> RequestBody;
 type Answer = (Connection<RequestBody>, http::Response<hyper::body::Incoming>);
 
 async fn send(
@@ -452,14 +454,26 @@ async fn send(
     endpoint: usize,
     link: &mut Link,
     call: &Call<'_>,
-    body: RequestBody,
+    body: Body<'_>,
 ) -> std::result::Result<Answer, Failure> {
-    let request = store.request(endpoint, call, body).request;
-    let mut connection = match link.take().filter(Connection::usable) {
-        Some(connection) => connection,
-        None => Connection::open(store, endpoint, PATIENCE).await?,
-    };
-    let response = connection.send(request).await?;
+    // A server closes connections that have been idle, and nobody looks at them meanwhile: where a
+    // kept one turns out dead, the request goes over a new one.
+    if let Some(mut kept) = link.take().filter(Connection::usable) {
+        match kept.send(store.request(endpoint, call, body()).request).await {
+            Ok(response) => return succeeded(kept, response).await,
+            Err(Failure::Closed | Failure::Reset) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    let mut connection = Connection::open(store, endpoint, PATIENCE).await?;
+    let response = connection.send(store.request(endpoint, call, body()).request).await?;
+    succeeded(connection, response).await
+}
+
+async fn succeeded(
+    connection: Connection<RequestBody>,
+    response: http::Response<hyper::body::Incoming>,
+) -> std::result::Result<Answer, Failure> {
     if response.status().is_success() {
         return Ok((connection, response));
     }

@@ -2,6 +2,7 @@
 //! do, and read the newest one back.
 
 mod clean;
+mod objects;
 mod publish;
 mod rank;
 mod safetensors;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
+use storlab_io::s3::Credentials;
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
 
 use crate::content::Content;
@@ -38,10 +40,10 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be, [`Error::Io`] where the place cannot be made.
-pub fn start(job: CheckpointJob) -> Result<Run> {
+pub fn start(job: CheckpointJob, credentials: Option<Credentials>) -> Result<Run> {
     Clock::prepare();
     let Some(home) = job.place.directory.clone() else {
-        return Err(Error::spec("place", "is a bucket", "give a directory"));
+        return objects::start(job, credentials);
     };
     let shelf = Shelf::new(&job, &home);
     let control = Arc::new(Control::default());

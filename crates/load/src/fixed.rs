@@ -38,6 +38,8 @@ pub struct Ledger {
     interval: i64,
     table: KindTable,
     cpu_ns: u64,
+    /// Used in threads that the worker has left.
+    carried_ns: u64,
     sender: Sender<Report>,
 }
 
@@ -58,6 +60,7 @@ impl Ledger {
             interval: 0,
             table: KindTable::new(),
             cpu_ns: thread_cpu_ns(),
+            carried_ns: 0,
             sender,
         };
         ledger.table = ledger.empty();
@@ -92,11 +95,23 @@ impl Ledger {
         }
     }
 
+    /// The worker goes on in another thread, whose CPU counts from here on.
+    pub fn on_this_thread(&mut self) {
+        self.cpu_ns = thread_cpu_ns();
+    }
+
+    /// The worker leaves its thread: what that used so far counts.
+    pub fn leave_thread(&mut self) {
+        self.carried_ns += thread_cpu_ns().saturating_sub(self.cpu_ns);
+        self.cpu_ns = u64::MAX;
+    }
+
     fn hand_over(&mut self) {
-        let used = thread_cpu_ns();
+        // Where the worker has left its thread, the one that is asked here is not its own.
+        let used = if self.cpu_ns == u64::MAX { u64::MAX } else { thread_cpu_ns() };
         let fresh = self.empty();
         let kinds = std::mem::replace(&mut self.table, fresh);
-        let cpu_ns = used.saturating_sub(self.cpu_ns);
+        let cpu_ns = used.saturating_sub(self.cpu_ns) + std::mem::take(&mut self.carried_ns);
         self.cpu_ns = used;
         // A receiver that is gone has given up on this worker.
         let _ =

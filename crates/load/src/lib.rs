@@ -48,7 +48,7 @@ pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
     let credentials = || Credentials::from_map(&named.collect());
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
-        "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?),
+        "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?, credentials()?),
         "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
         "training" => training::start(TrainingJob::from_json(job_json)?, credentials()?),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),

@@ -219,7 +219,7 @@ fn make_object(
     works.content.bytes_at(identity(facts), 0, &mut bytes);
     layout.overlay(0, &mut bytes);
     let begin = monotonic_ns();
-    bucket.put(key, bytes.into())?;
+    bucket.put(key, &bytes.into())?;
     let now = monotonic_ns();
     ledger.record(0, layout.len, now - begin, now);
     Ok(layout.len)

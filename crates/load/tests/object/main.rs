@@ -3,6 +3,7 @@
 #![allow(clippy::pedantic, missing_docs)]
 
 mod faults;
+mod places;
 mod runs;
 mod server;
 mod tasks;
