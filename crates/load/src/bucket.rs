@@ -123,7 +123,11 @@ impl Bucket {
     /// # Errors
     /// [`Error::Store`] with the key.
     pub fn put(&mut self, key: &str, bytes: Bytes) -> Result<()> {
-        let call = Call { content_length: bytes.len() as u64, ..Call::new(Method::PUT, Some(key)) };
+        let call = Call {
+            payload: PayloadHash::Unsigned,
+            content_length: bytes.len() as u64,
+            ..Call::new(Method::PUT, Some(key))
+        };
         let answer = self.one(&call, RequestBody::plain(bytes));
         answer.map(drop).map_err(|failure| said("PUT", key, &failure))
     }
