@@ -18,7 +18,7 @@ DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build demo test test-rust test-python lint fmt docs bench lock clean
+.PHONY: help setup build demo test test-rust test-python lint fmt docs bench bench-object lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,8 +44,9 @@ $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	cp target/stubs/storlab/_native.pyi python/storlab/_native.pyi
 	touch $@
 
-demo: build  ## run studies/demo.toml; prints where its brief lies, removes its data files
+demo: build  ## run two short studies, of files and of objects; prints where their briefs lie
 	$(BIN)/storlab run studies/demo.toml --clean --out $(DEMO_OUT)
+	$(BIN)/storlab run studies/demo-object.toml --clean --out $(DEMO_OUT)-object
 
 test: build  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-rust
@@ -75,6 +76,9 @@ docs: build  ## write docs/reference anew
 
 bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" explains)
 	$(BIN)/python benches/block.py $(BENCH_ARGS)
+
+bench-object: build  ## speed beside warp and a bare receive loop, against versitygw (BENCH_ARGS)
+	$(BIN)/python benches/object.py $(BENCH_ARGS)
 
 lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group tools \

@@ -97,15 +97,9 @@ def _pool(load: Load) -> str:
 def fill(load: Load, place: Place) -> None:
     """Make the objects that are to be read."""
     if load.operation == "get":
-        order = _with_keys(job(load, place, 0, "fill"), place)
-        outcome = get_engine("native").start(order, Path()).wait()
+        outcome = get_engine("native").start(job(load, place, 0, "fill"), Path()).wait()
         if outcome is None or outcome.status != "finished":
             raise SystemExit(f"cannot fill the store: {outcome and outcome.failure}")
-
-
-def _with_keys(order: ObjectJob, place: Place) -> ObjectJob:
-    # A store inside a job that was checked from plain values has lost its keys.
-    return order.model_copy(update={"store": place.store})
 
 
 def engine(name: str, title: str) -> Tool:
@@ -173,7 +167,7 @@ def bare() -> Tool:
             cpu_s_per_1000=cpu_us / 1e6 / (requests / 1000),
         )
 
-    return Tool("bare receive loop", run)
+    return Tool("bare loop", run)
 
 
 @cache

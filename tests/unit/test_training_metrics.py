@@ -30,6 +30,7 @@ TRAINING = WORKLOADS["training"]
 MS = 1_000_000
 DIRECT = Target(name="t", directory="d")
 BUFFERED = Target(name="t", directory="d", direct=False)
+STORE = Target(name="s", s3="https://s3.example.com/bucket")
 HUGE = {"host_memory_bytes": 1}  # so that no data set is too small for it
 
 
@@ -226,6 +227,19 @@ def test_a_count_over_the_whole_run_does_where_epochs_have_none() -> None:
     run = outcome(epoch(STEADY), epoch(STEADY), device={"read_bytes": 10**9, "written_bytes": 0})
     assert named("", run)["device_read_ratio", "all"] == pytest.approx(0.5)
     assert "page-cache" in kinds("", run)
+
+
+def test_a_store_tells_of_itself() -> None:
+    run = outcome(epoch(STEADY), epoch(STEADY))
+    assert not {"page-cache", "embedded-server"} & kinds("", run, STORE)
+    embedded = Target(name="e", s3="embedded:somewhere")
+    assert {"page-cache", "embedded-server"} <= kinds("", run, embedded)
+    counted = {"read_bytes": 2 * 10**9, "written_bytes": 0}
+    cold = outcome(epoch(STEADY), epoch(STEADY), device=counted)
+    assert "page-cache" not in kinds("", cold, embedded)  # its device has read it all
+    small = outcome(epoch(STEADY), host_memory_bytes=10**12)
+    (flag,) = [f for f in TRAINING.flags(point(), STORE, small) if f.kind == "data-set-small"]
+    assert "O_DIRECT" not in flag.message
 
 
 def test_a_data_set_that_memory_holds_is_flagged_with_the_numbers() -> None:

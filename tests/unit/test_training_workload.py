@@ -10,8 +10,10 @@ import pytest
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.lab.plan import make_plan
+from storlab.lab.s3_keys import is_own_key
 from storlab.lab.study_file import load_study, parse_study
 from storlab.model.point import Point
+from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
 from storlab.model.training_job import TrainingJob
 from storlab.workloads import WORKLOADS, Access, JobContext
@@ -21,6 +23,7 @@ from storlab.workloads.training_rules import EDITIONS, least_samples, settings_o
 TRAINING = WORKLOADS["training"]
 HEADER = Header(name="s", interval="250ms", settle="1s")  # type: ignore[arg-type]
 TARGET = Target(name="t", directory="d")
+STORE = Target(name="s", s3="http://127.0.0.1:9000/bucket")
 ACCESS = Access(home=Path("/d/storlab-data"))
 MS = NS_PER_S // 1000
 HEAD = '[study]\nname = "s"\n[[target]]\nname = "t"\ndirectory = "."\n'
@@ -264,8 +267,36 @@ def test_files_are_made_past_the_page_cache_even_for_buffered_reads() -> None:
 
 
 def test_a_run_without_a_directory_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="no directory"):
+    with pytest.raises(ValueError, match="neither a directory nor a bucket"):
         TRAINING.job(point(), context(access=Access()))
+
+
+def test_a_bucket_is_a_place_too() -> None:
+    keys = Credentials("AKIDEXAMPLE", "a-secret-key")
+    store = S3Store(endpoints=["http://127.0.0.1:9000"], bucket="bucket", credentials=keys)
+    access = Access(s3=S3Access(store=store, prefix="in/storlab-abc/"))
+    made = TRAINING.job(point(), context(STORE, access))
+    assert isinstance(made, TrainingJob)
+    assert made.place.directory is None
+    name = TRAINING.estimate(point(), HEADER, STORE).data_set
+    assert made.place.prefix == f"in/storlab-abc/{name}/"
+    assert is_own_key(f"{made.place.prefix}train/img_000_of_168.npz", "in/storlab-abc/")
+    assert "a-secret-key" not in made.model_dump_json()
+    assert "a-secret-key" in made.secrets().values()
+    (step,) = TRAINING.prepare([point()], context(STORE, access))
+    assert isinstance(step.job, TrainingJob)
+    assert step.job.place == made.place
+
+
+def test_what_a_bucket_does_not_have_is_refused(tmp_path: Path) -> None:
+    said = TRAINING.check(point('edition = "dlio-2.0-odirect"').params, STORE)
+    assert said is not None
+    assert said.startswith("edition: ")
+    many = OWN.replace("num_samples_per_file = 30", "num_samples_per_file = 3_000_000")
+    huge = TRAINING.check(point(own_profile(tmp_path, many)).params, STORE)
+    assert huge is not None
+    assert "more than S3 takes in one request" in huge
+    assert TRAINING.check(point('edition = "dlio-3.0"').params, STORE) is None
 
 
 def test_a_loader_is_an_engine() -> None:

@@ -123,7 +123,11 @@ impl Bucket {
     /// # Errors
     /// [`Error::Store`] with the key.
     pub fn put(&mut self, key: &str, bytes: &Bytes) -> Result<()> {
-        let call = Call { content_length: bytes.len() as u64, ..Call::new(Method::PUT, Some(key)) };
+        let call = Call {
+            payload: PayloadHash::Unsigned,
+            content_length: bytes.len() as u64,
+            ..Call::new(Method::PUT, Some(key))
+        };
         let answer = self.one(&call, &|| RequestBody::plain(bytes.clone()));
         answer.map(drop).map_err(|failure| said("PUT", key, &failure))
     }
@@ -362,7 +366,7 @@ impl Upload<'_> {
         len: u64,
     ) -> std::result::Result<String, Failure> {
         let start_ns = monotonic_ns();
-        let call = Call { content_length: len, ..call };
+        let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
         let content = Content::of(self.key);
         let body = || RequestBody::object(content, at, len, Framing::None, len);
         let (headers, _) = exchange(self.store, self.endpoint, link, &call, &body).await?;

@@ -18,8 +18,12 @@ TIMES = {
     "latency": "latency",
     "ttfb": "time to first byte",
     "intended_latency": "latency from the intended start",
+    "step_wait": "wait of a step",
 }
 """Prefixes of the metrics that are distributions of times, in words."""
+HELD = {"step_wait": ("step", "latency")}
+"""Distributions whose histograms are those of an operation of another name."""
+UNLOADED = ("step_wait",)  # times that are not those of an I/O
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Column:
     percent: float | None = None  # a percentile of merged histograms
     is_power: bool = False  # rests on a meter's joules, within one boundary
     short: str = ""  # as the head of a column
+    most: float | None = None  # the largest value that there can be
 
     @property
     def key(self) -> str:
@@ -53,7 +58,12 @@ class Column:
     @property
     def is_latency(self) -> bool:
         """True for what depends on the concurrency it was taken at."""
-        return bool(self.time)
+        return bool(self.time) and self.time not in UNLOADED
+
+    @property
+    def account_name(self) -> str:
+        """What an energy account calls it: by its name, with the operation where it is of one."""
+        return self.name if self.operation == "all" else self.key
 
 
 def noun_of(page: Page) -> str:
@@ -141,8 +151,23 @@ def rate_per_watt(page: Page) -> Column:
     return _power(f"{page.rate}_w", f"{what} per watt", unit, "more", f"{what} per watt")
 
 
+def _own(page: Page) -> Iterator[Column]:
+    """The family's own quantities."""
+    for q in page.quantities:
+        statistic = q.name.split("_")[-2] if q.time else ""
+        yield Column(
+            q.name, q.operation, q.title, q.unit, q.better, PERCENTS.get(statistic),
+            is_power=q.power, short=q.short or q.title, most=q.most,
+        )  # fmt: skip
+
+
 def columns_of(page: Page) -> list[Column]:
     """Everything that runs of a family may have a value for."""
+    if page.quantities:
+        own = list(_own(page))
+        keys = {column.key for column in own}
+        others = [*_rates(page), *COMMON, rate_per_watt(page), NET]
+        return [*own, *(column for column in others if column.key not in keys)]
     return [
         *_rates(page),
         *_times(page, "latency", page.operations),
@@ -162,12 +187,28 @@ def _all_columns() -> tuple[Column, ...]:
     return tuple(found.values())
 
 
+def groups_of(page: Page) -> dict[str, list[str]]:
+    """The tables of a family with quantities of its own: keys of columns by caption."""
+    found: dict[str, list[str]] = {}
+    for quantity in page.quantities:
+        found.setdefault(quantity.group, []).append(quantity.key)
+    return found
+
+
+def short_of(page: Page, column: Column) -> str:
+    """The head of a column in a family's tables: some quantities have the family's own words."""
+    own = (q.short or q.title for q in page.quantities if q.key == column.key)
+    return next(own, column.short)
+
+
 COLUMNS = _all_columns()
 RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in WORKLOADS.values()}
 
 
 def table_keys(page: Page) -> list[str]:
     """The columns of a section's first table: what stands beside a point."""
+    if page.quantities:
+        return [quantity.key for quantity in page.quantities]
     several = len(page.percentiles) > 1  # then latencies stand in a table of their own
     rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
     times = [] if several else time_keys(page, "latency", page.operations)
@@ -186,6 +227,10 @@ def table_keys(page: Page) -> list[str]:
 
 def run_keys(page: Page) -> list[str]:
     """The columns of the table of all runs."""
+    if page.quantities:
+        firsts = [keys[0] for keys in groups_of(page).values()]
+        chosen = [q.key for q in page.quantities if q.compared or q.key in firsts]
+        return list(dict.fromkeys([*chosen, "cpu_s_per_gb.all", "power_w.all", "energy_j.all"]))
     rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
     several = len(page.percentiles) > 1
     operations = page.moved if several else page.operations
@@ -211,6 +256,10 @@ def run_keys(page: Page) -> list[str]:
 
 def ratio_keys(page: Page) -> list[str]:
     """The columns that a target is divided by the baseline in."""
+    power = ["power_w.all", "efficiency_mb_s_w.all", f"{page.rate}_w.all", NET.key]
+    if page.quantities:
+        own = [quantity.key for quantity in page.quantities if quantity.compared]
+        return list(dict.fromkeys([*own, *power]))
     times = [
         f"{time}_{statistic}_ns.{operation}"
         for time, operations in (
@@ -222,7 +271,7 @@ def ratio_keys(page: Page) -> list[str]:
         for statistic in ("mean", "p99")
     ]
     rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
-    return [*rates, *times, "power_w.all", "efficiency_mb_s_w.all", f"{page.rate}_w.all", NET.key]
+    return [*rates, *times, *power]
 
 
 def ratio_table_keys(page: Page) -> list[str]:

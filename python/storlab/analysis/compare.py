@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from storlab._native import Histogram
-from storlab.analysis.columns import COLUMNS, RATIO_KEYS, STATISTICS, Column
+from storlab.analysis.columns import COLUMNS, HELD, STATISTICS, Column, ratio_keys
 from storlab.analysis.dataset import Dataset, RunData, merge
 from storlab.analysis.efficiency import (
+    WEAKEST_FIRST,
     Account,
     account_of,
     choose_boundaries,
@@ -69,21 +70,29 @@ class Cell:
     def provenance(self) -> str:
         """That of its runs; the weakest word where they differ."""
         words = {run.record.provenance for run in self.runs}
-        ranked = ("modelled", "emulated", "published", "declared", "measured")
-        return next((word for word in ranked if word in words), "measured")
+        return next((word for word in WEAKEST_FIRST if word in words), "measured")
+
+    def provenance_of(self, column: Column) -> str:
+        """That of one quantity, which may be weaker than that of its runs."""
+        names = (column.name, column.operation)
+        metrics = (m for run in self.runs for m in run.record.metrics)
+        words = {m.provenance for m in metrics if (m.name, m.operation) == names}
+        own = next((word for word in WEAKEST_FIRST if word in words), "measured")
+        return self.provenance if own == "measured" else own
 
     def repeats(self, column: Column) -> list[float]:
         """The repeats' own values, for intervals and dots."""
         if column.is_power:
-            return [] if self.power is None else self.power.repeats(column.name)
+            return [] if self.power is None else self.power.repeats(column.account_name)
         found = (run.record.metric(column.name, column.operation) for run in self.runs)
         return [value for value in found if value is not None]
 
     def merged(self, operation: str, time: str = "latency") -> Histogram | None:
         """A distribution of times, of all finished repeats together.
 
-        ``time``: latency, ttfb (to the first byte), or intended_latency.
+        ``time``: latency, ttfb (to the first byte), intended_latency, or step_wait.
         """
+        operation, time = HELD.get(time, (operation, time))
         key = (operation, time, *self.run_ids)
         if key not in self._merged:
             each = [run.times[time] for run in self.runs]
@@ -196,7 +205,7 @@ def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
             _meter(cell, account_of(cell.runs, boundaries[label]), confidence)
         base = cells[dataset.baseline]
         ratios = {
-            label: _ratios(cell, base, confidence)
+            label: _ratios(cell, base, ratio_keys(point.page), confidence)
             for label, cell in cells.items()
             if label != dataset.baseline
         }
@@ -234,7 +243,7 @@ def _meter(cell: Cell, account: Account | None, confidence: float) -> None:
     cell.power_missing = missing_reason(cell.runs) if account is None else ""
     for column in COLUMNS:
         if column.is_power and account is not None:
-            value = account.value(column.name, confidence)
+            value = account.value(column.account_name, confidence)
             if value is not None:
                 cell.values[column.key] = value
 
@@ -247,10 +256,12 @@ def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accept
     if differs and not accepted:
         row.refused[cell.target] = differs
         return
+    keys = ratio_keys(row.point.page)
     for column in COLUMNS:
-        if not column.is_power or column.key not in RATIO_KEYS:
+        if not column.is_power or column.key not in keys:
             continue
-        one, other = cell.power.spread(column.name), base.power.spread(column.name)
+        name = column.account_name
+        one, other = cell.power.spread(name), base.power.spread(name)
         if one is not None and other is not None and min(one.estimate, other.estimate) > 0:
             ratio = Ratio(spread_ratio(one, other, confidence), boundaries=differs)
             row.ratios[cell.target][column.key] = ratio
@@ -265,7 +276,7 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
         return None
     if column.name == "errors":  # counted, not averaged: how often it happened at all
         return Interval(sum(values), None, None, len(values))
-    interval = mean_interval(values, confidence)
+    interval = _at_most(mean_interval(values, confidence), column.most)
     if column.percent is None:
         return _not_negative(interval)
     merged = cell.merged(column.operation, column.time)
@@ -280,6 +291,13 @@ def _not_negative(interval: Interval) -> Interval:
     if interval.low is None or interval.low >= 0:
         return interval
     return replace(interval, low=0.0)
+
+
+def _at_most(interval: Interval, most: float | None) -> Interval:
+    """Nor is a share above all of it."""
+    if most is None or interval.high is None or interval.high <= most:
+        return interval
+    return replace(interval, high=max(most, interval.estimate))
 
 
 def _around(interval: Interval, estimate: float) -> Interval:
@@ -320,10 +338,10 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
     return [CellFlag("few-operations", message, len(cell.runs))]
 
 
-def _ratios(cell: Cell, base: Cell, confidence: float) -> dict[str, Ratio]:
+def _ratios(cell: Cell, base: Cell, keys: Sequence[str], confidence: float) -> dict[str, Ratio]:
     found = {}
     for column in COLUMNS:
-        if column.key not in RATIO_KEYS or column.is_power:
+        if column.key not in keys or column.is_power:
             continue
         above, below = cell.values.get(column.key), base.values.get(column.key)
         if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scipy.special import ndtri, stdtrit
 
@@ -26,6 +26,7 @@ TB_KWH_PER_MB_J = 3.6  # exactly: 10^6 B/J x 3.6 x 10^6 J/kWh = 3.6 x 10^12 B/kW
 WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
 READ_OFF = ("power_p95_w", "idle_power_w")  # of the repeats, as they are
+SUMMED = ("power_w", "energy_j")
 NO_METER = "no meter"
 GONE = "not measured: "  # how a meter begins to say why
 
@@ -63,6 +64,7 @@ class RunEnergy:
     moved_bytes: float
     operations: float
     read_off: dict[str, float]  # metrics taken as they are, such as idle_power_w
+    own: dict[str, Metric] = field(default_factory=dict)  # the family's: energy of a checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Account:
         found = ratio_of_sums([v or 0.0 for v in above], [v or 0.0 for v in below])
         if found is None:
             return None
-        meter = self.meter_relative(net=name.startswith("efficiency_net"))
+        meter = self._meter_of(name)
         return Spread(found.estimate * scale, found.repeats, meter, found.n)
 
     def value(self, name: str, confidence: float = 0.95) -> Interval | None:
@@ -114,6 +116,14 @@ class Account:
             return mean_interval(values, confidence) if values else None
         found = self.spread(name)
         return None if found is None else found.interval(confidence)
+
+    def _meter_of(self, name: str) -> float | None:
+        """Relative standard uncertainty of a metric, as far as it is the meter's."""
+        own = [entry.own[name] for entry in self.entries if name in entry.own]
+        stated = [m.uncertainty for m in own if m.uncertainty is not None]
+        if own and len(stated) == len(own) and sum(m.value for m in own) > 0:
+            return math.fsum(stated) / math.fsum(m.value for m in own)
+        return self.meter_relative(net=name.startswith("efficiency_net"))
 
     def meter_relative(self, *, net: bool = False) -> float | None:
         """Relative standard uncertainty of the joules; None where a meter states no accuracy."""
@@ -135,13 +145,17 @@ _MOVED = {
 def _above(entry: RunEnergy, name: str) -> float | None:
     if name in _MOVED:
         return entry.moved_bytes / _MOVED[name]
-    return entry.operations if name in RATES_PER_WATT else entry.energy_j
+    if name in RATES_PER_WATT:
+        return entry.operations
+    if name in SUMMED:
+        return entry.energy_j
+    return entry.own[name].value if name in entry.own else None
 
 
 def _below(entry: RunEnergy, name: str) -> float | None:
     if name == "power_w":
         return entry.window_s
-    if name == "energy_j":
+    if name == "energy_j" or name in entry.own:
         return 1.0
     return entry.net_j if name == "efficiency_net_mb_s_w" else entry.energy_j
 
@@ -244,6 +258,9 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         return None
     net = metric_at(record, "energy_net_j", boundary)
     found = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
+    page = page_of(record.kind)
+    moved = (t.bytes for operation, t in record.totals.items() if operation in page.moved)
+    done = (t.operations for operation, t in record.totals.items() if operation in page.operations)
     return RunEnergy(
         run_id=record.run_id,
         energy_j=energy.value,
@@ -251,16 +268,30 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         net_j=None if net is None else net.value,
         net_uncertainty_j=None if net is None else net.uncertainty or energy.uncertainty,
         window_s=window_s,
-        moved_bytes=(record.metric("throughput_mb_s") or 0.0) * 1e6 * window_s,
-        operations=(record.metric(page_of(record.kind).rate) or 0.0) * window_s,
+        moved_bytes=float(sum(moved)),
+        operations=float(sum(done)),
         read_off={name: metric.value for name, metric in found if metric is not None},
+        own=_own(record, boundary),
     )
 
 
-def metric_at(record: RunRecord, name: str, boundary: Boundary) -> Metric | None:
+def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
+    """What rests on power of the family's own quantities, by the name in an account."""
+    found = {}
+    for quantity in page_of(record.kind).quantities:
+        name = quantity.name if quantity.operation == "all" else quantity.key
+        if quantity.power and name not in (*SUMMED, *_MOVED):
+            metric = metric_at(record, quantity.name, boundary, quantity.operation)
+            found |= {} if metric is None else {name: metric}
+    return found
+
+
+def metric_at(
+    record: RunRecord, name: str, boundary: Boundary, operation: str = "all"
+) -> Metric | None:
     """A run's metric at a power boundary."""
     for metric in record.metrics:
-        if metric.name == name and metric.operation == "all" and metric.boundary == boundary:
+        if (metric.name, metric.operation, metric.boundary) == (name, operation, boundary):
             return metric
     return None
 

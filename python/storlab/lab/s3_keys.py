@@ -11,8 +11,11 @@ from typing import Any
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
-# The same run ids and pool names as in storlab.model.point and the object workload.
-_OURS = re.compile(r"storlab\.json|pool-[0-9a-f]{8}/(?s:.*)|run-[0-9a-f]{12}-r[1-9][0-9]*/(?s:.*)")
+# The same run ids as in storlab.model.point, and names as the workloads give them.
+_OURS = re.compile(
+    r"storlab\.json|(pool|training|preprocess)-[0-9a-f]{8}/(?s:.*)"
+    r"|(run|checkpoints)-[0-9a-f]{12}-r[1-9][0-9]*/(?s:.*)"
+)
 
 
 def own_prefix(options_prefix: str, campaign: str, target: str) -> str:

@@ -22,6 +22,7 @@ from storlab.model.result import (
     RunOutcome,
     Sample,
 )
+from storlab.model.target import Target
 
 CONCURRENCY_TOLERANCE = 0.10
 CLIENT_BOUND_PERCENT = 90.0
@@ -247,6 +248,31 @@ def rate_flag(
         message=f"{achieved:.6g} of {offered:.6g} operations per second were completed, and "
         f"{late:,} that were due in the window of {format_duration(length)} ended after it",
     )
+
+
+def store_flags(target: Target) -> Iterable[Flag]:
+    """What a reader must know of the store behind an s3 target; nothing of any other target."""
+    if target.is_embedded:
+        yield Flag(
+            kind="embedded-server",
+            message="server and load generator share this machine's cores: this measures "
+            "storlab's own small server, and no product",
+        )
+        yield Flag(
+            kind="page-cache",
+            message="the server reads and writes through the page cache: memory may have served "
+            "these requests, not the drive",
+        )
+    options = target.s3_options
+    encrypted = any(
+        place.startswith("https:")
+        for place in (target.s3 or "", *(options.endpoints if options else ()))
+    )
+    if options is not None and not options.verify_tls and encrypted:
+        yield Flag(
+            kind="tls-unverified",
+            message="verify_tls = false: nobody checked that the server is the one it says it is",
+        )
 
 
 def note_flag(outcome: RunOutcome) -> Flag | None:

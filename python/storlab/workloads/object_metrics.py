@@ -97,7 +97,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         common.rate_flag(params["rate_requests"], outcome, OBJECT_OPERATIONS),
         _mix_flag(params, outcome),
         _payload_flag(params),
-        *_target_flags(target),
+        *common.store_flags(target),
         common.note_flag(outcome),
     ]
     return [flag for flag in found if flag is not None]
@@ -192,27 +192,3 @@ def _payload_flag(params: Params) -> Flag | None:
         message=f'bodies were sent with payload = "{params["payload"]}": signing and checksums '
         "cost CPU on both sides, so compare only with runs that did the same",
     )
-
-
-def _target_flags(target: Target) -> Iterable[Flag]:
-    if target.is_embedded:
-        yield Flag(
-            kind="embedded-server",
-            message="server and load generator share this machine's cores: this measures "
-            "storlab's own small server, and no product",
-        )
-        yield Flag(
-            kind="page-cache",
-            message="the server reads and writes through the page cache: memory may have served "
-            "these requests, not the drive",
-        )
-    options = target.s3_options
-    encrypted = any(
-        place.startswith("https:")
-        for place in (target.s3 or "", *(options.endpoints if options else ()))
-    )
-    if options is not None and not options.verify_tls and encrypted:
-        yield Flag(
-            kind="tls-unverified",
-            message="verify_tls = false: nobody checked that the server is the one it says it is",
-        )

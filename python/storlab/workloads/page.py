@@ -4,7 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A metric that the family has beside rates and latencies: its words, and where it stands."""
+
+    name: str  # of the metric: durable_time_s
+    title: str  # in a sentence: "time to durable"
+    unit: str
+    better: Literal["more", "less", ""]
+    group: str  # the table that it stands in, by its caption
+    operation: str = "all"
+    short: str = ""  # as the head of a column; by default the title
+    power: bool = False  # rests on a meter: taken at the boundary that the brief shows
+    compared: bool = False  # divided by the baseline
+    time: str = ""  # a distribution: a key of analysis.columns.TIMES
+    most: float | None = None  # the largest value that there can be
+    published: str = ""  # what the audit of publications calls it: duration, energy
+
+    @property
+    def key(self) -> str:
+        """``durable_time_s.all``."""
+        return f"{self.name}.{self.operation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What tells a family's targets apart in one number, and the words of the comparison."""
+
+    keys: tuple[str, ...]  # of columns; the first that was measured
+    more: str  # "{target} <more> {baseline}": where the number is larger
+    less: str
+    noun: str  # "its throughput"
+
+
+THROUGHPUT = Headline(
+    keys=("throughput_mb_s.all",),
+    more="moved more data per second than",
+    less="moved less data per second than",
+    noun="throughput",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +81,11 @@ class Page:
     per_watt: Mapping[str, str] = field(default_factory=dict)
     told: tuple[str, ...] = ()  # said of the work as a whole wherever it does not vary
     far: str = "the far end of its axis"  # where findings look: "the largest number of jobs"
+    headline: Headline = THROUGHPUT
+    # The family's own metrics, in the order of its tables; with them no table but these.
+    quantities: tuple[Quantity, ...] = ()
+    findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
+    published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
     # Whether a parameter that all points share says anything: not of what is not done.
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
 

@@ -137,10 +137,10 @@ class TrainingSpec(WorkloadSpec):
     )
     read_size: ReadSize = Field(
         default="1MiB",  # type: ignore[assignment]
-        description="size of one read of a file",
+        description="size of one read of a file; an object is read in one request",
     )
     io_depth: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=16, description="reads in flight of each reader"
+        default=16, description="reads in flight of each reader of files"
     )
     data_seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         default=1, description="of the data set: sizes and contents"
@@ -188,7 +188,7 @@ class TrainingWorkload:
     kind = "training"
     fixed_work = True
     spec: type[WorkloadSpec] = TrainingSpec
-    places: tuple[str, ...] = ("directory",)
+    places: tuple[str, ...] = ("directory", "s3")
     page: Page = TRAINING_PAGE
     figures: tuple[str, ...] = (
         "au_vs_accelerators",
@@ -223,7 +223,7 @@ class TrainingWorkload:
         )
 
     def job(self, point: Point, context: JobContext) -> TrainingJob:
-        """The engine's order for one run. Raises ValueError where no directory was granted."""
+        """The engine's order for one run. Raises ValueError where no place was granted."""
         params = point.params
         settings = settings_of(params)
         return TrainingJob(
@@ -283,9 +283,12 @@ def data_set_name(records: Records) -> str:
 
 def _place(settings: Settings, context: JobContext, *, direct: bool) -> DataPlace:
     name = data_set_name(settings.records())
-    if context.access.home is None:
-        raise ValueError(f"{context.target.name}: no directory was granted")
-    return DataPlace(directory=str(context.access.home / name), direct=direct)
+    s3, home = context.access.s3, context.access.home
+    if s3 is not None:
+        return DataPlace(store=s3.store, prefix=f"{s3.prefix}{name}/")
+    if home is None:
+        raise ValueError(f"{context.target.name}: neither a directory nor a bucket was granted")
+    return DataPlace(directory=str(home / name), direct=direct)
 
 
 def _generate(settings: Settings, context: JobContext) -> Step:

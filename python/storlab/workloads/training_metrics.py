@@ -248,6 +248,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _steps_flag(settings, epochs),
         common.client_flag(outcome),
         _EMULATED,
+        *_store_flags(target, outcome, epochs),
         common.note_flag(outcome),
     ]
     return [flag for flag in found if flag is not None]
@@ -282,13 +283,21 @@ def _cache_flag(
             message=f"{when} the device read {100 * share:.3g} % of what the application read: "
             "a cache served the rest",
         )
-    if share is None and not settings.direct(target):
+    if share is None and target.s3 is None and not settings.direct(target):
         return Flag(
             kind="page-cache",
             message="files were read through the page cache, and nothing counts what the device "
             "read: memory may have served them",
         )
     return None
+
+
+def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Flag]:
+    """Where the device behind storlab's own server was counted, that says more than a guess."""
+    share, _ = device_share(outcome, epochs)
+    for flag in common.store_flags(target):
+        if flag.kind != "page-cache" or share is None:
+            yield flag
 
 
 def _size_flag(settings: Settings, target: Target, outcome: RunOutcome) -> Flag | None:
@@ -298,7 +307,7 @@ def _size_flag(settings: Settings, target: Target, outcome: RunOutcome) -> Flag 
     said = size_rule_text(settings, memory_bytes or host_memory_bytes())
     if said is None:
         return None
-    if settings.direct(target):
+    if target.s3 is None and settings.direct(target):
         said += "; it was read with O_DIRECT, so that memory did not serve it"
     return Flag(kind="data-set-small", message=said)
 

@@ -9,6 +9,7 @@ from storlab.base.errors import StudyError
 from storlab.base.units import format_duration
 from storlab.model.result import Operation
 from storlab.workloads.page import Page
+from storlab.workloads.training_quantities import TRAINING_FINDINGS, TRAINING_QUANTITIES
 from storlab.workloads.training_rules import OWN, profile_of
 
 NBSP = "\u00a0"
@@ -100,5 +101,8 @@ TRAINING_PAGE = Page(
     work="training reads (DLIO-equivalent)",
     told=("profile", "accelerators"),
     far="the largest number of accelerators",
+    quantities=TRAINING_QUANTITIES,
+    findings=TRAINING_FINDINGS,
+    published=("dlio", "training"),
     says=says,
 )

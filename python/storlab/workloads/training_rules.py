@@ -31,6 +31,7 @@ FOLDER = "train"  # as DLIO: below its data folder
 OWN = "storlab"
 LEAST_STEPS = 500  # of an epoch, of each accelerator ...
 MEMORY_TIMES = 5  # ... and of the hosts' memory: MLPerf Storage's rules for the size of a data set
+MOST_OBJECT_BYTES = 5 << 30  # of an upload in one request: S3
 EDITION_FIELDS = ("shuffle", "check", "barrier")
 
 
@@ -103,7 +104,7 @@ class Settings:
         return self.data_bytes * self.steps * self.batch * self.accelerators // self.samples
 
     def direct(self, target: Target) -> bool:
-        """Whether reads bypass the page cache."""
+        """Whether reads of files bypass the page cache."""
         return target.direct if self.edition.direct is None else self.edition.direct
 
     def records(self) -> Records:
@@ -198,6 +199,10 @@ def target_problem(params: Params, target: Target) -> str | None:
     except StudyError as error:
         where = "" if error.where == "profile" else f"{error.where} "
         return f"profile: {where}{error.what}; {error.fix}"
+    if target.s3 is not None:
+        problem = _bucket_problem(params, settings)
+        if problem is not None:
+            return problem
     if settings.edition.direct and not target.direct:
         return (
             f"edition: {params['edition']} reads with O_DIRECT, and the target has direct = false; "
@@ -208,6 +213,21 @@ def target_problem(params: Params, target: Target) -> str | None:
             f"{_size_field(params)}: {settings.samples:,} samples give {settings.accelerators:,} "
             f"accelerators not one batch of {settings.batch:,} each; make the data set larger, or "
             "accelerators fewer"
+        )
+    return None
+
+
+def _bucket_problem(params: Params, settings: Settings) -> str | None:
+    if settings.edition.direct:
+        return (
+            f"edition: {params['edition']} reads files with O_DIRECT, and a bucket has none; "
+            "choose another edition"
+        )
+    largest = data_set_bytes(settings.profile, 1)
+    if largest > MOST_OBJECT_BYTES:
+        return (
+            f"profile: a file of {format_bytes_si(largest)} is more than S3 takes in one request; "
+            "use a directory, or fewer samples in a file"
         )
     return None
 

@@ -1,0 +1,87 @@
+"""What a search for a capacity found, from the ``capacity.json`` of a result directory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.stats import Interval
+from storlab.base.errors import ResultError
+from storlab.lab.store import ResultStore
+
+FILE = "capacity.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One search: the most accelerators that a target keeps busy."""
+
+    target: str  # label in the comparison
+    workload: str
+    engine: str
+    params: dict[str, Any]  # without the accelerators
+    threshold_percent: float
+    accelerators: int
+    at_it: Interval | None  # utilisation there, percent
+    point_id: str | None  # of the runs behind it
+    power_w: float | None
+    first_not_kept: int | None
+    is_lower_bound: bool
+    complete: bool
+    notes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """``at least 24``."""
+        before = "at least " if self.is_lower_bound or not self.complete else ""
+        return f"{before}{self.accelerators:,}"
+
+
+def searches(comparison: Comparison) -> list[Found]:
+    """All searches of the result directories; none where they are of ordinary campaigns.
+
+    Raises ResultError for a file that is no search's.
+    """
+    labels = {(id(c.store), c.target.name): c.label for c in comparison.dataset.targets}
+    found = []
+    for store in comparison.dataset.stores:
+        for threshold, case in _cases(store):
+            label = labels.get((id(store), case["target"]))
+            if label is not None:
+                found.append(_found(label, threshold, case))
+    return found
+
+
+def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
+    path = store.directory / FILE
+    if not path.is_file():
+        return []
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        return [(float(said["threshold_percent"]), case) for case in said["cases"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fix = "run storlab capacity once more with the same --out: it writes the file anew"
+        raise ResultError(str(path), f"is not what a search writes ({error})", fix) from error
+
+
+def _found(label: str, threshold: float, case: dict[str, Any]) -> Found:
+    number = case["accelerators_at_threshold"]
+    tried = next((t for t in case["tried"] if t["accelerators"] == number), None)
+    interval = None if tried is None else tried["interval"]
+    return Found(
+        target=label,
+        workload=case["workload"],
+        engine=case["engine"],
+        params=case["params"],
+        threshold_percent=threshold,
+        accelerators=number,
+        at_it=None if interval is None else Interval(**interval),
+        point_id=None if tried is None else tried["point_id"],
+        power_w=None if tried is None else tried["power_w"],
+        first_not_kept=case["first_not_kept"],
+        is_lower_bound=case["is_lower_bound"],
+        complete=case["complete"],
+        notes=tuple(case["notes"]),
+    )

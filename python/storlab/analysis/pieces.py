@@ -1,0 +1,166 @@
+"""The pieces of fixed work: epochs of a training, checkpoints and restores, one after the other.
+
+Read from the details that an engine leaves in ``run.json``; their energy is that of the spans of
+the same kind, at the boundary that the brief shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from storlab.analysis.compare import Cell
+from storlab.analysis.dataset import RunData
+from storlab.analysis.stats import Interval, mean_interval
+from storlab.model.power import Boundary
+
+NS_PER_S = 1_000_000_000
+MB = 1_000_000
+J_PER_WH = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One epoch, one checkpoint or one restore of one run. The units stand last in the names."""
+
+    kind: str  # of its span: epoch, write, restore
+    number: int  # from 1
+    values: Mapping[str, float] = field(default_factory=dict)
+    workers: Mapping[int, float] = field(default_factory=dict)  # s, by rank or accelerator
+    provenance: str = "measured"  # of its energy
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A rank or an accelerator over all pieces of a kind, and over the repeats. Seconds."""
+
+    number: int
+    interval: Interval  # of the repeats' means (of their sums for stalls)
+    least: float  # of any repeat
+    most: float
+
+
+def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
+    """All pieces of a run, by kind and in order of time; empty where the engine told none."""
+    details = run.record.details
+    found: list[Piece] = []
+    for kind, name, make in _KINDS:
+        energies = _energies(run, kind, boundary)
+        for place, said in enumerate(details.get(name) or ()):
+            values, workers = make(said)
+            energy = energies.get(place)
+            if energy is not None:
+                values |= {"energy_j": energy, "energy_wh": energy / J_PER_WH}
+            found.append(Piece(kind, place + 1, values, workers, _provenance(run, boundary)))
+    return found
+
+
+def _energies(run: RunData, kind: str, boundary: Boundary | None) -> dict[int, float]:
+    """J of the spans of a kind, by their place among these."""
+    places = [n for n, span in enumerate(run.record.spans) if span.kind == kind]
+    return {
+        places.index(power.span): power.energy_j
+        for power in run.record.span_power
+        if power.boundary == boundary and power.span in places
+    }
+
+
+def _provenance(run: RunData, boundary: Boundary | None) -> str:
+    words = [power.provenance for power in run.record.span_power if power.boundary == boundary]
+    return next((word for word in words if word != "measured"), "measured")
+
+
+def _epoch(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
+    length_s = (said["end_ns"] - said["start_ns"]) / NS_PER_S
+    accelerators = said["accelerators"]
+    waits = {one["accelerator"]: one["wait_ns"] / NS_PER_S for one in accelerators}
+    values = {"time_s": length_s, "read_mb": said["bytes"] / MB}
+    if length_s > 0:
+        values |= {"samples_s": said["samples"] / length_s, "mb_s": values["read_mb"] / length_s}
+    if waits:
+        values["stall_s"] = math.fsum(waits.values()) / len(waits)
+    return values | _device(said, "device_read_bytes", said["bytes"]), waits
+
+
+def _write(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
+    values = {"durable_s": (said["durable_ns"] - said["start_ns"]) / NS_PER_S}
+    if said.get("written_ns") is not None:
+        values["written_s"] = (said["written_ns"] - said["start_ns"]) / NS_PER_S
+    if values["durable_s"] > 0:
+        values["mb_s"] = said["bytes"] / MB / values["durable_s"]
+    workers = _ranks(said)
+    return values | _slowest(workers) | _device(said, "device_written_bytes"), workers
+
+
+def _restore(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
+    values = {"time_s": (said["end_ns"] - said["start_ns"]) / NS_PER_S}
+    if values["time_s"] > 0:
+        values["mb_s"] = said["bytes"] / MB / values["time_s"]
+    resident = said.get("resident_before_bytes")
+    if resident is not None and said["bytes"]:
+        values["resident_percent"] = 100 * resident / said["bytes"]
+    if said.get("verified") is not None:
+        values["verified"] = float(bool(said["verified"]))
+    workers = _ranks(said)
+    return values | _slowest(workers) | _device(said, "device_read_bytes"), workers
+
+
+def _ranks(said: dict[str, Any]) -> dict[int, float]:
+    ranks = said.get("ranks") or ()
+    return {one["rank"]: (one["end_ns"] - one["start_ns"]) / NS_PER_S for one in ranks}
+
+
+def _slowest(workers: Mapping[int, float]) -> dict[str, float]:
+    if not workers:
+        return {}
+    rank = max(workers, key=lambda number: workers[number])
+    return {"slowest_rank": float(rank), "slowest_s": workers[rank]}
+
+
+def _device(said: dict[str, Any], name: str, size: int | None = None) -> dict[str, float]:
+    counted, whole = said.get(name), said["bytes"] if size is None else size
+    if counted is None or not whole:
+        return {}
+    return {"device_mb": counted / MB, "device_percent": 100 * counted / whole}
+
+
+_Make = Callable[[dict[str, Any]], tuple[dict[str, float], dict[int, float]]]
+_KINDS: tuple[tuple[str, str, _Make], ...] = (
+    ("epoch", "epochs", _epoch),
+    ("write", "writes", _write),
+    ("restore", "restores", _restore),
+)
+
+
+def cell_pieces(cell: Cell, kind: str) -> dict[int, list[Piece]]:
+    """The pieces of a kind of all finished repeats, by number."""
+    boundary = None if cell.power is None else cell.power.boundary
+    found: dict[int, list[Piece]] = {}
+    for run in cell.runs:
+        for piece in pieces_of(run, boundary):
+            if piece.kind == kind:
+                found.setdefault(piece.number, []).append(piece)
+    return dict(sorted(found.items()))
+
+
+def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
+    """Mean of the repeats with its interval; None unless each of them has the value."""
+    values = [piece.values[name] for piece in pieces if name in piece.values]
+    return mean_interval(values) if values and len(values) == len(pieces) else None
+
+
+def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
+    """Every rank or accelerator: mean over the pieces of a run, or their sum."""
+    each: dict[int, list[float]] = {}
+    for run in cell.runs:
+        pieces = [piece for piece in pieces_of(run) if piece.kind == kind]
+        for number in sorted({number for piece in pieces for number in piece.workers}):
+            times = [piece.workers[number] for piece in pieces if number in piece.workers]
+            total = math.fsum(times)
+            each.setdefault(number, []).append(total if summed else total / len(times))
+    return [
+        Worker(number, mean_interval(values), min(values), max(values))
+        for number, values in sorted(each.items())
+    ]
