@@ -15,7 +15,11 @@ from simulators.faulty_proxy import FaultyProxy, Harm
 from storlab._native import Histogram
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
+from storlab.engines import get_engine
+from storlab.lab.embedded_server import EmbeddedServer
 from storlab.lab.store import ResultStore
+from storlab.model.job import WeightedSize
+from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
 from storlab.model.result import RunRecord
 
 CONCURRENCY = 4
@@ -395,3 +399,34 @@ def test_certificates(
         assert "tls-unverified" in blind
         assert "tls-unverified" not in trusted
         assert server.keys() == []
+
+
+@pytest.mark.parametrize("name", ["corrupt", "truncate", "reset", "storm"])
+def test_the_same_before_storlabs_own_server(tmp_path: Path, name: str) -> None:
+    sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=20_000)])
+    job = {
+        "pool": Pool(prefix="pool-1/", objects=10, sizes=sizes),
+        "write_prefix": "run-1/",
+        "mix": ObjectMix(get=100),
+        "concurrency": CONCURRENCY,
+        "window_ns": 150_000_000,
+        "verify": True,
+    }
+    engine = get_engine("native")
+    with (
+        EmbeddedServer(tmp_path / "objects") as server,
+        FaultyProxy(server.store.endpoints[0], HARMS[name]) as proxy,
+    ):
+        store = server.store.model_copy(update={"endpoints": [proxy.endpoint]})
+        for task in ("fill", "run"):
+            order = ObjectJob.model_validate({**job, "store": store, "task": task})
+            outcome = engine.start(order, tmp_path).wait()
+            assert outcome is not None
+            assert outcome.status == "finished", outcome.failure
+    totals = outcome.totals["get"]
+    assert set(totals.errors) == {KINDS[name]}
+    done = proxy.done[HARMS[name].kind]
+    assert done - CONCURRENCY <= totals.errors[KINDS[name]] <= done
+    assert totals.latency is not None
+    assert totals.latency.count == totals.operations > 0
+    assert "pool-1/" in outcome.details["error_examples"][KINDS[name]]

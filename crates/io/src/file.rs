@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use storlab_base::{Error, Result};
@@ -121,6 +121,14 @@ impl File {
     /// [`Error::Io`] with operation `truncate`.
     pub fn truncate(&self, bytes: u64) -> Result<()> {
         self.inner.set_len(bytes).map_err(|e| Error::io("truncate", &self.name, bytes, e))
+    }
+
+    /// Write all of it, and wait for that.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `write`.
+    pub fn write_all_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.inner.write_all_at(data, offset).map_err(|e| Error::io("write", &self.name, offset, e))
     }
 
     /// As the study calls it.

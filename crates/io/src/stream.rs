@@ -346,19 +346,36 @@ impl<B: Backend> Engine<B> {
         if result < 0 {
             return Err(job.failed(offset, result));
         }
-        if u64::from(result.unsigned_abs()) < len {
+        let moved = u64::from(result.unsigned_abs());
+        if moved < len && job.kind == OpKind::Write {
+            self.write_rest(job, offset, moved, slot)?;
+        } else if moved < len {
             return Err(Error::Short {
                 operation: job.kind.name(),
                 path: job.file.name().to_owned(),
                 offset,
                 wanted: len,
-                moved: u64::from(result.unsigned_abs()),
+                moved,
             });
         }
         let Slot { start_ns, latency_ns, .. } = self.slots[slot];
         // SAFETY: the slot's operation has ended, and no other is in flight on it.
         let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
         each(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
+    }
+
+    /// The kernel cut a write short. Trying the rest tells why: that the disk is full, for example.
+    fn write_rest(&mut self, job: &Job<'_>, offset: u64, moved: u64, slot: usize) -> Result<()> {
+        let chunk = (offset - job.from) / self.spec.io_bytes as u64;
+        let (_, mut len) = self.place_of(job, chunk);
+        let mut done = moved;
+        if job.file.is_direct() {
+            len = len.next_multiple_of(SECTOR);
+            done -= moved % SECTOR;
+        }
+        // SAFETY: the slot's operation has ended, and no other is in flight on it.
+        let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
+        job.file.write_all_at(&data[done as usize..len as usize], offset + done)
     }
 
     fn drain(&mut self) -> Result<()> {

@@ -186,7 +186,7 @@ impl<'b> Coordinator<'b> {
             Ok(Some(times)) => times,
             ended => {
                 self.shelf.discard(number);
-                self.say_what_is_left(number)?;
+                self.say_what_is_left(number);
                 return ended.map(|_| false);
             }
         };
@@ -229,13 +229,14 @@ impl<'b> Coordinator<'b> {
         Ok(())
     }
 
-    fn say_what_is_left(&mut self, number: u32) -> Result<()> {
-        let left = match self.shelf.numbers()?.last() {
-            Some(last) => format!("checkpoint {last} is the newest whole one"),
-            None => "there is no whole one".to_owned(),
+    /// The error that counts is the one that ended it: here another is only told.
+    fn say_what_is_left(&mut self, number: u32) {
+        let left = match self.shelf.numbers().as_deref() {
+            Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
+            Ok([]) => "there is no whole one".to_owned(),
+            Err(error) => format!("which ones are whole cannot be seen: {error}"),
         };
         self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
-        Ok(())
     }
 
     fn restore(&mut self) -> Result<bool> {
