@@ -237,6 +237,9 @@ def test_an_open_loop_is_judged_by_its_rate_and_not_by_concurrency() -> None:
     assert "concurrency-mismatch" not in flags(f"{open_loop} = 400")
     assert "open-loop-behind" not in flags(f"{open_loop} = 400")
     assert "open-loop-behind" in flags(f"{open_loop} = 500")
+    poisson = f'arrival = "poisson"\n{open_loop}'  # 800 in 2 s are 3 sigma below 437 per second
+    assert "open-loop-behind" not in flags(f"{poisson} = 437")
+    assert "open-loop-behind" in flags(f"{poisson} = 460")
 
 
 @pytest.mark.parametrize(

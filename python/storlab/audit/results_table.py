@@ -81,7 +81,8 @@ def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
 
 def _work(section: Section, point: WorkloadPoint) -> str:
     """Whatever tells this cell from others and has no column of its own."""
-    own = (point.page.mix, point.page.facet, section.axes.x)
+    facet = point.page.facet if _block(point) else None  # sizes drawn at random fill no column
+    own = (point.page.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]
     said = describe(point.page, point.params, others)
     return ", ".join(p for p in (point.workload, point.engine, said) if p)

@@ -27,6 +27,7 @@ from storlab.model.target import Target
 CONCURRENCY_TOLERANCE = 0.10
 CLIENT_BOUND_PERCENT = 90.0
 RATE_TOLERANCE = 0.01
+RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
 Quantity = Literal["latency", "intended", "ttfb"]
 """What is distributed: submission to completion, from the intended start, to the first byte."""
@@ -231,22 +232,29 @@ def client_flag(outcome: RunOutcome) -> Flag | None:
 
 
 def rate_flag(
-    offered: float | None, outcome: RunOutcome, operations: Sequence[Operation]
+    offered: float | None,
+    outcome: RunOutcome,
+    operations: Sequence[Operation],
+    arrival: str | None = None,
 ) -> Flag | None:
-    """An open loop at ``offered`` operations per second fell behind. None for a closed loop."""
+    """An open loop at ``offered`` operations per second fell behind. None for a closed loop.
+
+    Of Poisson arrivals a window may hold fewer than the mean by chance.
+    """
     length = window_ns(outcome)
     if offered is None or length <= 0:
         return None
     done = operations_done(outcome, operations)
     late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
-    achieved = done * NS_PER_S / length
     due = offered * length / NS_PER_S
-    if achieved >= (1 - RATE_TOLERANCE) * offered and late <= RATE_TOLERANCE * due:
+    chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
+    if done >= (1 - RATE_TOLERANCE) * due - chance and late <= RATE_TOLERANCE * due:
         return None
     return Flag(
         kind="open-loop-behind",
-        message=f"{achieved:.6g} of {offered:.6g} operations per second were completed, and "
-        f"{late:,} that were due in the window of {format_duration(length)} ended after it",
+        message=f"{done * NS_PER_S / length:.6g} of {offered:.6g} operations per second were "
+        f"completed, and {late:,} that were due in the window of {format_duration(length)} ended "
+        "after it",
     )
 
 

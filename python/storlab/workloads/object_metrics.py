@@ -94,7 +94,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _damage_flag(outcome),
         _concurrency_flag(params, outcome),
         common.client_flag(outcome),
-        common.rate_flag(params["rate_requests"], outcome, OBJECT_OPERATIONS),
+        common.rate_flag(params["rate_requests"], outcome, OBJECT_OPERATIONS, params["arrival"]),
         _mix_flag(params, outcome),
         _payload_flag(params),
         *common.store_flags(target),

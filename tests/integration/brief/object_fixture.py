@@ -26,6 +26,7 @@ from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
 from storlab.workloads import Study
+from storlab.workloads.object_sizes import mean_size
 
 SSD, HDD = "1x SSD", "16x HDD"
 WARP = "micron-6600-ion-vs-16-hdd-minio-warp"
@@ -234,7 +235,7 @@ def _samples(
     point: Point, own: Behaviour, draw: random.Random
 ) -> tuple[list[Sample], dict[str, Counter[str]]]:
     params = point.params
-    size, share = int(params["object_size"]), params["get_percent"] / 100
+    size, share = round(mean_size(params["object_size"])), params["get_percent"] / 100
     outstanding = params["concurrency"]
     saturation = 1 - math.exp(-outstanding / 7.0)
     small = min(1.0, (size / 4_194_304) ** 0.25)

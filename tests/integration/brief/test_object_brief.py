@@ -328,6 +328,13 @@ def test_the_audit_knows_object_requests(object_store: ResultStore) -> None:
     assert set(found) <= {"errors", "effective_concurrency", "mix_off", "not_steady"}
 
 
+def test_swept_distributions_of_sizes_are_cells_of_their_own(tmp_path: Path) -> None:
+    sizes = '[{ uniform = ["1MiB", "2MiB"] }, { uniform = ["2MiB", "8MiB"] }]'
+    store = build_object_store(tmp_path / "run", mixes=(50,), repeats=2, sizes=sizes, refuse=False)
+    found = audit_results(store.directory)
+    assert [finding for finding in found if finding.rule == "duplicates"] == []
+
+
 def test_an_older_result_has_no_first_bytes(
     object_store: ResultStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
