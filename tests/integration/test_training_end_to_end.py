@@ -324,6 +324,37 @@ def test_a_resumed_campaign_makes_its_data_anew(tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
+def test_a_bucket_gives_what_a_directory_gives(tmp_path: Path) -> None:
+    for kind, (files, samples, length, stdev) in SHAPES.items():
+        text = PROFILE.format(format=kind, files=files, samples=samples, length=length, stdev=stdev)
+        (tmp_path / f"{kind}.toml").write_text(text)
+    (tmp_path / "study.toml").write_text(
+        '[study]\nname = "s"\nrepeats = 1\ninterval = "20ms"\n'
+        '[[target]]\nname = "store"\ns3 = "embedded:objects"\n'
+        '[[target]]\nname = "files"\ndirectory = "."\ndirect = false\n'
+        '[[workload]]\nkind = "training"\naccelerators = 2\ncheck = "crc"\n'
+        'profile = ["npz.toml", "tfrecord.toml", "jpeg.toml"]\n'
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        code = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
+    assert code == ExitCode.OK
+    by_key = {
+        (r.target, r.params["profile"]): r for r in ResultStore.open(tmp_path / "results").records()
+    }
+    for kind in SHAPES:
+        store, files_ = by_key["store", f"{kind}.toml"], by_key["files", f"{kind}.toml"]
+        assert store.status == files_.status == "finished", store.failure
+        assert store.totals["step"].operations == files_.totals["step"].operations
+        assert store.totals["read"].operations == files_.totals["read"].operations
+        if kind != "tfrecord":  # whole files; of records, direct I/O may read a little more
+            assert store.totals["read"].bytes == files_.totals["read"].bytes
+        assert "embedded-server" in {flag.kind for flag in store.flags}
+    left = {p.name for p in tmp_path.iterdir()} - {f"{kind}.toml" for kind in SHAPES}
+    assert left <= {"study.toml", "results", "objects"}
+    assert not any(path.is_file() for path in (tmp_path / "objects").rglob("*"))
+
+
 def test_making_goes_on_where_it_was(tmp_path: Path) -> None:
     made = generate(tmp_path, files=30)
     assert made.spans[0].bytes > 0
