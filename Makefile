@@ -18,7 +18,7 @@ DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build demo test test-rust test-python lint fmt docs bench bench-object lock clean
+.PHONY: help setup build demo test test-rust test-python lint fmt docs bench bench-fixed bench-object lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,9 @@ docs: build  ## write docs/reference anew
 
 bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" explains)
 	$(BIN)/python benches/block.py $(BENCH_ARGS)
+
+bench-fixed: build  ## speed of training reads and checkpoints beside fio (BENCH_ARGS)
+	$(BIN)/python benches/fixed.py $(BENCH_ARGS)
 
 bench-object: build  ## speed beside warp and a bare receive loop, against versitygw (BENCH_ARGS)
 	$(BIN)/python benches/object.py $(BENCH_ARGS)
