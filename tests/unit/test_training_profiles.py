@@ -12,7 +12,6 @@ from storlab.workloads.training_profiles import (
     SHIPPED,
     data_set_bytes,
     load_profile,
-    mean_sample_bytes,
     profile_names,
 )
 
@@ -145,10 +144,3 @@ def test_what_is_no_profile_is_named(tmp_path: Path) -> None:
         load_profile("unet3d-h10")
     with pytest.raises(StudyError, match="No such file"):
         load_profile(str(tmp_path / "absent.toml"))
-
-
-def test_mean_size_is_that_of_the_sizes_that_are_drawn() -> None:
-    assert mean_sample_bytes(1000, 0) == 1000
-    assert mean_sample_bytes(1000, 10) == pytest.approx(1000)
-    # unet3d: what would be smaller than 5 % of the mean, 2.04 deviations below it, is drawn again.
-    assert mean_sample_bytes(146_600_628, 68_341_808) == pytest.approx(149.79e6, rel=1e-3)

@@ -11,7 +11,6 @@ import math
 import tomllib
 from functools import cache
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -25,7 +24,6 @@ SHIPPED = Path(__file__).resolve().parent.parent / "profiles" / "training"
 SUFFIX = ".toml"
 MOST_NPZ_BYTES = (1 << 32) - 4096  # of a member of a zip without extensions
 MOST_STDEVS = 3.0  # as crates/load/src/training/format.rs draws sizes
-LEAST_SHARE = 0.05  # of the mean, likewise
 FILE_OVERHEAD = {"npz": 768, "tfrecord": 0, "jpeg": 0}
 SAMPLE_OVERHEAD = {"npz": 8, "tfrecord": 64, "jpeg": 0}
 """Bytes of headers, about: for estimates."""
@@ -195,23 +193,9 @@ def _problem(error: Any) -> str:
     return f"{where} {what[:1].lower()}{what[1:]}"
 
 
-def mean_sample_bytes(record_bytes: int, stdev_bytes: int) -> float:
-    """Mean size of samples as they are drawn: what lies in the far tails is drawn again.
-
-    Source: the mean of a normal distribution truncated on both sides.
-    """
-    if stdev_bytes == 0:
-        return float(record_bytes)
-    low = max(-MOST_STDEVS, (LEAST_SHARE - 1) * record_bytes / stdev_bytes)
-    unit = NormalDist()
-    inside = unit.cdf(MOST_STDEVS) - unit.cdf(low)
-    shift = (unit.pdf(low) - unit.pdf(MOST_STDEVS)) / inside
-    return record_bytes + stdev_bytes * shift
-
-
 def data_set_bytes(profile: Profile, files: int) -> int:
     """Expected size of so many files."""
     data = profile.dataset
-    sample = mean_sample_bytes(data.record_length_bytes, data.record_length_bytes_stdev)
-    per_file = data.num_samples_per_file * (sample + SAMPLE_OVERHEAD[data.format])
+    # Far tails are drawn again on both sides alike, so that the mean is the nominal one.
+    per_file = data.num_samples_per_file * (data.record_length_bytes + SAMPLE_OVERHEAD[data.format])
     return math.ceil(files * (per_file + FILE_OVERHEAD[data.format]))

@@ -10,6 +10,10 @@ use storlab_base::{stream, Error, Result};
 use super::spec::{Format, Records};
 
 const MASK_DELTA: u32 = 0xa282_ead8;
+/// No sample is smaller than this share of the mean ...
+const LEAST_SHARE: f64 = 0.05;
+/// ... or further from it than so many standard deviations.
+const MOST_STDEVS: f64 = 3.0;
 
 /// Number, name and size of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,20 +36,21 @@ impl Records {
         FileFacts { number, path, sample_bytes: self.sample_bytes(number) }
     }
 
-    /// Normally distributed; far tails are drawn again, so that no sample is tiny or huge.
+    /// Normally distributed; far tails are drawn again, so that no sample is tiny or huge, and on
+    /// both sides alike, so that the mean is the nominal one.
     fn sample_bytes(&self, number: u64) -> u64 {
         if self.record_stdev_bytes == 0 {
             return self.record_bytes;
         }
         let (mean, stdev) = (self.record_bytes as f64, self.record_stdev_bytes as f64);
+        let most = (mean * (1.0 - LEAST_SHARE) / stdev).min(MOST_STDEVS);
         let mut rng = stream(self.seed, "sample-size", number);
         let mut unit = || ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         loop {
             let radius = (-2.0 * unit().ln()).sqrt();
             let normal = radius * (std::f64::consts::TAU * unit()).cos();
-            let size = mean + stdev * normal;
-            if size >= mean * 0.05 && normal.abs() <= 3.0 {
-                return size.round() as u64;
+            if normal.abs() <= most {
+                return (mean + stdev * normal).round() as u64;
             }
         }
     }
