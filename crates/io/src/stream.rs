@@ -7,6 +7,9 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -393,118 +396,5 @@ impl<B: Backend> Engine<B> {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn byte_at(offset: u64) -> u8 {
-        (offset / 7 % 251) as u8
-    }
-
-    fn round_trip(direct: bool, len: u64, spec: StreamSpec) {
-        // The file system of the working directory: tmpfs may lack direct I/O.
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let path = dir.path().join("stream");
-        let file = File::create(&path, "stream", direct).unwrap();
-        let mut stream = Stream::new(spec).unwrap();
-        let go = || false;
-        let mut written = Vec::new();
-        let ended = stream
-            .write(
-                &file,
-                len,
-                &go,
-                |offset, _, buffer| {
-                    for (i, byte) in buffer.iter_mut().enumerate() {
-                        *byte = byte_at(offset + i as u64);
-                    }
-                },
-                |chunk| {
-                    written.push((chunk.offset, chunk.data.len()));
-                    Ok(())
-                },
-            )
-            .unwrap();
-        assert_eq!(ended, Pass::Whole);
-        file.truncate(len).unwrap();
-        assert_eq!(written.iter().map(|w| w.1 as u64).sum::<u64>(), len);
-        let mut next = 0;
-        stream
-            .read(&file, len, &go, |chunk| {
-                assert_eq!(chunk.offset, next);
-                for (i, byte) in chunk.data.iter().enumerate() {
-                    assert_eq!(*byte, byte_at(chunk.offset + i as u64));
-                }
-                next += chunk.data.len() as u64;
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(next, len);
-    }
-
-    #[test]
-    fn what_was_written_is_read_in_order() {
-        let spec = StreamSpec { io_bytes: 64 << 10, depth: 4, slots: 6 };
-        for direct in [false, true] {
-            for len in [0, 1, 4095, 65_536, 1_000_001, 3 << 20] {
-                round_trip(direct, len, spec);
-            }
-        }
-    }
-
-    #[test]
-    fn one_ring_serves_many_files() {
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 2, slots: 2 }).unwrap();
-        for i in 0..20u8 {
-            let path = dir.path().join(i.to_string());
-            std::fs::write(&path, vec![i; 10_000]).unwrap();
-            let access = Access { read: true, write: false, direct: false };
-            let file = File::open(&path, "f", access).unwrap();
-            let mut seen = 0;
-            stream
-                .read(&file, 10_000, &|| false, |chunk| {
-                    assert!(chunk.data.iter().all(|&b| b == i));
-                    seen += chunk.data.len();
-                    Ok(())
-                })
-                .unwrap();
-            assert_eq!(seen, 10_000);
-        }
-    }
-
-    #[test]
-    fn a_file_that_ends_early_is_named() {
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let path = dir.path().join("short");
-        std::fs::write(&path, vec![1; 5000]).unwrap();
-        let file =
-            File::open(&path, "short", Access { read: true, write: false, direct: false }).unwrap();
-        let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 2, slots: 2 }).unwrap();
-        let error = stream.read(&file, 9000, &|| false, |_| Ok(())).unwrap_err();
-        assert!(error.to_string().contains("short"), "{error}");
-        // The stream is as good as new afterwards.
-        assert_eq!(stream.read(&file, 5000, &|| false, |_| Ok(())).unwrap(), Pass::Whole);
-    }
-
-    #[test]
-    fn a_stop_is_heeded_and_drains() {
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let path = dir.path().join("long");
-        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
-        let file =
-            File::open(&path, "long", Access { read: true, write: false, direct: false }).unwrap();
-        let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 8, slots: 8 }).unwrap();
-        let seen = std::cell::Cell::new(0);
-        let ended = stream
-            .read(&file, 1 << 20, &|| seen.get() > 3, |_| {
-                seen.set(seen.get() + 1);
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(ended, Pass::Stopped);
     }
 }

@@ -121,10 +121,11 @@ class Workload(Protocol):
 
 def _registered() -> list[Workload]:
     from storlab.workloads.block import BlockWorkload
+    from storlab.workloads.checkpoint import CheckpointWorkload
     from storlab.workloads.object import ObjectWorkload
     from storlab.workloads.training import TrainingWorkload
 
-    return [BlockWorkload(), ObjectWorkload(), TrainingWorkload()]
+    return [BlockWorkload(), CheckpointWorkload(), ObjectWorkload(), TrainingWorkload()]
 
 
 WORKLOADS: dict[str, Workload] = {w.kind: w for w in _registered()}

@@ -1,0 +1,46 @@
+"""How often to write a checkpoint, and what of the training's time that takes.
+
+All times are in seconds. ``cost`` is the time that a checkpoint stops the training, ``mtbf`` the
+mean time between failures of the whole job, and an interval the training between the end of one
+checkpoint and the start of the next.
+
+Sources: J. W. Young, "A first order approximation to the optimum checkpoint interval",
+Communications of the ACM 17 (9), 1974, pp. 530-531, doi:10.1145/361147.361115. J. T. Daly, "A
+higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation
+Computer Systems 22 (3), 2006, pp. 303-312, doi:10.1016/j.future.2004.11.016.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def share_lost(cost: float, interval: float) -> float:
+    """Share of time, 0 to 1, that checkpoints take of a training that never fails."""
+    return cost / (interval + cost)
+
+
+def young_interval(cost: float, mtbf: float) -> float:
+    """Young's optimum, sqrt(2 C M): for checkpoints that are short beside the MTBF."""
+    return math.sqrt(2 * cost * mtbf)
+
+
+def daly_interval(cost: float, mtbf: float) -> float:
+    """Daly's higher-order optimum; the MTBF itself where C >= 2 M."""
+    if cost >= 2 * mtbf:
+        return mtbf
+    x = cost / (2 * mtbf)
+    return math.sqrt(2 * cost * mtbf) * (1 + math.sqrt(x) / 3 + x / 9) - cost
+
+
+def share_lost_with_failures(cost: float, interval: float, mtbf: float, restart: float) -> float:
+    """Share of time, 0 to 1, lost to checkpoints, restarts and work that is done again.
+
+    Daly's complete model: failures come at random with a constant rate, also
+    during checkpoints and restarts; ``restart`` is the time until work goes on after one.
+    """
+    rate = (interval + cost) / mtbf + restart / mtbf
+    if rate > 700:  # of e: nothing would ever be finished, and floats end there
+        return 1.0
+    wall = mtbf * math.exp(restart / mtbf) * math.expm1((interval + cost) / mtbf) / interval
+    return 1 - 1 / wall

@@ -1,0 +1,71 @@
+"""Loop devices and mounts for tests that run as root. What they make goes with the block."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FS_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32) of the kernel's uapi/linux/fs.h
+NO_LOG_FLUSH = 2
+UNMOUNT_TRIES = 100
+UNMOUNT_PAUSE_S = 0.05
+
+
+def sh(*command: str | Path) -> str:
+    """Run a program to its end. Raises CalledProcessError where it fails."""
+    done = subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@contextmanager
+def mounted(where: Path, *options: str | Path) -> Iterator[Path]:
+    """A mount at ``where``, which is made where it is missing."""
+    where.mkdir(exist_ok=True)
+    sh("mount", *options, where)
+    try:
+        yield where
+    finally:
+        _unmount(where)
+
+
+def _unmount(where: Path) -> None:
+    """io_uring lets go of its files a moment after the process that had them open."""
+    for _ in range(UNMOUNT_TRIES):
+        done = subprocess.run(["umount", str(where)], check=False, capture_output=True, text=True)
+        if done.returncode == 0:
+            return
+        time.sleep(UNMOUNT_PAUSE_S)
+    raise RuntimeError(f"{where} cannot be unmounted: {done.stderr.strip()}")
+
+
+@contextmanager
+def loop_device(image: Path) -> Iterator[Path]:
+    """A loop device over a file."""
+    device = Path(sh("losetup", "--find", "--show", image))
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", str(device)], check=False)
+
+
+def make_image(path: Path, size: int, *options: str) -> Path:
+    """An ext4 file system in a file of ``size`` bytes."""
+    with path.open("wb") as file:
+        file.truncate(size)
+    sh("mkfs.ext4", "-q", "-b", "4096", "-m", "0", *options, path)
+    return path
+
+
+def cut_power(mount_point: Path) -> None:
+    """As a loss of power: nothing more reaches the device, not even the journal."""
+    handle = os.open(mount_point, os.O_RDONLY)
+    try:
+        fcntl.ioctl(handle, FS_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+    finally:
+        os.close(handle)
