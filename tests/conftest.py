@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -104,6 +105,23 @@ def need_warp() -> Path:
     found = shutil.which(os.environ.get("STORLAB_WARP") or "warp", path=path)
     if found is None:
         pytest.skip("MinIO's warp is not installed: recorded output and a stand-in are tested")
+    return Path(found)
+
+
+def need_torch() -> str:
+    """A Python with PyTorch. Skips under CI too: no test installs gigabytes."""
+    python = os.environ.get("STORLAB_TORCH_PYTHON") or sys.executable
+    asked = [python, "-c", "import importlib.metadata as m; m.version('torch')"]
+    if subprocess.run(asked, capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no PyTorch (STORLAB_TORCH_PYTHON names another Python)")
+    return python
+
+
+def need_dlio() -> Path:
+    """Path of dlio_benchmark. Skips under CI too: its release on PyPI does not install as it is."""
+    found = shutil.which(os.environ.get("STORLAB_DLIO") or "dlio_benchmark")
+    if found is None:
+        pytest.skip("DLIO is not installed: recorded output and a stand-in are tested")
     return Path(found)
 
 

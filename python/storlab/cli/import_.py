@@ -19,7 +19,8 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Results of fio (JSON, JSON+) or warp (benchmark data: .csv.zst, .json.zst).",
+            help="Results of fio (JSON, JSON+) or warp (benchmark data: .csv.zst, .json.zst), or "
+            "a directory of DLIO's or MLPerf Storage's.",
         ),
     ],
     out: Annotated[
@@ -31,7 +32,7 @@ def import_(
     name: Annotated[str | None, typer.Option("--name", help="Title of the study.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a result directory of existing results of fio or warp, to compare and report them.
+    """Make a result directory of existing results of fio, warp or DLIO, to compare and report them.
 
     Runs of the same target with the same options become repeats of one point. fio's JSON+ with
     lat_percentiles=1 and warp's data with --full keep whole histograms; other files keep the
@@ -58,8 +59,10 @@ def _line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
     said = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s"]
-    requests_s = record.metric("requests_s")
-    if requests_s is None:
+    requests_s, samples_s = record.metric("requests_s"), record.metric("samples_s")
+    if samples_s is not None:
+        said.append(f"{samples_s:,.1f} samples/s, AU {record.metric('au_percent') or 0:.1f} %")
+    elif requests_s is None:
         said.append(f"{record.metric('iops') or 0:,.0f} IOPS")
     else:
         said.append(f"{requests_s:,.0f} requests/s")

@@ -53,6 +53,9 @@ _ENGINES: dict[str, str] = {
     "native": "storlab.engines.native:NativeEngine",
     "fio": "storlab.engines.fio:FioEngine",
     "warp": "storlab.engines.warp:WarpEngine",
+    "dlio": "storlab.engines.dlio:DlioEngine",
+    "torch": "storlab.engines.torch:TorchEngine",
+    "torch_dcp": "storlab.engines.torch_dcp:TorchDcpEngine",
 }
 
 

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from storlab._native import Histogram
 from storlab.base.errors import ResultError, UsageError
-from storlab.lab.importers import ImportedFile, ImportedRun, read_file
+from storlab.lab.importers import ImportedFile, ImportedRun, read_path
 from storlab.lab.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.result import RunOutcome, RunRecord
+from storlab.model.result import Metric, RunOutcome, RunRecord
 from storlab.model.study import StudyBase, Target
 from storlab.workloads import WORKLOADS, Study
 
@@ -42,15 +42,14 @@ def import_files(
     if not paths:
         raise UsageError("FILE", "no file to import is given", "name at least one")
     sources = []
-    for path in paths:
-        file = read_file(path)
+    for file in (file for path in paths for file in read_path(path)):
         sources += [_Source(file, _with_target(run, target)) for run in file.runs]
     text, study = _study(name or _title(paths), sources)
     points = _points(study, sources)
     store = ResultStore.create(directory, text, study, _plan(text, study, points), _about(sources))
     for (point, repeat), source in zip(points, sources, strict=True):
         record = _record(study, point, repeat, source)
-        raw = {source.file.name: source.file.content}
+        raw = {source.file.name: source.file.content, **source.file.others}
         store.write_run(record, source.run.outcome.samples, raw)
     return store
 
@@ -99,7 +98,9 @@ def _target(run: ImportedRun) -> dict[str, Any]:
     if run.s3 is not None:
         return {**table, "s3": run.s3}
     places = run.locations or ["imported"]
-    if len(places) == 1:
+    if WORKLOADS[run.kind].places == ("directory",):
+        table["directory"] = places[0]
+    elif len(places) == 1:
         table["path"] = places[0]
     else:
         table["paths"] = places
@@ -114,7 +115,7 @@ def _distinct(sources: Sequence[_Source]) -> list[ImportedRun]:
 
 
 def _identity(run: ImportedRun) -> str:
-    said = [run.target, run.kind, run.label, run.engine, run.fields]
+    said = [run.target, run.kind, run.label, run.engine, run.fields, run.params]
     return json.dumps(said, sort_keys=True, default=str)
 
 
@@ -147,7 +148,7 @@ def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, i
             workload_index=index,
             kind=run.kind,
             engine=run.engine,
-            params=workload.values()[0],
+            params={**workload.values()[0], **run.params},
         )
     repeats: dict[str, int] = {}
     found = []
@@ -219,11 +220,20 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
         window_end_ns=outcome.window_end_ns,
         totals=outcome.totals,
         cpu=outcome.cpu,
+        details=outcome.details,
+        spans=outcome.spans,
         concurrency=concurrency,
-        metrics=[m.model_copy(update={"provenance": run.provenance}) for m in metrics],
+        metrics=[_from(run, metric) for metric in metrics],
         flags=workload.flags(point, target, plain) if finished else [],
         notes=[*outcome.notes, f"imported from {source.file.path.name}"],
     )
+
+
+def _from(run: ImportedRun, metric: Metric) -> Metric:
+    """With the run's provenance, unless it was never measured at all: emulated, modelled."""
+    if metric.provenance != "measured":
+        return metric
+    return metric.model_copy(update={"provenance": run.provenance})
 
 
 def _has_histograms(outcome: RunOutcome) -> bool:

@@ -33,6 +33,7 @@ class ImportedRun:
     provenance: Provenance = "measured"
     facts: dict[str, Any] = field(default_factory=dict)  # of the target, as in a study
     s3: str | None = None  # of an object workload: endpoint and bucket, as in a study
+    params: dict[str, Any] = field(default_factory=dict)  # of the point, beside the fields' own
 
 
 class ImportFormat(Protocol):
@@ -64,8 +65,9 @@ class ImportedFile:
     path: Path
     name: str  # of the copy in raw/
     content: bytes  # as the file is, unless it holds a secret
-    sha256: str  # of the file
+    sha256: str  # of the file; of a directory, of all its files that are kept
     runs: list[ImportedRun]
+    others: dict[str, bytes] = field(default_factory=dict)  # further files for raw/
 
 
 _FORMATS: dict[str, str] = {
@@ -75,8 +77,43 @@ _FORMATS: dict[str, str] = {
 
 
 def format_names() -> list[str]:
-    """The registered formats."""
-    return list(_FORMATS)
+    """The registered formats: those of files, and dlio, whose results are directories."""
+    return [*_FORMATS, "dlio"]
+
+
+def read_path(path: Path) -> list[ImportedFile]:
+    """A file with its runs, or a directory of DLIO's results: each run in it as one.
+
+    Raises ResultError for what cannot be read or is of no known format.
+    """
+    if not path.is_dir():
+        return [read_file(path)]
+    from storlab.lab.importers import dlio
+
+    found = [_imported_directory(each) for each in dlio.run_directories(path)]
+    if not found:
+        what = f"is a directory without {dlio.SUMMARY}, which each run of DLIO leaves"
+        raise ResultError(str(path), what, _fix())
+    return found
+
+
+def _imported_directory(directory: Path) -> ImportedFile:
+    from storlab.lab.importers import dlio
+
+    try:
+        files = dlio.result_files(directory)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise ResultError(str(error.filename or directory), what) from error
+    digest = hashlib.sha256(b"".join(name.encode() + files[name] for name in sorted(files)))
+    return ImportedFile(
+        path=directory,
+        name=dlio.SUMMARY,
+        content=files[dlio.SUMMARY],
+        sha256=digest.hexdigest(),
+        runs=dlio.read_run(directory, files),
+        others={name: data for name, data in files.items() if name != dlio.SUMMARY},
+    )
 
 
 def read_file(path: Path) -> ImportedFile:
@@ -119,7 +156,7 @@ def _imported(path: Path, content: bytes, text: str, importer: ImportFormat) -> 
 
 def _fix() -> str:
     return (
-        f"give a result file of {', '.join(_FORMATS)}; of fio: the output of "
-        "`fio --output-format=json+ --lat_percentiles=1 job.fio`; of warp: its benchmark data "
-        "(.csv.zst, with --full, or .json.zst)"
+        f"give a result file of {' or '.join(_FORMATS)}, or a directory of dlio; of fio: the "
+        "output of `fio --output-format=json+ --lat_percentiles=1 job.fio`; of warp: its benchmark "
+        "data (.csv.zst, with --full, or .json.zst)"
     )

@@ -1,0 +1,119 @@
+"""A program that carries out a run: watched, ended, and its failure in its own words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storlab.engines.child_run import ChildRun, Launch
+from storlab.engines.events import Events
+from storlab.engines.session_cpu import family, is_alive
+from storlab.model.result import EngineInfo, RunOutcome
+
+WAIT_S = 60
+BURN = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+FOREVER = "import pathlib, time\npathlib.Path('ready').touch()\ntime.sleep(600)\n"
+
+
+class Run(ChildRun):
+    def finish(self) -> RunOutcome:
+        rows = np.array([[self.started_ns + 1, 1, 10]], dtype=np.int64)
+        window = (self.started_ns, self.ended_ns)
+        outcome = self.measured([Events.of_rows("read", rows)], window, 10**9, 1)
+        outcome.raw = self.raw()
+        outcome.failure = self.failure("look")
+        return outcome
+
+
+def start(tmp_path: Path, code: str, limit_ns: int | None = None) -> Run:
+    launch = Launch(
+        name="the child",
+        command=[sys.executable, "-c", code],
+        environment={"SOME": "thing here"},
+        work_dir=tmp_path,
+        place=tmp_path,
+        kill_after_s=0.2,
+        limit_ns=limit_ns,
+    )
+    return Run(launch, EngineInfo(name="x", version="1"))
+
+
+def ended(run: Run) -> RunOutcome:
+    outcome = run.wait(WAIT_S)
+    assert outcome is not None
+    return outcome
+
+
+def test_what_it_used_and_printed_is_kept(tmp_path: Path) -> None:
+    run = start(tmp_path, f"{BURN}print('hello')")
+    outcome = ended(run)
+    assert (outcome.status, outcome.failure) == ("finished", None)
+    assert outcome.totals["read"].bytes == 10
+    assert outcome.cpu is not None
+    assert outcome.cpu.user_ns + outcome.cpu.system_ns >= 250_000_000
+    assert outcome.raw["stdout.txt"] == b"hello\n"
+    assert outcome.raw["command.txt"].startswith(b"SOME='thing here' ")
+    assert run.snapshot().phase == "done"
+
+
+def test_the_time_of_its_children_counts(tmp_path: Path) -> None:
+    code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN!r}], check=True)"
+    outcome = ended(start(tmp_path, code))
+    assert outcome.cpu is not None
+    assert outcome.cpu.user_ns + outcome.cpu.system_ns >= 250_000_000
+
+
+def test_an_error_is_told_in_its_last_words(tmp_path: Path) -> None:
+    outcome = ended(start(tmp_path, "import sys\nsys.exit('no room left')"))
+    assert outcome.failure is not None
+    assert "exit code 1: no room left" in outcome.failure.message
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        pass
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_cancelling_ends_it_and_all_that_it_started(tmp_path: Path, stubborn: bool) -> None:
+    ignore = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" if stubborn else ""
+    code = (
+        f"{ignore}import os, pathlib, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {ignore + FOREVER!r}],"
+        " start_new_session=True)\n"
+        "pathlib.Path('pid').write_text(str(child.pid))\nchild.wait()\n"
+    )
+    run = start(tmp_path, code)
+    wait_for(tmp_path / "ready")
+    assert run.wait(0.01) is None
+    assert run.snapshot().phase == "measure"
+    pid = int((tmp_path / "pid").read_text())
+    born = family(pid)[pid][2]
+    while pid not in run.trace.relatives:
+        pass
+    assert is_alive(pid, born)
+    assert not is_alive(pid, born + 1)
+    run.cancel()
+    outcome = ended(run)
+    assert (outcome.status, outcome.failure) == ("cancelled", None)
+    while is_alive(pid, born):  # the kernel takes a moment
+        pass
+
+
+def test_one_that_hangs_is_ended_and_has_failed(tmp_path: Path) -> None:
+    outcome = ended(start(tmp_path, FOREVER, limit_ns=1))
+    assert outcome.failure is not None
+    assert "did not end in time" in outcome.failure.message
+
+
+def test_a_family_is_a_process_and_its_descendants(tmp_path: Path) -> None:
+    run = start(tmp_path, FOREVER)
+    wait_for(tmp_path / "ready")
+    own = family(run._process.pid)
+    assert list(own) == [run._process.pid]
+    assert family(2**30) == {}
+    run.cancel()
+    ended(run)
