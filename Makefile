@@ -44,9 +44,11 @@ $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	cp target/stubs/storlab/_native.pyi python/storlab/_native.pyi
 	touch $@
 
-demo: build  ## run two short studies, of files and of objects; prints where their briefs lie
+demo: build  ## four short studies, one of each kind of work; prints where their briefs lie
 	$(BIN)/storlab run studies/demo.toml --clean --out $(DEMO_OUT)
 	$(BIN)/storlab run studies/demo-object.toml --clean --out $(DEMO_OUT)-object
+	$(BIN)/storlab run studies/demo-training.toml --clean --out $(DEMO_OUT)-training
+	$(BIN)/storlab run studies/demo-checkpoint.toml --clean --out $(DEMO_OUT)-checkpoint
 
 test: build  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-rust

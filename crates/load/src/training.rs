@@ -181,7 +181,8 @@ impl<'b> Coordinator<'b> {
 
     fn drop_caches(&self) {
         let records = &self.shared.job.records;
-        let Home::Directory(home) = &self.shared.home else { return }; // nothing here caches objects
+        // Nothing on this machine caches objects.
+        let Home::Directory(home) = &self.shared.home else { return };
         for number in 0..records.files {
             let path = home.join(records.file(number).path);
             if let Err(e) = drop_cache(&path) {

@@ -36,7 +36,7 @@ class CheckpointJob(Job):
     place: DataPlace  # its directory's last component is made where it is missing
     files: list[CheckpointFile] = Field(min_length=1)
     ranks: int = Field(ge=1)
-    format: Literal["raw", "safetensors"] = "raw"  # safetensors: an 8-byte length, JSON header, data
+    format: Literal["raw", "safetensors"] = "raw"  # safetensors: length, JSON header, data
     writes: int = Field(default=1, ge=0)
     restores: int = Field(default=1, ge=0)  # of the newest one
     interval_ns: int = 1_000_000_000
