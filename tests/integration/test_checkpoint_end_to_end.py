@@ -48,6 +48,10 @@ name = "buffered"
 directory = "data"
 direct = false
 
+[[target]]
+name = "bucket"
+s3 = "embedded:objects"
+
 [[workload]]
 kind = "checkpoint"
 name = "mine"
@@ -59,6 +63,18 @@ keep_last = 2
 io_size = "256KiB"
 io_depth = 4
 mtbf = "24h"
+targets = ["folder", "buffered"]
+
+[[workload]]
+kind = "checkpoint"
+name = "objects"
+profile = "profiles/mine.toml"
+scale = 0.5
+writes = 2
+part_size = "5MiB"
+layout = ["profile", "file_per_rank"]
+keep_last = 1
+targets = ["bucket"]
 
 [[workload]]
 kind = "checkpoint"
@@ -87,6 +103,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
         code = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
     assert code == ExitCode.OK
     assert list((place / "data").iterdir()) == []  # the checkpoints and their home are gone
+    assert not [path for path in place.glob("objects/**/*") if path.is_file()]
     (place / "profiles" / "mine.toml").unlink()  # a result is read where the profile is not
     return ResultStore.open(place / "results").records()
 
@@ -101,7 +118,7 @@ def of(records: list[RunRecord], workload: str, **params: Any) -> list[RunRecord
 
 
 def test_every_run_finished(records: list[RunRecord]) -> None:
-    assert len(records) == 2 * (2 * 3 + 2)
+    assert len(records) == 2 * (2 * 3 + 2 + 2)
     for record in records:
         assert record.status == "finished", record.failure
 
@@ -146,11 +163,21 @@ def test_restores_read_the_newest_one_and_prove_it(records: list[RunRecord]) -> 
             assert record.metric("restore_device_ratio") is not None
 
 
+def test_a_bucket_holds_checkpoints_too(records: list[RunRecord]) -> None:
+    for record in of(records, "objects"):
+        assert [restore["number"] for restore in record.details["restores"]] == [2]
+        assert record.details["restores"][0]["verified"] is True
+        assert record.totals["write"].bytes == 2 * record.details["writes"][0]["bytes"]
+        assert (record.metric("durable_mb_s") or 0) > 0
+        assert (record.metric("restore_time_s") or 0) > 0
+
+
 def test_flags_say_what_the_numbers_do_not(records: list[RunRecord]) -> None:
     for record in records:
         kinds = {flag.kind for flag in record.flags}
-        assert ("scaled" in kinds) == (record.workload == "scaled")
-        assert ("page-cache" in kinds) == (record.target == "buffered")
+        assert ("scaled" in kinds) == (record.workload in ("scaled", "objects"))
+        assert ("page-cache" in kinds) == (record.target in ("buffered", "bucket"))
+        assert ("embedded-server" in kinds) == (record.target == "bucket")
         assert "verify-failed" not in kinds
         if record.params["sync"] == "none":
             assert "not-durable" in kinds

@@ -20,6 +20,7 @@ from storlab.model.result import (
     OperationTotals,
     RunOutcome,
 )
+from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
 from storlab.workloads import WORKLOADS, Access, JobContext
 
@@ -133,6 +134,7 @@ def test_what_is_swept_unfolds() -> None:
         ('io_size = "2GiB"', "io_size: "),
         ("scale = 0.0", "scale: "),
         ("scale = 1.5", "scale: "),
+        ('part_size = "1MiB"', "part_size: S3 takes no smaller parts"),
         ("writes = 0", "writes: "),
         ("keep_last = 0", "keep_last: "),
         ('restores = 0\ncold = "drop"', "cold: says something of restores"),
@@ -188,8 +190,52 @@ def test_after_a_run_its_checkpoints_go_even_without_their_profile() -> None:
 
 
 def test_without_a_directory_there_is_no_order() -> None:
-    with pytest.raises(ValueError, match="directory"):
+    with pytest.raises(ValueError, match="neither directory nor bucket"):
         CHECKPOINT.job(point(), context(home=None))
+
+
+BUCKET = Target(name="b", s3="http://127.0.0.1:9000/bucket")
+
+
+def test_a_bucket_gets_a_prefix_of_the_run() -> None:
+    secret = Credentials("AKIDEXAMPLE", "a-secret-key")
+    store = S3Store(endpoints=["http://127.0.0.1:9000"], bucket="bucket", credentials=secret)
+    access = Access(s3=S3Access(store=store, prefix="in/storlab-abc/"))
+    bucket = JobContext(HEADER, BUCKET, access, seed=7, work_dir=Path("w"), run_id="p1-r1")
+    made = CHECKPOINT.job(point(PROFILE + 'part_size = "128MiB"'), bucket)
+    assert isinstance(made, CheckpointJob)
+    assert (made.place.directory, made.place.prefix) == (None, "in/storlab-abc/checkpoints-p1-r1/")
+    assert made.part_size == 128 << 20
+    assert made.secrets()
+    assert "a-secret-key" not in made.model_dump_json()
+    (step,) = CHECKPOINT.after(point(), bucket)
+    assert isinstance(step.job, CheckpointJob)
+    assert (step.job.task, step.job.place) == ("clean", made.place)
+
+
+@pytest.mark.parametrize(
+    ("lines", "field"),
+    [
+        ('layout = "safetensors"', "layout"),
+        ('writer = "torch"', "writer"),
+        ('sync = "none"', "sync"),
+        ('publish = "in_place"', "publish"),
+        ('cold = "drop"', "cold"),
+        ('part_size = "5MiB"\nlayout = "file_per_rank"', None),
+        ('part_size = "5MiB"', None),
+    ],
+)
+def test_what_buckets_cannot_do_is_said_before(lines: str, field: str | None) -> None:
+    problem = CHECKPOINT.check(point(PROFILE + lines).params, BUCKET)
+    assert (problem or "").partition(":")[0] == (field or "")
+    assert CHECKPOINT.check(point(PROFILE + lines).params, TARGET) is None
+
+
+def test_a_file_with_too_many_parts_is_refused() -> None:
+    lines = 'profile = "llama3-405b-352-files"\nlayout = "file_per_rank"\npart_size = "5MiB"'
+    problem = CHECKPOINT.check(point(lines).params, BUCKET)
+    assert problem is not None
+    assert problem.startswith("part_size: 108 GB have too many parts; use 11MiB")
 
 
 def test_buffers_that_do_not_fit_into_memory_are_refused() -> None:
@@ -341,6 +387,9 @@ def test_what_stands_beside_the_numbers() -> None:
     assert "page-cache" in flags(good, 'cold = "as_is"')
     buffered = Target(name="t", directory="d", direct=False)
     assert "page-cache" in flags(good, target=buffered)
+    embedded = Target(name="e", s3="embedded:d")
+    assert set(flags(good, target=embedded)) == {"page-cache", "embedded-server"}
+    assert flags(good, target=BUCKET) == {}
 
 
 def test_a_flush_that_did_not_reach_the_device_is_found_by_its_counter() -> None:

@@ -7,7 +7,6 @@ all, and then read the newest one back. The work is fixed: there is no ramp and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -96,6 +95,10 @@ class CheckpointSpec(WorkloadSpec):
     keep_last: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="older checkpoints than the last so many are deleted"
     )
+    part_size: Size = Field(
+        default="64MiB",  # type: ignore[assignment]
+        description="to a bucket: larger files are uploaded in parts of this size, from 5MiB on",
+    )
     pause: Duration = Field(default=0, description="emulated training between two checkpoints")
     verify: bool = Field(default=True, description="a restore compares every byte")
     cold: Literal["direct", "drop", "as_is"] = Field(
@@ -138,9 +141,14 @@ class CheckpointWorkload:
     kind = "checkpoint"
     fixed_work = True
     spec: type[WorkloadSpec] = CheckpointSpec
-    places: tuple[str, ...] = ("directory",)
+    places: tuple[str, ...] = ("directory", "s3")
     page: Page = CHECKPOINT_PAGE
     figures: tuple[str, ...] = (
+        "checkpoint_time",
+        "checkpoint_throughput",
+        "checkpoint_energy",
+        "rank_times",
+        "training_lost",
         "time_series",
         "power_over_time",
         "efficiency_bars",
@@ -149,8 +157,7 @@ class CheckpointWorkload:
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
         """Why these values cannot run on this target, or None. Names the fields."""
-        del target
-        return target_problem(params)
+        return target_problem(params, target)
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time.
@@ -176,17 +183,17 @@ class CheckpointWorkload:
     def job(self, point: Point, context: JobContext) -> CheckpointJob:
         """The engine's order for one run.
 
-        Raises ValueError where no directory was granted or buffers would not fit into memory,
+        Raises ValueError where no place was granted or buffers would not fit into memory,
         StudyError where there is no such profile.
         """
-        params, target = point.params, context.target
+        params = point.params
         profile, files = point_files(params)
         ranks = ranks_of(profile, params)
         problem = memory_problem(params, ranks)
         if problem is not None:
             raise ValueError(problem)
         return CheckpointJob(
-            place=DataPlace(directory=str(_place(context)), direct=target.direct),
+            place=_place(context),
             files=files,
             ranks=ranks,
             format="safetensors" if params["layout"] == "safetensors" else "raw",
@@ -201,6 +208,7 @@ class CheckpointWorkload:
             queue_depth=params["io_depth"],
             verify=params["verify"],
             cold=params["cold"],
+            part_size=params["part_size"],
             seed=context.seed,
         )
 
@@ -214,7 +222,7 @@ class CheckpointWorkload:
         del point  # its profile may be gone, and what it has left still has to be removed
         order = CheckpointJob(
             task="clean",
-            place=DataPlace(directory=str(_place(context))),
+            place=_place(context),
             files=[CheckpointFile(name="none", rank=0, bytes=0)],
             ranks=1,
         )
@@ -233,11 +241,15 @@ class CheckpointWorkload:
         return run_flags(point.params, target, outcome)
 
 
-def _place(context: JobContext) -> Path:
-    home = context.access.home
+def _place(context: JobContext) -> DataPlace:
+    """The run's own; nothing of another run is in it."""
+    s3, home = context.access.s3, context.access.home
+    name = f"checkpoints-{context.run_id}"
+    if s3 is not None:
+        return DataPlace(store=s3.store, prefix=f"{s3.prefix}{name}/")
     if home is None:
-        raise ValueError("no directory was granted: checkpoints need a target with a directory")
-    return home / f"checkpoints-{context.run_id}"
+        raise ValueError("neither directory nor bucket was granted for checkpoints")
+    return DataPlace(directory=str(home / name), direct=context.target.direct)
 
 
 def _ranks_seen(outcome: RunOutcome) -> int:

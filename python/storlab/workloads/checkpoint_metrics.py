@@ -208,7 +208,8 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         lambda: common.client_flag(outcome),
         lambda: common.note_flag(outcome),
     ]
-    return [flag for make in makers if (flag := make()) is not None]
+    found = [flag for make in makers if (flag := make()) is not None]
+    return [*found, *common.store_flags(target)]
 
 
 def _scaled_flag(params: Params) -> Flag | None:
@@ -263,7 +264,7 @@ def _cold_flag(params: Params, outcome: RunOutcome) -> Flag | None:
 
 def _cache_flag(params: Params, target: Target) -> Flag | None:
     said = []
-    if not target.direct:
+    if target.s3 is None and not target.direct:
         said.append("checkpoints were written through the page cache (direct = false)")
     if params["restores"] and params["cold"] == "as_is":
         said.append('restores read what the page cache held (cold = "as_is")')

@@ -58,7 +58,7 @@ CHECKPOINT_PAGE = Page(
     moved=WORK,
     axes=("io_depth", "io_size", "subset", "scale"),
     facet="profile",
-    sizes=("io_size",),
+    sizes=("io_size", "part_size"),
     durations=("pause", "training_interval", "mtbf"),
     titles={
         "io_depth": "I/O depth of each rank",

@@ -9,10 +9,15 @@ from typing import Any
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
 from storlab.model.checkpoint_job import CheckpointFile
+from storlab.model.study import Target
 from storlab.workloads.checkpoint_profiles import Profile, files_of, load_profile
 
 BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
 LARGEST_IO = 1 << 30  # of the engine
+LEAST_PART = 5 << 20  # of S3, but for the last part of an object
+MOST_PARTS = 10_000  # of S3
+ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct"}
+"""What says something of files only, and its default."""
 SPARE_BUFFERS = 4  # of each rank, beside those in flight
 MEMORY_SHARE = 0.5  # of this machine's memory, for buffers
 RESTORE_FIELDS = ("verify", "cold")
@@ -36,6 +41,8 @@ def _size_problems(values: list[Params]) -> Iterable[Problem]:
         if size <= 0 or size % BLOCK or size > LARGEST_IO:
             what = f"{size} is no multiple of {BLOCK} bytes from 4KiB to 1GiB"
             yield Problem(("io_size",), what, 'use for example "4MiB"')
+    if values[0]["part_size"] < LEAST_PART:
+        yield Problem(("part_size",), "S3 takes no smaller parts than 5MiB", 'use "64MiB"')
 
 
 def _restore_problems(first: Params, given: set[str]) -> Iterable[Problem]:
@@ -69,10 +76,10 @@ def ranks_of(profile: Profile, params: Params) -> int:
     return min(profile.ranks, params["subset"] or profile.ranks)
 
 
-def target_problem(params: Params) -> str | None:
-    """Why this point cannot run anywhere, or None. Reads the profile."""
+def target_problem(params: Params, target: Target) -> str | None:
+    """Why this point cannot run on this target, or None. Reads the profile."""
     try:
-        profile, _ = point_files(params)
+        profile, files = point_files(params)
     except StudyError as error:
         return f"profile: {error.where}: {error.what}; {error.fix}"
     subset = params["subset"]
@@ -81,6 +88,21 @@ def target_problem(params: Params) -> str | None:
             f"subset: {profile.name} has {profile.ranks} ranks and not {subset}; use at most "
             f"{profile.ranks}"
         )
+    return None if target.s3 is None else _bucket_problem(params, files)
+
+
+def _bucket_problem(params: Params, files: list[CheckpointFile]) -> str | None:
+    if params["layout"] == "safetensors":
+        return 'layout: safetensors files are written to directories only; use "profile"'
+    if params["writer"] == "torch":
+        return 'writer: PyTorch writes to directories only; use writer = "native"'
+    for name, usual in ONLY_FILES.items():
+        if params[name] != usual:
+            return f"{name}: says something of files, and the target is a bucket; remove it"
+    largest = max(file.bytes for file in files)
+    if largest > MOST_PARTS * params["part_size"]:
+        least = -(-largest // (MOST_PARTS << 20))
+        return f"part_size: {format_bytes_si(largest)} have too many parts; use {least}MiB"
     return None
 
 
