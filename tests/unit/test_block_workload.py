@@ -443,6 +443,10 @@ def test_bad_blocks_are_flagged_with_their_number() -> None:
 def test_what_the_engine_said_stands_beside_the_numbers() -> None:
     (flag,) = flags("queue_depth = 6", notes=["one", "two"])
     assert (flag.kind, flag.message) == ("engine-note", "one; two")
+    (flag,) = flags("queue_depth = 6", notes=["bad: a", *["bad: b"] * 9])
+    assert flag.message == "bad: a; bad: b"
+    (flag,) = flags("queue_depth = 6", notes=[f"bad: {i}" for i in range(10)])
+    assert flag.message.endswith("bad: 7; and 2 more")
 
 
 def test_shares_that_add_up_to_all_leave_no_writes() -> None:

@@ -39,11 +39,13 @@ FAILED = (
 CAVEATS = (
     "client-bound",
     "page-cache",
+    "device-bytes",
     "concurrency-mismatch",
     "not-steady",
     "errors",
     "verify-failed",
     "mix-off",
+    "open-loop-behind",
     "embedded-server",
     "tls-unverified",
     "payload-mode",

@@ -27,6 +27,7 @@ from storlab.model.target import Target
 CONCURRENCY_TOLERANCE = 0.10
 CLIENT_BOUND_PERCENT = 90.0
 RATE_TOLERANCE = 0.01
+NOTES_SHOWN = 8  # beside a number; the run has them all
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
 Quantity = Literal["latency", "intended", "ttfb"]
@@ -287,4 +288,6 @@ def note_flag(outcome: RunOutcome) -> Flag | None:
     """What the engine said: one flag, because readers look up the rest in the run."""
     if not outcome.notes:
         return None
-    return Flag(kind="engine-note", message="; ".join(outcome.notes))
+    notes = list(dict.fromkeys(outcome.notes))  # an engine may name one bad object many times
+    more = [f"and {len(notes) - NOTES_SHOWN} more"] if len(notes) > NOTES_SHOWN else []
+    return Flag(kind="engine-note", message="; ".join([*notes[:NOTES_SHOWN], *more]))

@@ -9,7 +9,9 @@ import pytest
 from storlab.analysis.compare import Comparison, Ratio, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.stats import Interval
+from storlab.audit.from_claims import MUST_BE_SAID
 from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.brief.facts import CAVEATS
 from storlab.lab.store import ResultStore
 
 KEY = "throughput_mb_s.all"
@@ -83,3 +85,7 @@ def test_nothing_measured_makes_no_claim(fresh: Comparison) -> None:
     assert make_claims(fresh) == []
     assert summarise(fresh) == []
     assert undecided(fresh) == []
+
+
+def test_what_must_stand_beside_a_claim_stands_above_the_numbers_too() -> None:
+    assert set(MUST_BE_SAID) <= set(CAVEATS)
