@@ -195,6 +195,12 @@ def groups_of(page: Page) -> dict[str, list[str]]:
     return found
 
 
+def label_of(page: Page, column: Column) -> str:
+    """A column in a sentence, in the family's own words where it has them."""
+    own = (q.title for q in page.quantities if q.key == column.key)
+    return next(own, column.label if page.quantities else column.short)
+
+
 def short_of(page: Page, column: Column) -> str:
     """The head of a column in a family's tables: some quantities have the family's own words."""
     own = (q.short or q.title for q in page.quantities if q.key == column.key)

@@ -277,7 +277,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
     """What rests on power of the family's own quantities, by the name in an account."""
-    found = {}
+    found: dict[str, Metric] = {}
     for quantity in page_of(record.kind).quantities:
         name = quantity.name if quantity.operation == "all" else quantity.key
         if quantity.power and name not in (*SUMMED, *_MOVED):

@@ -17,6 +17,7 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.audit.finding import Finding
+from storlab.audit.fixed_work import FIXED, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.model.result import OperationTotals, RunRecord
 
@@ -26,8 +27,10 @@ RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
 MUST_BE_SAID = (
     *("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind"),
-    *("device-bytes", "errors", "mix-off", "embedded-server"),
+    *("device-bytes", "errors", "mix-off", "embedded-server", "scaled"),
 )
+SAID_OF = {"not-durable": ("write_", "durable_"), "restore-not-cold": ("restore_",)}
+"""Flags that must stand beside some metrics, by the beginnings of their names."""
 
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _SPREAD = r"(?:\s\[[^\]]*\])?"
@@ -35,7 +38,8 @@ _TIMES = re.compile(_NUMBER + "\u00d7")
 _CHANGE = re.compile(_NUMBER + r"\s%\s(less|more)\b")
 _MULTIPLE = re.compile(_NUMBER + r"\stimes as much")
 _UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12}
-_VALUES = re.compile(_NUMBER + _SPREAD + r"\s(MB/s/W|MB/s|TB/kWh|ns|µs|ms|s)\b")
+_UNITS |= {"Wh": 3600.0, "J": 1.0}
+_VALUES = re.compile(_NUMBER + _SPREAD + r"\s(MB/s/W|MB/s|TB/kWh|Wh|ns|µs|ms|s|J)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,8 @@ def _rounds_to(printed: str, truth: float) -> bool:
 def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator[Finding]:
     """What must stand beside the number: flags, concurrency, boundary."""
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
-    missing = [kind for kind in MUST_BE_SAID if kind in flags - claim.said]
+    own = [kind for kind, names in SAID_OF.items() if claim.metric.startswith(names)]
+    missing = [kind for kind in (*MUST_BE_SAID, *own) if kind in flags - claim.said]
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "A warning of the runs does not stand beside the claim.")  # fmt: skip
@@ -227,7 +232,7 @@ def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator
                            "claim does not say so.")  # fmt: skip
     bounds = [side.boundary for side in claim.sides]
     unequal = None not in bounds and bounds[0] != bounds[1]
-    if is_power(claim.metric) and unequal and "unequal-boundary" not in claim.said:
+    if is_power(claim.metric) and unequal and "unequal-boundaries" not in claim.said:
         yield _finding(claim, f"boundary {bounds[0]} against {bounds[1]}",
                        "Power was measured at unequal boundaries, and the claim does not say "
                        "so.")  # fmt: skip
@@ -236,7 +241,7 @@ def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator
 def is_power(metric: str) -> bool:
     """Whether a metric of runs rests on watts or joules: those have a boundary."""
     name = metric.partition(".")[0]
-    return name.startswith(("power", "energy", "efficiency", "idle_power")) or (
+    return name.startswith(("power", "energy", "efficiency", "idle_power", "span_energy")) or (
         name in RATES_PER_WATT
     )
 
@@ -260,6 +265,8 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     ``metric`` is a key such as ``latency_mean_ns.read``. None where the run has no such value.
     """
     name, _, operation = metric.partition(".")
+    if name in FIXED:
+        return fixed_work(name, record)
     page = page_of(record.kind)
     window_s = (record.window_end_ns - record.window_start_ns) / 1e9
     chosen = _chosen(record, operation)
@@ -280,6 +287,8 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
     energy_j = sum(joule for joule in joules if joule is not None)
     if not records or None in joules or energy_j <= 0:
         return None
+    if metric.startswith("span_energy"):
+        return mean_span_energy_j(metric.partition(".")[2], records, boundary)
     moved, operations, window_s = 0.0, 0.0, 0.0
     for record in records:
         page = page_of(record.kind)

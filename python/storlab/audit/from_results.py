@@ -72,6 +72,35 @@ FLAGS: dict[str, tuple[Severity, str]] = {
         "note",
         "Signing bodies costs CPU on both sides: a comparison holds with runs that did the same.",
     ),
+    "scaled": (
+        "note",
+        "Files were shrunk: rates may hold for whole checkpoints, times and energies do not.",
+    ),
+    "not-durable": (
+        "warning",
+        "A time to written that nothing flushed is the time of a cache, and not of storage.",
+    ),
+    "restore-not-cold": (
+        "warning",
+        "Memory may have served the restore: after a failure it would not.",
+    ),
+    "au-below-threshold": (
+        "note",
+        "Storage did not keep the accelerators as busy as their profile asks for.",
+    ),
+    "few-steps": (
+        "warning",
+        "Utilisation leaves out the first step of an epoch: of few steps it leaves out much.",
+    ),
+    "data-set-small": (
+        "note",
+        "A small data set may lie in a cache of the device or of the host, and has few steps.",
+    ),
+    "emulated-accelerators": (
+        "note",
+        "Utilisation is that of accelerators which only wait: it is DLIO-equivalent, and no "
+        "result of MLPerf.",
+    ),
     "posix-fallback": (
         "note",
         "Threads did the I/O instead of io_uring: the client costs more CPU per operation.",

@@ -20,7 +20,12 @@ _PACED = ("rate_iops", "rate_requests")  # an open loop has no concurrency of it
 
 
 def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
-    """Metric, operation and unit of a published table, by the key of the column."""
+    """Metric, operation and unit of a published table, by the key of the column.
+
+    Of fixed work none: its rates are of parts of a run, and have no operating point.
+    """
+    if page.quantities:
+        return {}
     split = page.moved if page.split else ()
     return {
         "throughput_mb_s.all": ("throughput", "total", "MB/s"),

@@ -14,6 +14,7 @@ from storlab.analysis.table import comparison_dict
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.audited import audited
+from storlab.brief.capacity import capacity_section
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.brief.density import density_section
 from storlab.brief.family import family_block
@@ -29,6 +30,7 @@ from storlab.brief.model import (
     RunRow,
     SectionBlock,
 )
+from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.text import and_list, date_range, sentence_case
@@ -141,7 +143,10 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
         title=section.title,
         use_cases=list(cases.items()),
         groups=_scoped(comparison, [section], "section"),
-        tables=tables.section_tables(comparison, section, scale),
+        tables=[
+            *tables.section_tables(comparison, section, scale),
+            *piece_tables(comparison, section),
+        ],
         short=f"{section.prefix}: {section.mix}" if section.prefix else section.mix,
         numbers=f"All numbers of {section.title}",
     )
@@ -156,6 +161,7 @@ def _extras(
     printed = (_group(name, comparison, every) for name in ("published_bars", "published_mixes"))
     beside = [group for group in printed if group is not None]
     found = (
+        capacity_section(comparison),
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [cost] if cost else []),
         published_section(comparison, published, beside, scale),
@@ -218,7 +224,9 @@ def _provenance(comparison: Comparison) -> str:
     )
     if not words:
         return "No run has finished yet."
-    return f"All values are {and_list(words)}, by {and_list(engines)}."
+    weak = facts.weak_values(comparison)
+    every = "All values are" if not weak else "Values are"
+    return f"{every} {and_list(words)}, by {and_list(engines)}{weak}."
 
 
 def _status(comparison: Comparison) -> str:

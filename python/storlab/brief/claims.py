@@ -17,7 +17,10 @@ from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.points import Section, page_of
 from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, cell_marks, mark
+from storlab.brief.power_marks import power_marks
 from storlab.brief.text import (
+    BIAS,
+    and_list,
     bracket,
     latency_unit,
     more_or_less,
@@ -26,17 +29,26 @@ from storlab.brief.text import (
     ratio_spread,
     sentence_case,
 )
-from storlab.figures.common import digits3, last_point, latency_kind, times_text
+from storlab.figures.common import (
+    NOT_MEASURED,
+    digits3,
+    last_point,
+    latency_kind,
+    quantity_named,
+    times_text,
+)
+from storlab.workloads.page import Quantity
 
 THROUGHPUT = "throughput_mb_s.all"
-BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
+KINDS = {"ns": "latency", "s": "time", "J": "energy", "Wh": "energy"}
+NOUNS = {"time": " time", "energy": " energy"}  # of which there is more or less
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One asserted number with what it rests on."""
 
-    kind: str  # "throughput" or "latency"
+    kind: str  # "throughput", "latency", or of fixed work "time" or "energy"
     metric: str
     target: str
     baseline: str
@@ -70,27 +82,41 @@ class Claim:
 
 
 def make_claims(comparison: Comparison) -> list[Claim]:
-    """All claims, throughput first, in the order of the sections."""
+    """All claims, latencies last, in the order of the sections."""
     found = [
         claim
         for section in comparison.sections
         for facet in section.facets()
         for target in comparison.others
-        for key in _keys(comparison, section)
+        for key in _keys(comparison, section, facet)
         if (claim := _claim(comparison, section, facet, target, key)) is not None
     ]
-    return sorted(found, key=lambda claim: claim.kind != "throughput")
+    return sorted(found, key=lambda claim: claim.kind == "latency")
 
 
-def _keys(comparison: Comparison, section: Section) -> list[str]:
-    """Throughput, and mean latencies: from the intended start where the load is an open loop."""
+def _keys(comparison: Comparison, section: Section, facet: Any) -> list[str]:
+    """Throughput, and mean latencies: from the intended start where the load is an open loop.
+
+    Of a family that names its findings, those.
+    """
     kind, _ = latency_kind(comparison, section)
     page = section.page
+    if page.findings:
+        first = _headline_key(comparison, section, facet)
+        return list(dict.fromkeys([*([first] if first else []), *page.findings]))
     return [
         THROUGHPUT,
         *(f"{kind}_mean_ns.{operation}" for operation in page.moved),
         *(f"ttfb_mean_ns.{operation}" for operation in page.first_byte),
     ]
+
+
+def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -> str:
+    """The column that tells the targets apart; empty where none of them was measured."""
+    points = section.points if facet is None else section.of_facet(facet)
+    cells = [cell for point in points for cell in comparison.row(point).cells.values()]
+    known = {key for cell in cells for key in cell.values}
+    return next((key for key in section.page.headline.keys if key in known), "")
 
 
 def undecided(comparison: Comparison) -> list[str]:
@@ -103,10 +129,13 @@ def undecided(comparison: Comparison) -> list[str]:
                 continue
             row = comparison.row(point)
             for target in comparison.others:
-                ratio = row.ratios[target].get(THROUGHPUT)
+                key = _headline_key(comparison, section, facet)
+                ratio = row.ratios[target].get(key)
                 if ratio is not None and not ratio.decided:
                     where = section.where(point)
-                    found.append(f"{target} at {where}: {ratio_bracket(ratio.interval)}")
+                    noun = section.page.headline.noun
+                    said = f"{target} at {where}: {ratio_bracket(ratio.interval)}"
+                    found.append(f"{said} the {noun} of {comparison.baseline}")
     return found
 
 
@@ -129,8 +158,12 @@ def summarise(comparison: Comparison) -> list[str]:
 
 
 def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -> str:
-    rows = [comparison.row(point) for section in sections for point in section.points]
-    ratios = [row.ratios[target][THROUGHPUT] for row in rows if THROUGHPUT in row.ratios[target]]
+    words = sections[0].page.headline
+    ratios = []
+    for section in sections:
+        key = _headline_key(comparison, section)
+        rows = [comparison.row(point) for point in section.points]
+        ratios += [row.ratios[target][key] for row in rows if key in row.ratios[target]]
     if not ratios:
         return ""
     base, points = comparison.baseline, len(ratios)
@@ -140,19 +173,19 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
     middle = math.exp(sum(math.log(v) for v in values) / points)
     if points in (less, more):
         count = f"all {points} workload points" if points > 1 else "the one workload point"
-        said = f"{target} moved {'less' if less else 'more'} data per second than {base} at {count}"
+        said = f"{target} {words.less if less else words.more} {base} at {count}"
     else:
         said = (
-            f"{target} moved more data per second than {base} at {more or 'none'} and less at "
+            f"{target} {words.more} {base} at {more or 'none'} and less at "
             f"{less or 'none'} of "
             f"{plural(points, 'workload point')}"
         )
         if points - more - less:
             said += f"; at {points - more - less} the interval does not decide"
     if points == 1:
-        return f"{said}: {ratio_bracket(ratios[0].interval)} its throughput."
+        return f"{said}: {ratio_bracket(ratios[0].interval)} its {words.noun}."
     return (
-        f"{said}: {times_text(middle)} its throughput in the geometric mean, from "
+        f"{said}: {times_text(middle)} its {words.noun} in the geometric mean, from "
         f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
     )
 
@@ -169,7 +202,7 @@ def _claim(
     if ratio is None or not ratio.decided:
         return None
     cell, base = row.cells[target], row.cells[comparison.baseline]
-    caveat = ""
+    caveat = _weak_power(cell, base) if column.is_power else ""
     marks = _marks(cell, base, column)
     if ratio.concurrency is not None:
         one, other = (digits3(value) for value in ratio.concurrency)
@@ -179,9 +212,21 @@ def _claim(
         )
         marks = (*marks, mark("different-concurrency", caveat))
     where = section.where(point)
-    sentence, short, unit = _words(row, target, comparison.baseline, column, where, ratio.interval)
+    if ratio.boundaries:
+        marks = (*marks, mark("unequal-boundaries", ratio.boundaries))
+        caveat = f"Power at unequal boundaries, which the study accepts: {ratio.boundaries}."
+    quantity = quantity_named(section.page, key)
+    kind = KINDS.get(column.unit, "throughput")
+    if section.page.findings and quantity is not None:
+        sentence, short, unit = _own_words(
+            row, target, comparison.baseline, quantity, where, ratio.interval
+        )
+    else:
+        sentence, short, unit = _words(
+            row, target, comparison.baseline, column, where, ratio.interval
+        )
     return Claim(
-        kind="latency" if column.is_latency else "throughput",
+        kind=kind,
         metric=key,
         target=target,
         baseline=comparison.baseline,
@@ -204,7 +249,7 @@ def _marks(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
     both = [
         mark(m.kind, f"{side.target}: {m.message}")
         for side in (cell, base)
-        for m in cell_marks(side.flags, len(side.runs), latency=column.is_latency)
+        for m in _side_marks(side, column)
         if m.kind != "few-operations"  # claims rest on means
     ]
     merged: dict[str, Mark] = {}
@@ -212,6 +257,41 @@ def _marks(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
         kept = merged.get(one.kind)
         merged[one.kind] = one if kept is None else mark(one.kind, f"{kept.message}; {one.message}")
     return tuple(merged.values())
+
+
+def _side_marks(side: Cell, column: Column) -> list[Mark]:
+    latency = column.is_latency
+    found = [*cell_marks(side.flags, len(side.runs), latency=latency, name=column.name)]
+    if column.is_power and side.power is not None:
+        found += [m for m in power_marks(side.power) if m.kind != "share"]
+    return found
+
+
+def _weak_power(cell: Cell, base: Cell) -> str:
+    """Says of which side power was not measured."""
+    words: dict[str, list[str]] = {}
+    for side in (cell, base):
+        if side.power is not None and side.power.provenance in NOT_MEASURED:
+            words.setdefault(side.power.provenance, []).append(side.target)
+    said = (f"The power of {and_list(on)} is {word}, not measured." for word, on in words.items())
+    return " ".join(said)
+
+
+def _own_words(
+    row: Row, target: str, baseline: str, quantity: Quantity, where: str, ratio: Interval
+) -> tuple[str, str, str]:
+    """Of a family's own quantity: both values, their ratio, and by how much more or less."""
+    mine = row.cells[target].values[quantity.key]
+    theirs = row.cells[baseline].values[quantity.key]
+    unit, title = quantity.unit, quantity.title
+    more = f"{more_or_less(ratio.estimate)}{NOUNS.get(KINDS.get(unit, ''), '')}"
+    one, other = (f"{bracket(value)}\u00a0{unit}" for value in (mine, theirs))
+    sentence = (
+        f"{target}’s {title} was {one} at {where}: {ratio_bracket(ratio)} {baseline}’s {other}, "
+        f"{more}."
+    )
+    short = f"{sentence_case(title)}: {one} on {target} and {other} on {baseline}, {more}."
+    return sentence, short, f"{baseline}’s {title}"
 
 
 def _words(

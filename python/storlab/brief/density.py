@@ -13,7 +13,7 @@ from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
-from storlab.brief.power import power_marks
+from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import spread_text
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
@@ -235,6 +235,9 @@ def _by_point(
     by_label = {column.label: column for column in comparison.dataset.targets}
     if all(cell.power is None for row in comparison.rows.values() for cell in row.cells.values()):
         columns = [column for column in columns if column[0][0] != "power"]
+    page = sections[0].page
+    if page.quantities:  # what counts there is no number of I/Os
+        columns = [column for column in columns if not column[0][0].startswith(noun_of(page))]
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)

@@ -12,11 +12,13 @@ from storlab.analysis.points import (
     constants,
     describe,
     fill_in,
+    page_of,
     spaced_size,
     title_of,
     value_text,
 )
 from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
+from storlab.brief.fixed_method import fixed_method, has_window
 from storlab.brief.flags import MEANINGS
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
@@ -49,6 +51,13 @@ CAVEATS = (
     "embedded-server",
     "tls-unverified",
     "payload-mode",
+    "scaled",
+    "not-durable",
+    "restore-not-cold",
+    "au-below-threshold",
+    "few-steps",
+    "data-set-small",
+    "emulated-accelerators",
 )
 HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
 
@@ -197,10 +206,13 @@ def _bytes_text(size_bytes: int) -> str:
 def configuration_tables(comparison: Comparison, store: ResultStore) -> list[FactTable]:
     """The study's header, and the parameters that all points of a workload share."""
     header = store.study.study
-    rows = [
-        ("Repeats of every point", str(header.repeats)),
+    window = [
         ("Ramp (load, not counted)", format_duration(header.ramp)),
         ("Measure window", format_duration(header.runtime)),
+    ]
+    rows = [
+        ("Repeats of every point", str(header.repeats)),
+        *(window if has_window(comparison) else [("Measured", "the whole of fixed work")]),
         ("Sample interval", format_duration(header.interval)),
         ("Pause after a run", format_duration(header.settle)),
         ("Seed", str(header.seed)),
@@ -235,6 +247,12 @@ def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
     """Definitions and conventions, each with a name."""
     open_loop = any(column.is_intended for column in comparison.columns)
     repeats = store.study.study.repeats
+    outstanding = (
+        "Effective concurrency",
+        "Operations per second times mean latency (Little’s law). "
+        "Latencies taken at effective concurrencies that differ by more "
+        "than 10 % are marked ≠.",
+    )
     return [
         (
             "Units",
@@ -266,12 +284,8 @@ def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
             "t-interval on logarithms. A difference is called decided when the interval "
             "excludes 1.",
         ),
-        (
-            "Effective concurrency",
-            "Operations per second times mean latency (Little’s law). "
-            "Latencies taken at effective concurrencies that differ by more "
-            "than 10 % are marked ≠.",
-        ),
+        *([outstanding] if has_window(comparison) else []),
+        *fixed_method(comparison),
         (
             "Order",
             "Runs of the targets are interleaved and repeats are spread over the campaign, "
@@ -289,7 +303,8 @@ def rule(comparison: Comparison) -> str:
     said = []
     for sections in comparison.kinds.values():
         page = sections[0].page
-        what = "mix" if page.facet is None else f"mix and {title_of(page, page.facet)}"
+        facet = [] if page.facet is None else [title_of(page, page.facet)]
+        what = " and ".join(facet if page.quantities else ["mix", *facet])
         said.append(f"every {what} at {page.far} at which all targets were measured")
     return "; ".join(said)
 
@@ -319,7 +334,7 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
             said.append(f"{meaning} Marked {letter}: {and_list(where)}.")
     if store.study.study.repeats < 3:
         said.append("With fewer than three repeats the intervals are wide or missing.")
-    if store.study.study.runtime < 60_000_000_000:
+    if has_window(comparison) and store.study.study.runtime < 60_000_000_000:
         window = format_duration(store.study.study.runtime)
         said.append(
             f"The measure window of {window} is short: caches, garbage collection and "
@@ -337,6 +352,27 @@ def _touched(comparison: Comparison, kind: str) -> list[str]:
         if count:
             where.append(f"{target} at {count} of {plural(len(cells), 'point')}")
     return where
+
+
+def weak_values(comparison: Comparison) -> str:
+    """Which of the families' own quantities are not measured: ``; utilisation is emulated``."""
+    words: dict[str, list[str]] = {}
+    for kind in comparison.kinds:
+        cells = [
+            cell
+            for section in comparison.kinds[kind]
+            for point in section.points
+            for cell in comparison.row(point).cells.values()
+        ]
+        own = (q for q in page_of(kind).quantities if not q.power)
+        keys = {q.key: q.group.partition(" (")[0].lower() for q in own}
+        for column in comparison.columns:
+            found = {cell.provenance_of(column) for cell in cells if column.key in cell.values}
+            for word in sorted(found & {"emulated", "modelled"}) if column.key in keys else ():
+                words.setdefault(word, []).append(keys[column.key])
+    return "".join(
+        f"; {word}: {and_list(list(dict.fromkeys(titles)))}" for word, titles in words.items()
+    )
 
 
 def where_measured(comparison: Comparison) -> str:

@@ -51,6 +51,21 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "H",
         "Accelerators are emulated: a step takes the profile’s time, and nothing is computed.",
     ),
+    "scaled": (
+        "K",
+        "Checkpoints were shrunk: their times and energies are not those of whole ones.",
+    ),
+    "not-durable": (
+        "J",
+        "Nothing proves that what was written had reached the device: it was not flushed, or the "
+        "device counted less than was written.",
+    ),
+    "restore-not-cold": (
+        "Q",
+        "Memory may have served the restore: files lay in it, or the device counted less than was "
+        "read.",
+    ),
+    "slowest": ("▲", "The slowest of its kind: a checkpoint is done when its last rank is."),
     "not-steady": ("S", "Throughput was not steady over the measure window."),
     "posix-fallback": ("T", "io_uring could not be used; threads did the I/O."),
     "verify-failed": ("V", "Verification found data that was not what had been written."),
@@ -99,6 +114,16 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "concurrencies that differ by more than 10 %.",
     ),
 }
+WITH_POWER = ("scaled", "emulated-accelerators")  # flags that stand beside energies, too
+ABOUT: dict[str, tuple[str, ...]] = {
+    "emulated-accelerators": ("au_percent", "au_with", "au_conf", "accelerators_"),
+    "au-below-threshold": ("au_percent", "au_with_first"),
+    "data-set-small": ("au_percent", "au_with", "samples_", "throughput_", "nominal_"),
+    "few-steps": ("au_percent", "au_configured"),
+    "not-durable": ("write_", "durable_", "slowest_rank"),
+    "restore-not-cold": ("restore_",),
+}
+"""Flags that stand beside some metrics only, by the beginnings of their names."""
 LATENCY_ONLY = ("concurrency-mismatch", "few-operations", "different-concurrency")
 
 
@@ -108,12 +133,17 @@ def mark(kind: str, message: str) -> Mark:
     return Mark(kind, letter, meaning, message)
 
 
-def cell_marks(flags: Iterable[CellFlag], runs: int, *, latency: bool) -> tuple[Mark, ...]:
-    """The marks of a cell's number; those about latency stand beside latencies only."""
+def cell_marks(
+    flags: Iterable[CellFlag], runs: int, *, latency: bool, name: str = ""
+) -> tuple[Mark, ...]:
+    """The marks of a cell's number; those about latency stand beside latencies only.
+
+    ``name`` is the metric's, for those that are about some metrics.
+    """
     return tuple(
         mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
         for flag in flags
-        if latency or flag.kind not in LATENCY_ONLY
+        if (latency or flag.kind not in LATENCY_ONLY) and name.startswith(ABOUT.get(flag.kind, ""))
     )
 
 

@@ -57,7 +57,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         trim_blocks=False,
     )
     environment.filters["nobreak"] = _nobreak
-    cards = [claim for claim in brief.claims if claim.kind == "throughput"][:CARDS]
+    cards = [claim for claim in brief.claims if claim.kind != "latency"][:CARDS]
     return environment.get_template("brief").render(
         brief=brief,
         cards=cards,

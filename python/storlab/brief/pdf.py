@@ -56,7 +56,7 @@ def render_pdf(brief: Brief) -> bytes:
 
 def _model(brief: Brief) -> dict[str, Any]:
     claims = [{**asdict(c), "ratio": None} for c in brief.claims]
-    cards = [c for c in claims if c["kind"] == "throughput"][:CARDS]
+    cards = [c for c in claims if c["kind"] != "latency"][:CARDS]
     return {
         "title": brief.title,
         "subtitle": brief.subtitle,

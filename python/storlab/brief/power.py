@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from storlab.analysis.columns import NET, Column, rate_per_watt
 from storlab.analysis.compare import Cell, Comparison, Ratio, Row
-from storlab.analysis.efficiency import NO_METER, Account
+from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.points import Section
-from storlab.brief.claims import BIAS
-from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.flags import WITH_POWER, Mark, cell_marks, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
+from storlab.brief.power_marks import power_marks
 from storlab.brief.text import (
+    BIAS,
     and_list,
     percent,
     plural,
@@ -35,9 +36,10 @@ MAIN = "efficiency_mb_s_w.all"
 METHOD = (
     (
         "Power and energy",
-        "Power is integrated over the measure window; a reading counts for what its boundary "
-        "includes (device, enclosure, host or wall). Gross is the headline, idle-subtracted "
-        "stands beside it. What was not measured says so, and is never zero.",
+        "Power is integrated over the measure window, or over the whole of fixed work; a reading "
+        "counts for what its boundary includes (device, enclosure, host or wall). Gross is the "
+        "headline, idle-subtracted stands beside it. What was not measured says so, "
+        "and is never zero.",
     ),
     (
         "Efficiency",
@@ -167,7 +169,10 @@ def _heading(column: Column) -> str:
 
 def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
     """Every mix and small multiple at the far end of its axis, with every target."""
-    keys = (*KEYS, rate_per_watt(sections[0].page).key)
+    page = sections[0].page
+    rate = () if page.quantities else (rate_per_watt(page).key,)
+    own = (q.key for q in page.quantities if q.power)
+    keys = dict.fromkeys((*KEYS, *rate, *own))
     columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []
     for section, row in _far_rows(comparison, sections):
@@ -221,7 +226,11 @@ def power_number(cell: Cell, column: Column) -> Number:
         if cell.power is None and column.key == "power_w.all":
             return _missing(cell)
         return Number(MISSING, point_id=cell.point_id, missing=True)
-    marks = [m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"]
+    flags = [flag for flag in cell.flags if flag.kind in WITH_POWER]
+    marks = [
+        *cell_marks(flags, len(cell.runs), latency=False, name=column.name),
+        *(m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"),
+    ]
     return Number(digits3(value.estimate), spread_text(value), cell.point_id, tuple(marks))
 
 
@@ -234,25 +243,12 @@ def _meter(cell: Cell) -> Number:
     return Number(f"±{percent(relative)}", point_id=cell.point_id)
 
 
-def power_marks(account: Account) -> list[Mark]:
-    """What a reader must know of numbers that rest on this account."""
-    marks = []
-    if account.provenance in NOT_MEASURED:
-        marks.append(mark(account.provenance, f"power is {account.provenance}"))
-    if len(account.entries) == 1:
-        marks.append(mark("one-run", "one run with energy"))
-    if len(account.entries) < account.runs:
-        gone = account.runs - len(account.entries)
-        said = f"{plural(gone, 'run')} of {account.runs} without energy: {account.lost}"
-        marks.append(mark("energy-lost", said))
-    if account.share_rules:
-        marks.append(mark("share", "; ".join(account.share_rules)))
-    return marks
-
-
 def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
     """Ratios of power and efficiency to the baseline, refused ones with their reason."""
-    keys = ("power_w.all", MAIN, rate_per_watt(sections[0].page).key, NET.key)
+    page = sections[0].page
+    rate = () if page.quantities else (rate_per_watt(page).key,)
+    own = (q.key for q in page.quantities if q.power and q.compared)
+    keys = dict.fromkeys(("power_w.all", MAIN, *rate, *own, NET.key))
     columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []
     for section, row in _far_rows(comparison, sections):

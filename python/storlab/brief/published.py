@@ -17,6 +17,7 @@ from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power import power_number
+from storlab.brief.published_claims import claim_tables
 from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, last_point
@@ -171,6 +172,20 @@ def published_section(
         return None
     cells = comparison.published
     names = [table.name for table in tables]
+    claims = claim_tables(comparison, tables)
+    if claims and not cells:
+        lead = [
+            f"{and_list(names)} prints ratios of this work, and no values. They were measured by "
+            "another hand on other machines, and enter no mean, no ratio and no finding here."
+        ]
+        return ExtraSection(
+            anchor="published",
+            title="Published beside measured",
+            short="Published",
+            lead=lead,
+            tables=claims,
+            notes=_notes(comparison, tables),
+        )
     if not cells:
         lead = [
             f"The study names {and_list(names)}, which has no cell with the mix, block size and "
@@ -192,7 +207,8 @@ def published_section(
             table
             for sections in comparison.kinds.values()
             if (table := _table(comparison, sections, cells, scale)).rows
-        ],
+        ]
+        + claims,
         notes=_notes(comparison, tables),
     )
 

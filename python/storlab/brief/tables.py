@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from storlab.analysis.columns import (
     STATISTICS,
     TIMES,
+    UNLOADED,
     Column,
+    groups_of,
+    label_of,
     ratio_table_keys,
     run_keys,
+    short_of,
     table_keys,
     time_keys,
 )
@@ -22,7 +26,7 @@ from storlab.brief.flags import MEANINGS, Mark, cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
-from storlab.figures.common import MISSING, NOT_MEASURED, digits3, times_text
+from storlab.figures.common import MISSING, NOT_MEASURED, digits3, latency_text, times_text
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
 COUNTED = ("errors",)  # metrics that are whole numbers
@@ -46,6 +50,8 @@ class Scale:
 
     def of(self, column: Column) -> tuple[str, float]:
         """Unit to print and factor to divide by."""
+        if column.time in UNLOADED:
+            return "", 1.0  # each in a unit of its own: a batch that is there costs nanoseconds
         if column.unit == "ns":
             return self._units.get(column.operation, ("ms", 1e6))
         if column.unit == "1/s" and column.short.endswith("/s"):
@@ -79,6 +85,8 @@ def section_tables(
 
     A family with several percentiles has a table of its own for them. ``keys`` chooses columns.
     """
+    if section.page.quantities and keys is None:
+        return _group_tables(comparison, section, scale)
     wanted = table_keys(section.page) if keys is None else list(keys)
     apart = _apart(comparison, section, wanted if keys is not None else None)
     chosen = [key for key in wanted if key not in apart]
@@ -86,6 +94,16 @@ def section_tables(
     if apart:
         tables.append(_time_table(comparison, section, scale, apart))
     return tables
+
+
+def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> list[DataTable]:
+    """A table for each group of the family's own quantities that has a value."""
+    found = [
+        _point_table(comparison, section, scale, keys, f"{caption}, {section.title}")
+        for caption, keys in groups_of(section.page).items()
+        if known_columns(comparison, [section], keys)
+    ]
+    return [table for table in found if table.columns]
 
 
 def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -> list[str]:
@@ -104,7 +122,11 @@ def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -
 
 
 def _point_table(
-    comparison: Comparison, section: Section, scale: Scale, keys: Sequence[str]
+    comparison: Comparison,
+    section: Section,
+    scale: Scale,
+    keys: Sequence[str],
+    caption: str = "",
 ) -> DataTable:
     columns = known_columns(comparison, [section], keys)
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
@@ -116,9 +138,9 @@ def _point_table(
             rows.append(Leaf(_values(section, point, names), cell, numbers))
     return table_of(
         comparison,
-        f"{section.title}: mean of the repeats, with the 95 % interval below it",
+        f"{caption or section.title}: mean of the repeats, with the 95 % interval below it",
         [title_of(section.page, name) for name in names],
-        [(c.short, scale.of(c)[0]) for c in columns],
+        [(short_of(section.page, c), scale.of(c)[0]) for c in columns],
         rows,
     )
 
@@ -234,23 +256,26 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         relevant = not cell.measured
         return Number(MISSING if relevant else "–", point_id=cell.point_id, missing=True)
     _, factor = scale.of(column)
-    marks = list(cell_marks(cell.flags, len(cell.runs), latency=column.is_latency))
+    latency = column.is_latency
+    marks = list(cell_marks(cell.flags, len(cell.runs), latency=latency, name=column.name))
     if column.key not in cell.few:
         marks = [m for m in marks if m.kind != "few-operations"]
     if column.name in COUNTED:
         share = cell.values.get("error_percent.all")
         spread = f"{share.estimate:.2g}\u00a0%" if share is not None and value.estimate else ""
-        return Number(f"{value.estimate:,.0f}", spread, cell.point_id, tuple(_count_marks(cell)))
-    nothing = value.estimate == 0 and not value.high
+        counted = tuple(_count_marks(cell, column))
+        return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
+    show = latency_text if column.time in UNLOADED else digits3
+    none = value.low == value.high  # nothing ever, or what the profile says
     return Number(
-        digits3(value.estimate / factor),
-        "" if nothing else spread_text(value, factor),
+        show(value.estimate / factor),
+        "" if none else spread_text(value, factor, show),
         cell.point_id,
-        (*marks, *_count_marks(cell)),
+        (*marks, *_count_marks(cell, column)),
     )
 
 
-def _count_marks(cell: Cell) -> list[Mark]:
+def _count_marks(cell: Cell, column: Column) -> list[Mark]:
     marks = []
     if len(cell.runs) == 1:
         marks.append(mark("one-run", "one run finished"))
@@ -258,9 +283,11 @@ def _count_marks(cell: Cell) -> list[Mark]:
         failed = f", {len(cell.failed)} failed" if cell.failed else ""
         said = f"{len(cell.runs)} of {plural(cell.planned, 'planned run')} finished{failed}"
         marks.append(mark("incomplete", said))
-    if cell.provenance in NOT_MEASURED:
-        kind = cell.provenance if cell.provenance in MEANINGS else "modelled"
-        marks.append(mark(kind, f"provenance: {cell.provenance}"))
+    provenance = cell.provenance_of(column)
+    flagged = any(flag.kind == "emulated-accelerators" for flag in cell.flags)
+    if provenance in NOT_MEASURED and not (provenance == "emulated" and flagged):
+        kind = provenance if provenance in MEANINGS else "modelled"
+        marks.append(mark(kind, f"provenance: {provenance}"))
     return marks
 
 
@@ -302,7 +329,7 @@ def ratio_table(
     return DataTable(
         caption,
         ["workload point"],
-        [(c.short, "") for c in columns],
+        [(label_of(sections[0].page, c), "") for c in columns],
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )
@@ -314,11 +341,12 @@ def _ratio_number(ratio: Ratio | None, cell: Cell, base: Cell, column: Column) -
         return Number(MISSING if none else "–", point_id=cell.point_id, missing=True)
     marks: list[Mark] = []
     for side in (cell, base):
-        for m in cell_marks(side.flags, len(side.runs), latency=column.is_latency):
+        latency = column.is_latency
+        for m in cell_marks(side.flags, len(side.runs), latency=latency, name=column.name):
             if m.kind == "few-operations" and column.key not in side.few:
                 continue
             marks.append(mark(m.kind, f"{side.target}: {m.message}"))
-        marks += [mark(m.kind, f"{side.target}: {m.message}") for m in _count_marks(side)]
+        marks += [mark(m.kind, f"{side.target}: {m.message}") for m in _count_marks(side, column)]
     if ratio.concurrency is not None:
         one, other = (digits3(v) for v in ratio.concurrency)
         text = f"effective concurrency {one} on {cell.target}, {other} on {base.target}"
@@ -354,7 +382,7 @@ def run_tables(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> l
         caption = "All runs, by workload point and target"
         if len(comparison.kinds) > 1:
             caption = f"All runs of {' and '.join(names)}, by workload point and target"
-        heads = [(c.short, scale.of(c)[0]) for c in columns]
+        heads = [(label_of(sections[0].page, c), scale.of(c)[0]) for c in columns]
         found.append(RunTable(caption, heads, points))
     return found
 
@@ -388,7 +416,7 @@ def run_row(
     for column in columns:
         value = record.metric(column.name, column.operation)
         if column.is_power and power is not None:  # at the boundary that the brief shows
-            metric = metric_at(record, column.name, power.boundary)
+            metric = metric_at(record, column.name, power.boundary, column.operation)
             value = None if metric is None else metric.value
         if value is None and column.name == "concurrency_effective" and record.concurrency:
             value = record.concurrency.implied
@@ -412,7 +440,8 @@ def _run_value(value: float | None, column: Column, scale: Scale) -> str:
         return "–"
     if column.name in COUNTED:
         return f"{value:,.0f}"
-    return digits3(value / scale.of(column)[1])
+    show = latency_text if column.time in UNLOADED else digits3
+    return show(value / scale.of(column)[1])
 
 
 def errors_text(run: RunData) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from storlab.analysis.stats import Interval
 from storlab.figures.common import digits3, ratio_digits, times_text
 
+BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
 LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 
@@ -19,11 +20,13 @@ def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, f
     return fitting[-1] if fitting else ("ns", 1.0)
 
 
-def spread_text(interval: Interval, factor: float = 1.0) -> str:
+def spread_text(
+    interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
+) -> str:
     """``1,200–1,260``; empty without bounds."""
     if interval.low is None or interval.high is None:
         return ""
-    return f"{digits3(interval.low / factor)}–{digits3(interval.high / factor)}"
+    return f"{show(interval.low / factor)}–{show(interval.high / factor)}"
 
 
 def bracket(interval: Interval, factor: float = 1.0) -> str:

@@ -117,7 +117,7 @@ FIGURES: dict[str, FigureKind] = {
         "storlab.figures.power_over_time:draw",
         "section",
         "Power over time",
-        "Throughput and power on one clock, one line per repeat. Shaded: the measure window, over "
+        "Throughput and power on one clock, one line per repeat. Shaded: what was measured, over "
         "which energy is integrated. Dashed: declared, not measured.",
     ),
     "efficiency_bars": FigureKind(
@@ -126,6 +126,75 @@ FIGURES: dict[str, FigureKind] = {
         "Data per joule",
         "Bytes of all repeats over joules of all repeats, with the 95 % interval of repeats and "
         "meter. Both axes measure the same bar. Hatched: declared, not measured.",
+    ),
+    "au_vs_accelerators": FigureKind(
+        "storlab.figures.au_vs_accelerators:draw",
+        "section",
+        "Accelerator utilisation",
+        "DLIO-equivalent: accelerators are emulated, which is why bars are hatched and lines "
+        "dashed. Mean of the repeats with its 95 % interval; ring: the largest number that is kept "
+        "busy.",
+    ),
+    "training_throughput": FigureKind(
+        "storlab.figures.training_throughput:draw",
+        "section",
+        "Throughput of training",
+        "Measured: bytes that were read of files, and samples. Nominal bytes are samples times the "
+        "profile’s size of one.",
+    ),
+    "step_wait": FigureKind(
+        "storlab.figures.step_wait:draw",
+        "section",
+        "Waits and stalls",
+        "What accelerators wait for, as distributions over all repeats (the vertical axis counts "
+        "nines), and how long each of them stood still; ring: the longest.",
+    ),
+    "epoch_bytes": FigureKind(
+        "storlab.figures.epoch_bytes:draw",
+        "section",
+        "Bytes of the device",
+        "What the device read over what was read of the files, epoch by epoch. Much below 100 %, a "
+        "cache served the rest.",
+    ),
+    "epoch_energy": FigureKind(
+        "storlab.figures.epoch_energy:draw",
+        "power",
+        "Energy of training",
+        "Mean of the repeats with its 95 % interval. Hatched: power is declared, or accelerators "
+        "are emulated.",
+    ),
+    "checkpoint_time": FigureKind(
+        "storlab.figures.checkpoint_time:draw",
+        "section",
+        "Time",
+        "Mean of the repeats with its 95 % interval; every dot is one run, a mean over its "
+        "checkpoints. To durable is what stops a training that cannot afford to lose one.",
+    ),
+    "checkpoint_throughput": FigureKind(
+        "storlab.figures.checkpoint_throughput:draw",
+        "section",
+        "Throughput",
+        "Bytes over time while checkpoints move; pauses are no part of it.",
+    ),
+    "checkpoint_energy": FigureKind(
+        "storlab.figures.checkpoint_energy:draw",
+        "section",
+        "Energy",
+        "Power integrated over a checkpoint and over a restore. Hatched: declared, not measured.",
+    ),
+    "rank_times": FigureKind(
+        "storlab.figures.rank_times:draw",
+        "section",
+        "Ranks",
+        "Mean over a run’s checkpoints, and the range of the repeats; ring: the slowest, which "
+        "decides when a checkpoint is done.",
+    ),
+    "training_lost": FigureKind(
+        "storlab.figures.training_lost:draw",
+        "section",
+        "What checkpoints cost the training",
+        "Modelled from the measured times (dashed): share of time lost to checkpoints, restarts "
+        "and work done again, where the study says how often failures come.",
     ),
     "published_bars": FigureKind(
         "storlab.figures.published_bars:draw",
@@ -152,6 +221,12 @@ FIGURES: dict[str, FigureKind] = {
         "Ratios at a glance",
         "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1. "
         "Triangle: the two latencies were taken at different effective concurrency.",
+    ),
+    "ratios_of_fixed_work": FigureKind(
+        "storlab.figures.ratios:draw_fixed",
+        "workload",
+        "Ratios at a glance",
+        "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1.",
     ),
 }
 

@@ -9,6 +9,8 @@ from typing import Any
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint, fill_in, format_value, title_of
 from storlab.analysis.stats import Interval
+from storlab.workloads import WORKLOADS
+from storlab.workloads.page import Page, Quantity
 
 MISSING = "not measured"
 NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched
@@ -69,6 +71,16 @@ def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
 def sentence(text: str) -> str:
     """The text with a capital first letter, and all others as they are."""
     return text[:1].upper() + text[1:]
+
+
+def quantity_named(page: Page, key: str) -> Quantity | None:
+    """The family's own quantity of that column; None where it has none."""
+    return next((quantity for quantity in page.quantities if quantity.key == key), None)
+
+
+def window_words(section: Section) -> str:
+    """What is measured: a window of time, or the whole of fixed work."""
+    return "run" if WORKLOADS[section.kind].fixed_work else "measure window"
 
 
 def latency_kind(comparison: Comparison, section: Section) -> tuple[str, str]:

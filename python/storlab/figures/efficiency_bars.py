@@ -61,13 +61,21 @@ def _one(comparison: Comparison, facet: Any, places: list[tuple[Section, Workloa
         name=slug("efficiency", section.workload, engine_text(section), section.facet_text(facet)),
         kind="efficiency_bars",
         title=title,
-        alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload mix "
+        alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload "
         f"at {place}. {title}",
         spec=configured(
             _chart(comparison.planned(points), data, missing, order, mix),
             {"bars": data, "missing": missing},
         ),
-        columns=["mix", "target", "MB/s/W", "TB/kWh", "mean power (W)", "boundary", "provenance"],
+        columns=[
+            "mix" if page.mix else "workload",
+            "target",
+            "MB/s/W",
+            "TB/kWh",
+            "mean power (W)",
+            "boundary",
+            "provenance",
+        ],
         rows=[
             _row(s.mix, comparison.row(p).cells[t])
             for s, p in places
@@ -139,7 +147,7 @@ def _chart(
         alt.Tooltip(f"{name}:N", title=text)
         for name, text in (
             ("series", "target"),
-            ("x", "mix"),
+            ("x", "workload"),
             ("text", "MB/s/W [95 %]"),
             ("tb", "TB/kWh [95 %]"),
             ("boundary", "power at"),

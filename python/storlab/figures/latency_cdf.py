@@ -64,10 +64,12 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     curves = _curves(comparison, section, point, prefix)
     if not curves:
         return None
-    data = [datum for curve in curves for datum in _line(*curve)]
+    data = [datum for t, name, h in curves for datum in cdf_line(t, f"{name}s", h)]
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
-    chart = alt.layer(*_layers(data, section, comparison, (low, high), top, words))
+    names = [f"{name}s" for _, name in operations_of(section)]
+    layers = cdf_layers(data, names, comparison, section, (low, high), top, words)
+    chart = alt.layer(*layers)
     where = place_at(section, facet, point)
     title = f"{where}: {_said(curves)}"
     return Figure(
@@ -79,7 +81,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
         spec=configured(chart.properties(width=WIDTH, height=HEIGHT), {"curves": data}),
         columns=["target", "operation", "operations", *(f"p{p:g}" for p in PERCENTS)],
         rows=[
-            [target, f"{op}s", f"{h.count:,}", *(_percentile(h, p) for p in PERCENTS)]
+            [target, f"{op}s", f"{h.count:,}", *(percentile_text(h, p) for p in PERCENTS)]
             for target, op, h in curves
         ],
         point_ids=point_ids(comparison, [point]),
@@ -99,7 +101,7 @@ def _curves(
     return found
 
 
-def _line(target: str, operation: str, histogram: Histogram) -> list[dict[str, Any]]:
+def cdf_line(target: str, operation: str, histogram: Histogram) -> list[dict[str, Any]]:
     """The curve as far as at least one operation lies beyond it."""
     top = min(4.0, math.log10(histogram.count)) if histogram.count > 1 else 0.0
     line = []
@@ -109,7 +111,7 @@ def _line(target: str, operation: str, histogram: Histogram) -> list[dict[str, A
         line.append(
             {
                 "target": target,
-                "operation": f"{operation}s",
+                "operation": operation,
                 "latency": max(value, 1),
                 "nines": round(height, 4),
             }
@@ -117,25 +119,26 @@ def _line(target: str, operation: str, histogram: Histogram) -> list[dict[str, A
     return line
 
 
-def _percentile(histogram: Histogram, percent: float) -> str:
+def percentile_text(histogram: Histogram, percent: float) -> str:
+    """A percentile for people, where at least one operation lies beyond it."""
     if histogram.count * (1 - percent / 100) < 1:
         return "too few operations"
     return latency_text(histogram.percentile(percent))
 
 
-def _layers(
+def cdf_layers(
     data: list[dict[str, Any]],
-    section: Section,
+    names: Sequence[str],
     comparison: Comparison,
+    section: Section,
     bounds: tuple[float, float],
     top: float,
     words: str,
 ) -> list[alt.Chart]:
+    """The curves; ``names`` are the operations that dashes tell apart, ``words`` what is shown."""
     low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
-    dashes = {
-        f"{name}s": dash for (_, name), dash in zip(operations_of(section), DASHES, strict=False)
-    }
+    dashes = dict(zip(names, DASHES, strict=False))
     operations = [op for op in dashes if any(d["operation"] == op for d in data)]
     dash = alt.StrokeDash(
         "operation:N",

@@ -22,12 +22,13 @@ from storlab.figures.common import (
     last_point,
     place_at,
     point_ids,
+    window_words,
 )
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
 from storlab.figures.time_series import thinned
 
 PANEL_HEIGHT = 104
-TIME = "time from the window’s start (s)"
+TIME = "time from the {words}’s start (s)"
 MOST_MARGIN = 0.6  # of the window, shown on either side of it
 
 
@@ -58,14 +59,16 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     title = f"{where}: {_said(comparison, point)}"
     bounds = [{"start": 0.0, "end": round(window, 3)}]
     colours = colour(comparison.targets, comparison.planned([point]))
+    words = window_words(section)
     data = {"power": power, "rates": rates, "window": bounds}
     return Figure(
         name=figure_name("power", section, facet),
         kind="power_over_time",
         title=title,
-        alt="Two line charts on one time axis: throughput in MB/s over the measure window, and "
+        alt="Two line charts on one time axis: throughput in MB/s over the "
+        f"{words}, and "
         f"power in watts before, in and after it, one line per run. {title}",
-        spec=configured(_charts(power, rates, window, colours), data),
+        spec=configured(_charts(power, rates, window, colours, words), data),
         columns=["target", "mean (W)", "p95 (W)", "idle (W)", "boundary", "provenance"],
         rows=[_row(target, cells[target].power, cells[target].values) for target in cells],
         point_ids=point_ids(comparison, [point]),
@@ -88,7 +91,7 @@ def _power(run: RunData, account: Account) -> list[dict[str, Any]]:
             "time": round(moment.time_s, 3),
             "power": round(moment.power_w, 3),
             "dash": dash_of(account.provenance),
-            "where": "measure window" if 0 <= moment.time_s <= window else "outside it",
+            "where": "measured" if 0 <= moment.time_s <= window else "outside it",
         }
         for moment in power_trace(run, account.boundary)
         if -margin <= moment.time_s <= window + margin
@@ -96,8 +99,13 @@ def _power(run: RunData, account: Account) -> list[dict[str, Any]]:
 
 
 def _charts(
-    power: list[dict[str, Any]], rates: list[dict[str, Any]], window: float, colours: alt.Color
+    power: list[dict[str, Any]],
+    rates: list[dict[str, Any]],
+    window: float,
+    colours: alt.Color,
+    words: str,
 ) -> alt.VConcatChart:
+    time = TIME.format(words=words)
     first = min(0.0, *(d["time"] for d in power))
     last = max(window, *(d["time"] for d in power))
     x = alt.Scale(domain=[first, last], nice=False)
@@ -119,7 +127,7 @@ def _charts(
         alt.Chart(alt.NamedData("power"))
         .mark_line(strokeWidth=1.4, opacity=0.85)
         .encode(
-            x=alt.X("time:Q", title=TIME, scale=x, axis=plain),
+            x=alt.X("time:Q", title=time, scale=x, axis=plain),
             y=_y("power", "W", [d["power"] for d in power], 1.08),
             color=colours,
             detail="run:N",
@@ -129,8 +137,8 @@ def _charts(
     )
     size = {"width": WIDTH, "height": PANEL_HEIGHT}
     panels = [
-        alt.layer(_shade(x, quiet, None), *_words("measure window", x), above),
-        alt.layer(_shade(x, plain, TIME), below),
+        alt.layer(_shade(x, quiet, None), *_words(words, x), above),
+        alt.layer(_shade(x, plain, time), below),
     ]
     return alt.vconcat(*(panel.properties(**size) for panel in panels), spacing=10)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -24,9 +25,17 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     return [figure for figure in found if figure is not None]
 
 
+def draw_fixed(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The same of fixed work, which has findings of its own and no latencies among them."""
+    return [replace(f, kind="ratios_of_fixed_work") for f in draw(comparison, sections)]
+
+
 def _metrics(section: Section) -> list[tuple[str, str, str]]:
     """Keys of columns, their names, and which way is good."""
     page = section.page
+    if page.findings:
+        chosen = (q for q in page.quantities if q.key in page.findings)
+        return [(q.key, q.title, f"{q.better} is better" if q.better else "") for q in chosen]
     operations = operations_of(section)
     split = operations if page.split else ()
     return [

@@ -18,6 +18,7 @@ from storlab.figures.common import (
     latency_text,
     place_at,
     point_ids,
+    window_words,
 )
 from storlab.figures.theme import (
     LATENCY_LABELS,
@@ -52,15 +53,16 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
         return None
     colours = colour(comparison.targets, comparison.planned([point]))
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(runs)}"
+    window = window_words(section)
+    title = f"{where}: {_said(runs) if window != 'run' else _whole(runs)}"
     return Figure(
         name=figure_name("time", section, facet),
         kind="time_series",
         title=title,
-        alt=f"Two line charts over the measure window: throughput in MB/s and 99th percentile "
+        alt=f"Two line charts over the {window}: throughput in MB/s and 99th percentile "
         f"latency, one line per run. {title}",
         spec=configured(
-            _charts(data, colours),
+            _charts(data, colours, f"time in the {window} (s)"),
             {"intervals": data},
         ),
         columns=[
@@ -96,7 +98,7 @@ def thinned(run: RunData) -> list[dict[str, Any]]:
     return data
 
 
-def _charts(data: list[dict[str, Any]], colours: alt.Color) -> alt.VConcatChart:
+def _charts(data: list[dict[str, Any]], colours: alt.Color, words: str) -> alt.VConcatChart:
     last = max(d["time"] for d in data)
     base = (
         alt.Chart(alt.NamedData("intervals"))
@@ -120,7 +122,7 @@ def _charts(data: list[dict[str, Any]], colours: alt.Color) -> alt.VConcatChart:
     tail = base.encode(
         x=alt.X(
             "time:Q",
-            title="time in the measure window (s)",
+            title=words,
             scale=scale,
             axis=alt.Axis(tickCount=6),
         ),
@@ -146,6 +148,16 @@ def _row(run: RunData) -> list[str]:
         f"{digits3(min(rates))} to {digits3(max(rates))}" if rates else "none",
         f"{latency_text(min(tails))} to {latency_text(max(tails))}" if tails else "none",
     ]
+
+
+def _whole(runs: list[RunData]) -> str:
+    """How long fixed work took."""
+    parts = []
+    for target in dict.fromkeys(run.target for run in runs):
+        mine = [run.record for run in runs if run.target == target]
+        took = [(r.window_end_ns - r.window_start_ns) / 1e9 for r in mine]
+        parts.append(f"{digits3(sum(took) / len(took))}\u00a0s on {target}")
+    return f"the whole run took {', '.join(parts)}"
 
 
 def _said(runs: list[RunData]) -> str:

@@ -152,7 +152,7 @@ class CheckpointWorkload:
         "time_series",
         "power_over_time",
         "efficiency_bars",
-        "ratios",
+        "ratios_of_fixed_work",
     )
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:

@@ -65,6 +65,7 @@ CHECKPOINT_QUANTITIES = (
     Quantity("cpu_s_per_gb", "client CPU per GB", "s/GB", "less", RATE, short="client CPU"),
     Quantity("write_device_ratio", "written by the device", "1", "", PROOF, short="written"),
     Quantity("restore_device_ratio", "read from the device", "1", "", PROOF, short="restored"),
+    Quantity("energy_j", "energy of the run", "J", "", ENERGY, short="run", power=True),
     Quantity("power_w", "mean power", "W", "less", ENERGY, short="power", power=True),
     Quantity(
         "span_energy_wh", "energy of a checkpoint", "Wh", "less", ENERGY, operation="write",

@@ -194,10 +194,12 @@ class TrainingWorkload:
         "au_vs_accelerators",
         "training_throughput",
         "step_wait",
+        "epoch_bytes",
         "time_series",
         "power_over_time",
+        "epoch_energy",
         "efficiency_bars",
-        "ratios",
+        "ratios_of_fixed_work",
     )
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:

@@ -75,6 +75,7 @@ TRAINING_QUANTITIES = (
     _read("mean"),
     _read("p50"),
     _read("p99"),
+    Quantity("energy_j", "energy of the run", "J", "", ENERGY, short="run", power=True),
     Quantity("power_w", "mean power", "W", "less", ENERGY, short="power", power=True),
     Quantity(
         "span_energy_j", "energy of an epoch", "J", "less", ENERGY, operation="epoch",

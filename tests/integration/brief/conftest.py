@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from integration.brief.brief_fixture import build_store
+from integration.brief.checkpoint_fixture import PUBLISHED, build_checkpoint_store
 from integration.brief.object_fixture import BLOCK, WARP, build_object_store
+from integration.brief.training_fixture import build_training_store
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief import write_brief
@@ -79,3 +81,25 @@ def two_families(tmp_path_factory: pytest.TempPathFactory) -> Made:
         directory, mixes=(30, 90), repeats=2, power=False, ssd="embedded:objects", more=BLOCK
     )
     return Made(store, write_brief(store))
+
+
+@pytest.fixture(scope="session")
+def training_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    directory = tmp_path_factory.mktemp("training") / "full"
+    return build_training_store(directory, header=f'published = ["{PUBLISHED}"]', capacity=True)
+
+
+@pytest.fixture(scope="session")
+def training_made(training_store: ResultStore) -> Made:
+    return Made(training_store, write_brief(training_store))
+
+
+@pytest.fixture(scope="session")
+def checkpoint_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    directory = tmp_path_factory.mktemp("checkpoint") / "full"
+    return build_checkpoint_store(directory, header=f'published = ["{PUBLISHED}"]')
+
+
+@pytest.fixture(scope="session")
+def checkpoint_made(checkpoint_store: ResultStore) -> Made:
+    return Made(checkpoint_store, write_brief(checkpoint_store))

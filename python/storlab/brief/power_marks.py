@@ -1,0 +1,24 @@
+"""What a reader must know of numbers that rest on power."""
+
+from __future__ import annotations
+
+from storlab.analysis.efficiency import Account
+from storlab.brief.flags import Mark, mark
+from storlab.brief.text import plural
+from storlab.figures.common import NOT_MEASURED
+
+
+def power_marks(account: Account) -> list[Mark]:
+    """The marks of an account: its provenance, and what of it is missing or shared."""
+    marks = []
+    if account.provenance in NOT_MEASURED:
+        marks.append(mark(account.provenance, f"power is {account.provenance}"))
+    if len(account.entries) == 1:
+        marks.append(mark("one-run", "one run with energy"))
+    if len(account.entries) < account.runs:
+        gone = account.runs - len(account.entries)
+        said = f"{plural(gone, 'run')} of {account.runs} without energy: {account.lost}"
+        marks.append(mark("energy-lost", said))
+    if account.share_rules:
+        marks.append(mark("share", "; ".join(account.share_rules)))
+    return marks

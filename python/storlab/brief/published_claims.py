@@ -1,0 +1,168 @@
+"""Published claims of ratios beside what was measured here: the same pair, the same quantity.
+
+A publication that prints percentages and no values has nothing to stand in a table of values. Its
+claims are turned into ratios, as the audit reads them, and enter no mean, ratio or finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import Row as PointRow
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.stats import Interval
+from storlab.audit.cells import claimed_ratios
+from storlab.audit.quantities import quantity_of
+from storlab.brief.flags import cell_marks, legend, mark
+from storlab.brief.model import DataTable, Number, TableRow
+from storlab.brief.power_marks import power_marks
+from storlab.brief.text import percent, ratio_spread
+from storlab.figures.bars import far_places
+from storlab.figures.common import MISSING, quantity_named, times_text
+from storlab.model.published import PublishedTable, Row
+from storlab.workloads.page import Quantity
+
+IMPOSSIBLE = "impossible"
+FORMS = {"increase": "more", "reduction": "less", "slower": "slower", "faster": "faster"}
+TAKES_AWAY = ("reduction", "slower")  # of what cannot fall by more than all of it
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One printed percentage, however often it is printed."""
+
+    table: str
+    config: str
+    compare: str
+    quantity: Quantity
+    words: str  # as printed
+    ratio: float | None  # config over compare; None where the claim is impossible
+    rows: tuple[str, ...]
+
+
+def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[DataTable]:
+    """One table for each family that the publications make claims about; empty where none does."""
+    found = []
+    for sections in comparison.kinds.values():
+        claims = [claim for table in tables for claim in _claims(table, sections[0])]
+        rows = [
+            row
+            for section, _, point in far_places(comparison, sections)
+            for row in _rows(comparison, section, point, claims)
+        ]
+        if rows:
+            found.append(_table(rows))
+    return found
+
+
+def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
+    words, own = section.page.published, section.page.quantities
+    grouped: dict[tuple[str, str, str, str, float], list[Row]] = {}
+    for row in table.rows:
+        said = quantity_of(row)
+        quantity = next((q for q in own if q.published and q.published == said.name), None)
+        ours = any(word in row.workload.lower() for word in words)
+        if ours and said.is_claim and quantity is not None and row.value is not None:
+            place = (row.config, row.compare_config, quantity.key, said.form, row.value)
+            grouped.setdefault(place, []).append(row)
+    for (config, compare, key, form, _), rows in grouped.items():
+        quantity = quantity_named(section.page, key)
+        exact = next((row for row in rows if row.qualifier != "up_to"), None)
+        row = exact or rows[0]
+        before = "" if exact else "up to "
+        words_of = f"{before}{row.printed} {FORMS.get(form, form)} than {compare}"
+        ids = tuple(each.id for each in rows)
+        if quantity is not None:
+            yield _Claim(table.name, config, compare, quantity, words_of, _ratio(row), ids)
+
+
+def _ratio(row: Row) -> float | None:
+    """The claimed ratio, without "up to"; None where a quantity would be below nothing."""
+    if quantity_of(row).form in TAKES_AWAY and (row.value or 0.0) > 100:
+        return None
+    plain = claimed_ratios(replace(row, qualifier="exact"))
+    return plain[0].middle if plain else None
+
+
+def _rows(
+    comparison: Comparison, section: Section, point: WorkloadPoint, claims: Sequence[_Claim]
+) -> list[TableRow]:
+    known = [c for c in claims if {c.config, c.compare} <= set(comparison.targets)]
+    rows = []
+    for number, claim in enumerate(known):
+        index = comparison.targets.index(claim.config)
+        row = comparison.row(point)
+        sides = (row.cells[claim.config], row.cells[claim.compare])
+        heads = [(section.where(point), len(known) if number == 0 else 0)]
+        links = [(side.target, side.point_id) for side in sides if side.point_id]
+        numbers = [
+            Number(claim.quantity.title, fact=True),
+            Number(claim.words, fact=True),
+            _published(claim),
+            _measured(comparison, row, claim),
+        ]
+        rows.append(TableRow(heads, claim.config, index, numbers, number == 0, links))
+    return rows
+
+
+def _published(claim: _Claim) -> Number:
+    marks = (mark("published", f"{claim.table}, rows {', '.join(claim.rows)}"),)
+    if claim.ratio is None:
+        return Number(IMPOSSIBLE, "nothing falls by more than all of it", None, marks, fact=True)
+    return Number(times_text(claim.ratio), _change(claim.ratio), None, marks, fact=True)
+
+
+def _change(ratio: float) -> str:
+    """In percent, as publications print it: an increase may be above 100 %."""
+    return f"{percent(abs(ratio - 1))} {'less' if ratio < 1 else 'more'}"
+
+
+def _measured(comparison: Comparison, row: PointRow, claim: _Claim) -> Number:
+    """The same ratio from this campaign's runs, turned round where the study divides the other."""
+    interval = _turned(comparison.baseline, row, claim)
+    cell, other = row.cells[claim.config], row.cells[claim.compare]
+    if interval is None:
+        return Number(MISSING, point_id=cell.point_id, missing=True)
+    name, is_power = claim.quantity.name, claim.quantity.power
+    marks = {
+        m.kind: m
+        for side in (cell, other)
+        for m in (
+            *cell_marks(side.flags, len(side.runs), latency=False, name=name),
+            *(power_marks(side.power) if is_power and side.power is not None else ()),
+        )
+    }
+    spread, more = ratio_spread(interval), _change(interval.estimate)
+    return Number(
+        times_text(interval.estimate),
+        f"{spread}, {more}" if spread else more,
+        cell.point_id,
+        tuple(marks.values()),
+        strong=interval.excludes(1.0),
+    )
+
+
+def _turned(baseline: str, row: PointRow, claim: _Claim) -> Interval | None:
+    key = claim.quantity.key
+    if claim.compare == baseline:
+        ratio = row.ratios.get(claim.config, {}).get(key)
+        return None if ratio is None else ratio.interval
+    ratio = row.ratios.get(claim.compare, {}).get(key) if claim.config == baseline else None
+    if ratio is None or ratio.interval.estimate <= 0:
+        return None
+    given = ratio.interval
+    low = None if not given.high else 1 / given.high
+    high = None if not given.low else 1 / given.low
+    return Interval(1 / given.estimate, low, high, given.n)
+
+
+def _table(rows: list[TableRow]) -> DataTable:
+    return DataTable(
+        "Claims as published, and the same ratios measured here with their 95 % interval",
+        ["workload point"],
+        [("quantity", ""), ("printed", ""), ("which is", ""), ("measured here", "")],
+        rows,
+        legend(m for row in rows for number in row.numbers for m in number.marks),
+    )

@@ -1,0 +1,161 @@
+"""Utilisation of emulated accelerators: against their number, and by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.capacity_file import Found, searches
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.figures import Figure
+from storlab.figures.bars import Wanted, bar_figure, far_places
+from storlab.figures.common import (
+    axis_title,
+    figure_name,
+    interval_text,
+    is_swept,
+    place_of,
+    point_ids,
+    x_text,
+)
+from storlab.figures.lines import Axes, Rule, line_chart, line_data
+from storlab.figures.theme import configured, role
+
+KEY = "au_percent.all"
+ASKED = "au_threshold_percent.all"
+NUMBER = "accelerators"
+FULL = 104.0  # end of the axis: 100 % with room for the markers
+DEFINITIONS = {
+    "without the|first step": KEY,
+    "with the|first step": "au_with_first_percent.all",
+    "with configured|compute time": "au_configured_percent.all",
+}
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Where the accelerators are swept a figure against them, and always one by definition."""
+    column = comparison.column(KEY)
+    if column is None:
+        return []
+    found = []
+    for section, facet, point in far_places(comparison, sections):
+        if is_swept(section):
+            found.append(_swept(comparison, section, facet, column))
+        rule = threshold(comparison, [point])
+        wanted = Wanted(
+            kind="au_vs_accelerators",
+            name="utilisation",
+            what="utilisation",
+            unit="%",
+            keys=DEFINITIONS,
+            axis="utilisation (%), emulated",
+            rules=[Rule(rule.value, "")] if rule else [],
+            below="" if rule is None else f"dotted: {rule.text}",
+            most=118.0,
+        )
+        figure = bar_figure(comparison, section, facet, point, wanted)
+        found += [figure] if figure is not None else []
+    return found
+
+
+def threshold(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Rule | None:
+    """What the profile asks for; None where the points do not agree."""
+    cells = [cell for point in points for cell in comparison.row(point).cells.values()]
+    values = {cell.values[ASKED].estimate for cell in cells if ASKED in cell.values}
+    if len(values) != 1:
+        return None
+    value = values.pop()
+    return Rule(value, f"{value:g} % asked for")
+
+
+def _swept(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:
+    points = section.of_facet(facet)
+    rows = [comparison.row(point) for point in points]
+    order = [x_text(section, point) for point in points]
+    means, dots = line_data(section, rows, column)
+    targets = comparison.planned(section.points)
+    rule = threshold(comparison, points)
+    largest = _largest(comparison, section, points, rule)
+    axes = Axes(
+        order=order,
+        x_title=axis_title(section),
+        y_title="utilisation (%), emulated",
+        tooltip="AU in %, mean [95 %]",
+        x_name=section.axes.x,
+        bounds=(0, FULL),
+        rules=[rule] if rule else [],
+    )
+    rings = [m for m in means if m["x"] == largest.get(m["target"], ("", ""))[0]]
+    above = [_rings(order)] if rings else []
+    chart = line_chart(comparison, targets, axes, means, above=above)
+    title = f"{place_of(section, facet)}: {_said(rule, largest)}"
+    return Figure(
+        name=figure_name("utilisation-by-accelerators", section, facet),
+        kind="au_vs_accelerators",
+        title=title,
+        alt=f"Line chart of accelerator utilisation in percent against {axis_title(section)}. "
+        f"{title}",
+        spec=configured(chart, {"means": means, "runs": dots, "rings": rings}),
+        columns=[section.axes.x, *(f"{t} (AU, %)" for t in targets)],
+        rows=[
+            [order[i], *(interval_text(row.cells[t].values.get(KEY)) for t in targets)]
+            for i, row in enumerate(rows)
+        ],
+        point_ids=point_ids(comparison, points),
+        note=place_of(section, facet),
+    )
+
+
+def _rings(order: list[str]) -> alt.Chart:
+    """Around the largest number of accelerators that a target keeps busy."""
+    ring = alt.Chart(alt.NamedData("rings")).mark_point(
+        size=260, strokeWidth=1.6, shape="circle", filled=False
+    )
+    drawn: alt.Chart = ring.encode(
+        x=alt.X("x:O", sort=order),
+        y=alt.Y("mean:Q"),
+        color=alt.value(role("fig-ink")),
+    )
+    return drawn
+
+
+def _largest(
+    comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], rule: Rule | None
+) -> dict[str, tuple[str, str]]:
+    """By target the largest number that it keeps busy, and in words.
+
+    From the search for a capacity where there is one, else of what the study swept.
+    """
+    found = [one for one in searches(comparison) if _same(one, section, points[0])]
+    if found:
+        return {one.target: (f"{one.accelerators}", one.text) for one in found}
+    if rule is None or section.axes.x != NUMBER:
+        return {}
+    kept: dict[str, tuple[str, str]] = {}
+    for target in comparison.planned(points):
+        kept[target] = ("", "none")
+        for point in points:
+            interval = comparison.row(point).cells[target].values.get(KEY)
+            low = None if interval is None else interval.low
+            if low is None or low < rule.value:
+                break
+            kept[target] = (x_text(section, point), x_text(section, point))
+    return kept
+
+
+def _same(one: Found, section: Section, point: WorkloadPoint) -> bool:
+    params = {name: value for name, value in point.params.items() if name != NUMBER}
+    return (one.workload, one.engine) == (section.workload, section.engine) and (
+        one.params == params
+    )
+
+
+def _said(rule: Rule | None, largest: dict[str, tuple[str, str]]) -> str:
+    if rule is None or not largest:
+        return "utilisation of the emulated accelerators"
+    each = ", ".join(f"{text} on {target}" for target, (_, text) in largest.items())
+    return f"most accelerators at {rule.value:g} % or more: {each}"

@@ -1,0 +1,234 @@
+"""Bars of several quantities side by side at one point: mean with interval, every run as a dot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.stats import Interval
+from storlab.figures import Figure
+from storlab.figures.common import (
+    MISSING,
+    digits3,
+    figure_name,
+    interval_text,
+    last_point,
+    place_at,
+    point_ids,
+    times_text,
+)
+from storlab.figures.lines import Rule, rule_layers
+from storlab.figures.mixes import fill
+from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role, series_label
+
+MOST_LABELLED = 12  # more bars than this carry no number on top
+BESIDE_PX = 7  # raw dots stand beside the interval, not under it
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a figure of bars shows."""
+
+    kind: str  # of the figure
+    name: str  # in its file name
+    what: str  # "Time"
+    unit: str
+    keys: dict[str, str]  # words below the bars, "|" where they break: key of the column
+    axis: str  # title of the vertical axis
+    rules: list[Rule] = field(default_factory=list)
+    most: float | None = None  # end of the vertical axis
+    ratio: str = ""  # key of the column that the title compares
+    below: str = ""  # words below the horizontal axis
+
+
+def far_places(
+    comparison: Comparison, sections: Sequence[Section]
+) -> Iterator[tuple[Section, Any, WorkloadPoint]]:
+    """Every section and small multiple with the far point of its axis."""
+    for section in sections:
+        for facet in section.facets():
+            point = last_point(comparison, section, facet)
+            if point is not None:
+                yield section, facet, point
+
+
+def bar_figure(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint, wanted: Wanted
+) -> Figure | None:
+    """The figure; None where nothing of it was measured."""
+    columns = {
+        word: column
+        for word, key in wanted.keys.items()
+        if (column := comparison.column(key)) is not None
+    }
+    cells = [comparison.row(point).cells[target] for target in comparison.planned([point])]
+    columns = {w: c for w, c in columns.items() if any(c.key in cell.values for cell in cells)}
+    bars, dots = _data(comparison, cells, columns)
+    if not bars:
+        return None
+    where = place_at(section, facet, point)
+    title = f"{where}: {_said(comparison, point, wanted, columns)}"
+    return Figure(
+        name=figure_name(wanted.name, section, facet),
+        kind=wanted.kind,
+        title=title,
+        alt=f"Bar chart: {wanted.what} in {wanted.unit}, {_plain(', '.join(columns))}. {title}",
+        spec=configured(
+            _chart(comparison, point, list(columns), bars, wanted), {"bars": bars, "dots": dots}
+        ),
+        columns=[wanted.what, "target", f"{wanted.unit}, mean [95 %]", "single runs", "provenance"],
+        rows=[
+            [
+                _plain(word),
+                cell.target,
+                interval_text(cell.values.get(column.key)),
+                ", ".join(digits3(value) for value in cell.repeats(column)) or MISSING,
+                provenance_of(cell, column),
+            ]
+            for word, column in columns.items()
+            for cell in cells
+        ],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def _plain(words: str) -> str:
+    return words.replace("|", " ")
+
+
+def provenance_of(cell: Cell, column: Column) -> str:
+    """That of a quantity; of one that rests on power, that of the power where it is weaker."""
+    own = cell.provenance_of(column)
+    if own == "measured" and column.is_power and cell.power is not None:
+        return cell.power.provenance
+    return own
+
+
+def _data(
+    comparison: Comparison, cells: Sequence[Cell], columns: dict[str, Column]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    bars: list[dict[str, Any]] = []
+    dots: list[dict[str, Any]] = []
+    for word, column in columns.items():
+        for cell in cells:
+            interval = cell.values.get(column.key)
+            if interval is None:
+                continue
+            index, provenance = comparison.targets.index(cell.target), provenance_of(cell, column)
+            bars.append(
+                {
+                    "x": word,
+                    "target": cell.target,
+                    "series": series_label(cell.target, provenance),
+                    "fill": fill_of(index, provenance),
+                    "provenance": provenance,
+                    "runs": ", ".join(cell.run_ids),
+                    **_heights(interval),
+                    "label": digits3(interval.estimate),
+                    "text": interval_text(interval),
+                }
+            )
+            dots += [
+                {"x": word, "target": cell.target, "value": float(f"{value:.6g}")}
+                for value in cell.repeats(column)
+            ]
+    return bars, dots
+
+
+def _heights(interval: Interval) -> dict[str, float]:
+    estimate = interval.estimate
+    low = estimate if interval.low is None else interval.low
+    high = estimate if interval.high is None else interval.high
+    each = {"value": estimate, "low": low, "high": high}
+    return {name: float(f"{value:.6g}") for name, value in each.items()}
+
+
+def _chart(
+    comparison: Comparison,
+    point: WorkloadPoint,
+    words: list[str],
+    bars: list[dict[str, Any]],
+    wanted: Wanted,
+) -> alt.TopLevelMixin:
+    targets = comparison.planned([point])
+    top = wanted.most or 1.12 * max(
+        [*(bar["high"] for bar in bars), *(rule.value for rule in wanted.rules)]
+    )
+    x = alt.X(
+        "x:O",
+        sort=words,
+        title=wanted.below or None,
+        scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
+        axis=alt.Axis(labelExpr="split(datum.label, '|')", labelLimit=150),
+    )
+    scale = alt.Scale(domain=targets, paddingInner=0.1)
+    offset = alt.XOffset("target:N", sort=targets, scale=scale)
+    centred = alt.XOffset("target:N", sort=targets, bandPosition=0.5, scale=scale)
+    y = alt.Y(
+        "value:Q",
+        title=wanted.axis,
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(format=",~r", tickCount=6),
+    )
+    ink = alt.value(role("fig-ink"))
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("series", "target"),
+            ("x", wanted.what),
+            ("text", f"{wanted.unit}, mean [95 %]"),
+            ("provenance", "provenance"),
+            ("runs", "runs"),
+        )
+    ]
+    base = alt.Chart(alt.NamedData("bars"))
+    raw = alt.Chart(alt.NamedData("dots")).mark_point(
+        size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
+    )
+    layers = [
+        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(bars), tooltip=tooltip),
+        base.mark_rule(strokeWidth=1.4).encode(
+            x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=ink
+        ),
+        raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
+        *(layer for rule in wanted.rules for layer in rule_layers(rule)),
+    ]
+    if len(bars) <= MOST_LABELLED:
+        text = base.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
+        ground = text.mark_text(
+            dy=-6, fontSize=11, baseline="bottom", stroke=role("fig-paper"), strokeWidth=4
+        )
+        layers += [ground, text.mark_text(dy=-6, fontSize=11, baseline="bottom")]
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def _said(
+    comparison: Comparison, point: WorkloadPoint, wanted: Wanted, columns: dict[str, Column]
+) -> str:
+    row = comparison.row(point)
+    word, column = next(
+        ((w, c) for w, c in columns.items() if c.key == wanted.ratio), next(iter(columns.items()))
+    )
+    parts = []
+    for target in comparison.others:
+        ratio = row.ratios[target].get(column.key)
+        if ratio is None:
+            continue
+        if ratio.interval.is_known and not ratio.decided:
+            parts.append(f"{target} and {comparison.baseline} can’t be told apart")
+        else:
+            times = times_text(ratio.interval.estimate)
+            parts.append(f"{target}’s is {times} {comparison.baseline}’s")
+    word = _plain(word)
+    if parts:
+        return f"{wanted.what} {word}: {'; '.join(parts)}"
+    known = [(t, c.values[column.key]) for t, c in row.cells.items() if column.key in c.values]
+    each = "; ".join(f"{digits3(i.estimate)}\u00a0{wanted.unit} on {t}" for t, i in known)
+    return f"{wanted.what} {word}: {each}"

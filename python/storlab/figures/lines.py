@@ -1,0 +1,161 @@
+"""A quantity against the swept axis: mean with interval, every run as a dot, a line per target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison, Row
+from storlab.analysis.points import Section
+from storlab.figures.common import digits3, interval_text, x_text
+from storlab.figures.theme import HEIGHT, WIDTH, colour, dash_of, role, shape
+
+BESIDE_PX = 9  # raw dots stand beside the mean, not under it
+CLOSE = 0.07  # of the axis: labels nearer than that are moved apart
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A horizontal line with words: a threshold, what is wanted."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The two axes of a line chart."""
+
+    order: list[str]  # of places on the horizontal axis
+    x_title: str
+    y_title: str
+    tooltip: str  # what the value is, with its unit
+    x_name: str  # of the parameter
+    bounds: tuple[float, float]
+    rules: list[Rule] = field(default_factory=list)
+
+
+def line_data(
+    section: Section, rows: Sequence[Row], column: Column
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Means and single runs, for the data sets ``means`` and ``runs``."""
+    means: list[dict[str, Any]] = []
+    dots: list[dict[str, Any]] = []
+    for row in rows:
+        for target, cell in row.cells.items():
+            interval = cell.values.get(column.key)
+            if interval is None:
+                continue
+            x = x_text(section, row.point)
+            low = interval.low if interval.low is not None else interval.estimate
+            high = interval.high if interval.high is not None else interval.estimate
+            provenance = cell.provenance_of(column)
+            means.append(
+                {
+                    "target": target,
+                    "x": x,
+                    "mean": _rounded(interval.estimate),
+                    "low": _rounded(low),
+                    "high": _rounded(high),
+                    "text": interval_text(interval),
+                    "label": digits3(interval.estimate),
+                    "provenance": provenance,
+                    "dash": dash_of(provenance),
+                    "runs": ", ".join(cell.run_ids),
+                }
+            )
+            dots += [{"target": target, "x": x, "value": _rounded(v)} for v in cell.repeats(column)]
+    return means, dots
+
+
+def _rounded(value: float) -> float:
+    return round(value, 2) if abs(value) >= 100 else float(f"{value:.5g}")
+
+
+def line_chart(
+    comparison: Comparison,
+    shown: Sequence[str],
+    axes: Axes,
+    means: list[dict[str, Any]],
+    below: Sequence[alt.Chart] = (),
+    above: Sequence[alt.Chart] = (),
+) -> alt.TopLevelMixin:
+    """The chart over the data sets ``means`` and ``runs``, of the targets that are ``shown``.
+
+    ``below`` and ``above`` are layers of the caller's.
+    """
+    colours = colour(comparison.targets, shown)
+    x = alt.X("x:O", sort=axes.order, title=axes.x_title, axis=alt.Axis(labelAngle=0))
+    y = alt.Y(
+        "mean:Q",
+        title=axes.y_title,
+        scale=alt.Scale(domain=list(axes.bounds), zero=False),
+        axis=alt.Axis(format=",d" if axes.bounds[1] >= 10 else "~r", tickCount=6),
+    )
+    base = alt.Chart(alt.NamedData("means")).encode(x=x)
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=title)
+        for name, title in (
+            ("target", "target"),
+            ("x", axes.x_name),
+            ("text", axes.tooltip),
+            ("runs", "runs"),
+        )
+    ]
+    raw = alt.Chart(alt.NamedData("runs")).mark_point(
+        size=22, strokeWidth=1.2, opacity=0.9, xOffset=BESIDE_PX
+    )
+    layers = [
+        *below,
+        *(layer for rule in axes.rules for layer in rule_layers(rule)),
+        base.mark_line(strokeWidth=2).encode(
+            y=y,
+            color=colours,
+            detail="target:N",
+            strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None),
+        ),
+        base.mark_rule(strokeWidth=1.8).encode(y=alt.Y("low:Q"), y2="high:Q", color=colours),
+        raw.encode(x=x, y=alt.Y("value:Q"), color=colours),
+        base.mark_point(size=62, filled=True, opacity=1).encode(
+            y=y, color=colours, shape=shape(comparison.targets, shown), tooltip=tooltip
+        ),
+        *(_end_label(x, end, nudge) for end, nudge in _ends(means, axes)),
+        *above,
+    ]
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def rule_layers(rule: Rule) -> list[alt.Chart]:
+    """A dotted line over the whole width, with its words below its left end."""
+    data = alt.Data(values=[{"rule": rule.value, "text": rule.text}])
+    line = alt.Chart(data).mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=role("fig-ink"))
+    words = alt.Chart(data).mark_text(
+        align="left", baseline="top", dx=4, dy=4, fontSize=11, color=role("fig-ink")
+    )
+    return [
+        line.encode(y=alt.Y("rule:Q")),
+        words.encode(x=alt.value(0), y=alt.Y("rule:Q"), text="text:N"),
+    ]
+
+
+def _ends(means: list[dict[str, Any]], axes: Axes) -> list[tuple[dict[str, Any], int]]:
+    """The last mean of each target with a nudge in px, so that two labels do not collide."""
+    order, (low, high) = axes.order, axes.bounds
+    ends = sorted((m for m in means if order and m["x"] == order[-1]), key=lambda m: -m["mean"])
+    if len(ends) > 2:
+        return []
+    close = len(ends) == 2 and ends[0]["mean"] - ends[1]["mean"] < CLOSE * (high - low)
+    return [(end, (-8, 8)[i] if close else 0) for i, end in enumerate(ends)]
+
+
+def _end_label(x: alt.X, end: dict[str, Any], nudge: int) -> alt.Chart:
+    data = alt.Data(values=[{"x": end["x"], "mean": end["mean"], "label": end["label"]}])
+    mark = alt.Chart(data).mark_text(align="left", dx=17, dy=nudge, fontWeight="bold")
+    label: alt.Chart = mark.encode(
+        x=x, y="mean:Q", text="label:N", color=alt.value(role("fig-ink"))
+    )
+    return label

@@ -1,0 +1,89 @@
+"""Where the time goes that accelerators do not compute: waits of steps, reads, stalls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab._native import Histogram
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.figures import Figure
+from storlab.figures.bars import far_places
+from storlab.figures.common import figure_name, latency_text, place_at, point_ids
+from storlab.figures.latency_cdf import cdf_layers, cdf_line, percentile_text
+from storlab.figures.theme import HEIGHT, WIDTH, configured, log_bounds
+from storlab.figures.workers import Crew, crew_figure
+
+CURVES = (("step_wait", "all", "wait of a step"), ("latency", "read", "read of a file"))
+STALLS = Crew(
+    kind="step_wait",
+    name="stalls",
+    pieces="epoch",
+    worker="accelerator",
+    title="stall over the run (s)",
+    what="the longest stall",
+    summed=True,
+)
+LEAST_NS = 1_000  # where the axis begins: a batch that is there costs nothing
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Distributions, and the stall of every accelerator, at the far end of the axis."""
+    found: list[Figure | None] = []
+    for section, facet, point in far_places(comparison, sections):
+        found.append(_distribution(comparison, section, facet, point))
+        found.append(crew_figure(comparison, section, facet, point, STALLS))
+    return [figure for figure in found if figure is not None]
+
+
+def _distribution(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
+) -> Figure | None:
+    cells = comparison.row(point).cells
+    curves: list[tuple[str, str, Histogram]] = [
+        (target, words, merged)
+        for target in comparison.planned([point])
+        for time, operation, words in CURVES
+        if (merged := cells[target].merged(operation, time)) is not None and merged.count
+    ]
+    if not curves:
+        return None
+    data = [datum for curve in curves for datum in cdf_line(*curve)]
+    for datum in data:
+        datum["latency"] = max(datum["latency"], LEAST_NS)
+    low, high = log_bounds([d["latency"] for d in data])
+    top = max(d["nines"] for d in data)
+    names = [words for _, _, words in CURVES]
+    layers = cdf_layers(data, names, comparison, section, (max(low, LEAST_NS), high), top, "time")
+    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    where = place_at(section, facet, point)
+    title = f"{where}: {_said(curves)}"
+    return Figure(
+        name=figure_name("waits", section, facet),
+        kind="step_wait",
+        title=title,
+        alt=f"Distributions of the waits of steps and of the reads of files, on a logarithmic "
+        f"scale. {title}",
+        spec=configured(chart, {"curves": data}),
+        columns=["target", "time of", "count", "p50", "p90", "p99", "p99.9"],
+        rows=[
+            [
+                target,
+                words,
+                f"{histogram.count:,}",
+                *(percentile_text(histogram, percent) for percent in (50.0, 90.0, 99.0, 99.9)),
+            ]
+            for target, words, histogram in curves
+        ],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def _said(curves: list[tuple[str, str, Histogram]]) -> str:
+    first = curves[0][1]
+    parts = [f"{latency_text(h.percentile(50.0))} on {t}" for t, w, h in curves if w == first]
+    return f"half of the waits of steps are at most {', '.join(parts)}"

@@ -1,0 +1,93 @@
+"""A quantity of a family against the axis that its study sweeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+from storlab.figures import Figure
+from storlab.figures.common import (
+    axis_title,
+    figure_name,
+    interval_text,
+    last_point,
+    place_of,
+    point_ids,
+    times_text,
+    x_text,
+)
+from storlab.figures.lines import Axes, line_chart, line_data
+from storlab.figures.theme import configured
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What is drawn: the first of ``keys`` that was measured."""
+
+    kind: str  # of the figure
+    name: str  # in its file name
+    keys: tuple[str, ...]
+    words: str
+    unit: str
+
+
+def swept_figure(
+    comparison: Comparison, section: Section, facet: Any, swept: Swept
+) -> Figure | None:
+    """Lines against the axis; None where nothing was measured."""
+    columns = (comparison.column(key) for key in swept.keys)
+    column = next((each for each in columns if each is not None), None)
+    if column is None:
+        return None
+    points = section.of_facet(facet)
+    rows = [comparison.row(point) for point in points]
+    order = [x_text(section, point) for point in points]
+    means, dots = line_data(section, rows, column)
+    if not means:
+        return None
+    targets = comparison.planned(section.points)
+    axes = Axes(
+        order=order,
+        x_title=axis_title(section),
+        y_title=f"{column.label} ({swept.unit})",
+        tooltip=f"{swept.unit}, mean [95 %]",
+        x_name=section.axes.x,
+        bounds=(0, 1.06 * max([*(m["high"] for m in means), *(d["value"] for d in dots)])),
+    )
+    title = f"{place_of(section, facet)}: {_said(comparison, section, facet, column)}"
+    return Figure(
+        name=figure_name(swept.name, section, facet),
+        kind=swept.kind,
+        title=title,
+        alt=f"Line chart of {swept.words} ({swept.unit}) against {axis_title(section)}. {title}",
+        spec=configured(
+            line_chart(comparison, targets, axes, means), {"means": means, "runs": dots}
+        ),
+        columns=[section.axes.x, *(f"{t} ({swept.unit})" for t in targets)],
+        rows=[
+            [order[i], *(interval_text(row.cells[t].values.get(column.key)) for t in targets)]
+            for i, row in enumerate(rows)
+        ],
+        point_ids=point_ids(comparison, points),
+        note=place_of(section, facet),
+    )
+
+
+def _said(comparison: Comparison, section: Section, facet: Any, column: Column) -> str:
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return "not measured"
+    row, parts = comparison.row(point), []
+    for target in comparison.others:
+        ratio = row.ratios[target].get(column.key)
+        if ratio is None:
+            continue
+        if ratio.interval.is_known and not ratio.decided:
+            parts.append(f"{target} and {comparison.baseline} can’t be told apart")
+        else:
+            times = times_text(ratio.interval.estimate)
+            parts.append(f"{target}’s is {times} {comparison.baseline}’s")
+    return f"{column.label}{': ' if parts else ''}{'; '.join(parts)} at {section.at(point)}"

@@ -1,0 +1,129 @@
+"""Times of ranks or accelerators, one beside the other, the slowest marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.pieces import Worker, workers_of
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.figures import Figure
+from storlab.figures.common import digits3, figure_name, interval_text, place_at, point_ids
+from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, role, shape
+
+MOST_PLACES = 32  # of an axis of names; of more, numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Whose times are shown."""
+
+    kind: str  # of the figure
+    name: str  # in its file name
+    pieces: str  # write, restore, epoch
+    worker: str  # rank, accelerator
+    title: str  # of the vertical axis
+    what: str  # "the slowest rank"
+    summed: bool = False  # over the pieces of a run; else their mean
+
+
+def crew_figure(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint, crew: Crew
+) -> Figure | None:
+    """The figure; None with fewer than two ranks or accelerators, or where none told its times."""
+    cells = comparison.row(point).cells
+    targets = comparison.planned([point])
+    found = {t: workers_of(cells[t], crew.pieces, summed=crew.summed) for t in targets}
+    data = [_datum(target, worker) for target in targets for worker in found[target]]
+    numbers = sorted({datum["number"] for datum in data})
+    if len(numbers) < 2:
+        return None
+    slowest = {
+        target: max(each, key=lambda worker: worker.interval.estimate)
+        for target, each in found.items()
+        if each
+    }
+    last = [_datum(target, worker) for target, worker in slowest.items()]
+    where = place_at(section, facet, point)
+    said = "; ".join(
+        f"{crew.worker} {worker.number} on {target}, {digits3(worker.interval.estimate)}\u00a0s"
+        for target, worker in slowest.items()
+    )
+    title = f"{where}: {crew.what} is {said}"
+    return Figure(
+        name=figure_name(crew.name, section, facet),
+        kind=crew.kind,
+        title=title,
+        alt=f"Markers: {crew.title} of each {crew.worker}, one marker per target. {title}",
+        spec=configured(
+            _chart(comparison, targets, numbers, crew), {"workers": data, "slowest": last}
+        ),
+        columns=[crew.worker, "target", "s, mean [95 %]", "least", "most"],
+        rows=[
+            [
+                str(worker.number),
+                target,
+                interval_text(worker.interval),
+                digits3(worker.least),
+                digits3(worker.most),
+            ]
+            for target in targets
+            for worker in found[target]
+        ],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def _datum(target: str, worker: Worker) -> dict[str, Any]:
+    return {
+        "target": target,
+        "number": worker.number,
+        "value": float(f"{worker.interval.estimate:.6g}"),
+        "low": float(f"{worker.least:.6g}"),
+        "high": float(f"{worker.most:.6g}"),
+        "text": interval_text(worker.interval),
+    }
+
+
+def _chart(
+    comparison: Comparison, targets: list[str], numbers: list[int], crew: Crew
+) -> alt.TopLevelMixin:
+    colours = colour(comparison.targets, targets)
+    place: dict[str, Any] = {
+        "x": alt.X("number:Q", title=crew.worker, scale=alt.Scale(nice=False, zero=False))
+    }
+    if len(numbers) <= MOST_PLACES:
+        place = {
+            "x": alt.X("number:O", title=crew.worker, axis=alt.Axis(labelOverlap=True)),
+            "xOffset": alt.XOffset(
+                "target:N", sort=targets, bandPosition=0.5, scale=alt.Scale(domain=targets)
+            ),
+        }
+    y = alt.Y(
+        "value:Q",
+        title=crew.title,
+        scale=alt.Scale(zero=True, nice=True),
+        axis=alt.Axis(format=",~r", tickCount=6),
+    )
+    tooltip = [
+        alt.Tooltip("target:N"),
+        alt.Tooltip("number:N", title=crew.worker),
+        alt.Tooltip("text:N", title="s, mean [95 %]"),
+    ]
+    base = alt.Chart(alt.NamedData("workers"))
+    ring = alt.Chart(alt.NamedData("slowest")).mark_point(
+        size=190, strokeWidth=1.5, filled=False, shape="circle", color=role("fig-ink")
+    )
+    chart: alt.TopLevelMixin = alt.layer(
+        base.mark_rule(strokeWidth=1.6).encode(**place, y=alt.Y("low:Q"), y2="high:Q",
+                                               color=colours),
+        base.mark_point(size=46, filled=True, opacity=1).encode(
+            **place, y=y, color=colours, shape=shape(comparison.targets, targets), tooltip=tooltip
+        ),
+        ring.encode(**place, y=alt.Y("value:Q")),
+    ).properties(width=WIDTH, height=HEIGHT)  # fmt: skip
+    return chart

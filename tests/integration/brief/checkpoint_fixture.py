@@ -1,0 +1,205 @@
+"""A campaign of checkpoints with made-up but honest runs, in the shape that the engine leaves."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from integration.brief.fixed_fixture import (
+    SECOND_NS,
+    START_NS,
+    STARTED,
+    create,
+    metered,
+    times,
+    totals_of,
+)
+from storlab.lab.metering import MeteredRun
+from storlab.lab.records import completed_record
+from storlab.lab.store import ResultStore
+from storlab.model.point import Point
+from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
+from storlab.model.study import StudyBase
+from storlab.workloads import Study
+from storlab.workloads.checkpoint_rules import point_files, ranks_of
+
+NEW, OLD = "Micron 6550 ION", "Solidigm D5-P5336"
+PUBLISHED = "micron-6550-ion-ai-workloads"
+STUDY = """
+[study]
+name = "Checkpoints on two SSDs"
+description = "Test fixture: the numbers are made up."
+repeats = {repeats}
+interval = "1s"
+baseline = "{baseline}"
+{header}
+
+[[target]]
+name = "Micron 6550 ION"
+directory = "/mnt/new"
+capacity = "61.44TB"
+drives = 1
+{new}
+
+[[target]]
+name = "Solidigm D5-P5336"
+directory = "/mnt/old"
+capacity = "61.44TB"
+drives = 1
+{old}
+
+[[workload]]
+kind = "checkpoint"
+name = "Llama 3 405B checkpoint"
+profile = {profile}
+scale = {scale}
+writes = {writes}
+restores = 2
+{more}
+"""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How a drive takes and gives checkpoints, and what it draws."""
+
+    write_mb_s: float
+    read_mb_s: float
+    flush_s: float  # after the last byte
+    noise: float
+    skew: float  # the last rank is slower by so much
+    idle_w: float
+    busy_w: float
+    cached: float  # share of a restore that memory serves
+
+
+BEHAVIOURS = {
+    NEW: Behaviour(5000.0, 11_000.0, 0.05, 0.01, 0.03, 5.0, 19.0, 0.0),
+    OLD: Behaviour(2050.0, 6900.0, 0.12, 0.015, 0.08, 5.0, 23.5, 0.0),
+}
+
+
+def build_checkpoint_store(
+    directory: Path,
+    *,
+    repeats: int = 3,
+    scale: str = "0.1",
+    profile: str = '"llama3-405b-8gpu-415gb"',
+    writes: int = 4,
+    header: str = "",
+    more: str = 'mtbf = "24h"',
+    power: bool = True,
+    cached: float = 0.0,
+    baseline: str = OLD,
+    seed: int = 5,
+) -> ResultStore:
+    """Create the directory and its runs. ``cached`` is the share that memory serves of restores."""
+    meter = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"'
+    text = STUDY.format(
+        repeats=repeats, header=header, baseline=baseline, profile=profile, scale=scale,
+        writes=writes, more=more, new=meter if power else "", old=meter if power else "",
+    )  # fmt: skip
+    study = Study.model_validate(tomllib.loads(text))
+    store, planned = create(directory, text, study)
+    draw = random.Random(seed)
+    for run, point in planned:
+        own = BEHAVIOURS[point.target]
+        outcome = checkpoint_outcome(study, point, own, cached or own.cached, draw)
+        power_of: MeteredRun | None = None
+        if power:
+            power_of = metered(point.target, own.idle_w, own.busy_w, outcome, draw)
+        record = completed_record(run, point, study, STARTED, outcome, power_of)
+        readings = [] if power_of is None else power_of.readings
+        store.write_run(record, outcome.samples, {}, readings)
+    return store
+
+
+def checkpoint_outcome(
+    study: StudyBase, point: Point, own: Behaviour, cached: float, draw: random.Random
+) -> RunOutcome:
+    """One run as the engine reports it."""
+    params = point.params
+    profile, files = point_files(params)
+    ranks = ranks_of(profile, params)
+    sizes = [sum(f.bytes for f in files if f.rank == rank) for rank in range(ranks)]
+    depth = min(1.0, (params["io_depth"] / 8) ** 0.3)
+    now, spans, rows = START_NS, [], []
+    details: dict[str, Any] = {"writes": [], "restores": [], "device_counters": True}
+    for number in range(1, params["writes"] + 1):
+        rate = own.write_mb_s * depth * draw.gauss(1, own.noise)
+        entry, ios = _piece(number, now, sizes, rate, own, draw, flush_s=own.flush_s)
+        end = max(rank["end_ns"] for rank in entry["ranks"])
+        details["writes"].append(
+            {
+                **entry,
+                "written_ns": max(rank["moved_ns"] for rank in entry["ranks"]),
+                "durable_ns": end,
+                "device_written_bytes": round(sum(sizes) * 1.002),
+            }
+        )
+        spans.append(Span(kind="write", name=f"checkpoint {number}", start_ns=now, end_ns=end,
+                          bytes=sum(sizes)))  # fmt: skip
+        rows += [(at, "write", size, took) for at, size, took in ios]
+        rows += [(rank["end_ns"], "sync", 0, rank["end_ns"] - rank["moved_ns"])
+                 for rank in entry["ranks"]]  # fmt: skip
+        now = end + SECOND_NS // 2
+    for _ in range(params["restores"]):
+        rate = own.read_mb_s * depth * draw.gauss(1, own.noise)
+        entry, ios = _piece(params["writes"], now, sizes, rate, own, draw)
+        end = max(rank["end_ns"] for rank in entry["ranks"])
+        details["restores"].append(
+            {
+                **entry,
+                "end_ns": end,
+                "resident_before_bytes": round(cached * sum(sizes)),
+                "device_read_bytes": round((1 - cached) * sum(sizes)),
+                "verified": params["verify"],
+            }
+        )
+        spans.append(Span(kind="restore", name=f"checkpoint {params['writes']}", start_ns=now,
+                          end_ns=end, bytes=sum(sizes)))  # fmt: skip
+        rows += [(at, "read", size, took) for at, size, took in ios]
+        now = end + SECOND_NS // 5
+    samples = times(rows, study.study.interval)
+    return RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="native", version="0.1.0", backend="io_uring"),
+        window_start_ns=START_NS,
+        window_end_ns=now,
+        samples=samples,
+        totals=totals_of(samples),
+        cpu=CpuUse(user_ns=SECOND_NS, system_ns=2 * SECOND_NS, cores=8),
+        details=details,
+        spans=spans,
+    )
+
+
+def _piece(
+    number: int,
+    start_ns: int,
+    sizes: list[int],
+    rate_mb_s: float,
+    own: Behaviour,
+    draw: random.Random,
+    flush_s: float = 0.0,
+) -> tuple[dict[str, Any], list[tuple[int, int, int]]]:
+    """A checkpoint or a restore: its ranks, and a few of its I/Os as (end, bytes, ns)."""
+    ranks, ios = [], []
+    share = rate_mb_s / len(sizes)
+    for rank, size in enumerate(sizes):
+        slower = 1 + own.skew * rank / max(len(sizes) - 1, 1) + abs(draw.gauss(0, 0.003))
+        took = size / 1e6 / share * slower
+        moved = start_ns + round(took * SECOND_NS)
+        done = moved + round(flush_s * draw.uniform(0.8, 1.2) * SECOND_NS)
+        ranks.append(
+            {"rank": rank, "bytes": size, "start_ns": start_ns, "moved_ns": moved, "end_ns": done}
+        )
+        parts = 40
+        each = round(took * SECOND_NS / parts)
+        for part in range(parts):
+            piece = size // parts + (size % parts if part == 0 else 0)
+            ios.append((start_ns + (part + 1) * each, piece, round(each * draw.uniform(0.5, 1.4))))
+    return {"number": number, "start_ns": start_ns, "bytes": sum(sizes), "ranks": ranks}, ios

@@ -1,0 +1,217 @@
+"""A campaign of training reads with made-up but honest runs, in the shape that the engine leaves.
+
+Storage serves so many MB/s, accelerators want so many: a step waits for what is lacking.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from integration.brief.fixed_fixture import (
+    SECOND_NS,
+    START_NS,
+    STARTED,
+    create,
+    metered,
+    times,
+    totals_of,
+)
+from storlab.analysis.capacity import Rule, survey
+from storlab.lab.capacity import Case
+from storlab.lab.metering import MeteredRun
+from storlab.lab.records import completed_record
+from storlab.lab.store import ResultStore
+from storlab.model.point import Point
+from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
+from storlab.model.study import StudyBase
+from storlab.workloads import Study
+from storlab.workloads.training_rules import settings_of
+
+NEW, OLD = "Micron 6550 ION", "Solidigm D5-P5336"
+STUDY = """
+[study]
+name = "Training of 3D U-Net from two SSDs"
+description = "Test fixture: the numbers are made up."
+repeats = {repeats}
+interval = "1s"
+baseline = "Solidigm D5-P5336"
+{header}
+
+[[target]]
+name = "Micron 6550 ION"
+directory = "/mnt/new"
+capacity = "61.44TB"
+drives = 1
+{new}
+
+[[target]]
+name = "Solidigm D5-P5336"
+directory = "/mnt/old"
+capacity = "61.44TB"
+drives = 1
+{old}
+
+[[workload]]
+kind = "training"
+name = "unet3d"
+profile = "unet3d-h100"
+accelerators = {accelerators}
+epochs = 3
+{more}
+"""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a drive gives, and what it draws."""
+
+    read_mb_s: float
+    noise: float
+    idle_w: float
+    busy_w: float
+
+
+BEHAVIOURS = {NEW: Behaviour(11_500.0, 0.01, 5.0, 17.0), OLD: Behaviour(6900.0, 0.015, 5.0, 16.0)}
+
+
+def build_training_store(
+    directory: Path,
+    *,
+    repeats: int = 3,
+    accelerators: str = "[1, 2, 3, 4]",
+    header: str = "",
+    more: str = "",
+    power: bool = True,
+    cached: float = 0.0,
+    capacity: bool = False,
+    seed: int = 9,
+) -> ResultStore:
+    """Create the directory and its runs.
+
+    ``cached`` is the share of later epochs that memory serves; ``capacity`` writes what a search
+    over the same runs found.
+    """
+    meter = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"'
+    text = STUDY.format(
+        repeats=repeats, header=header, accelerators=accelerators, more=more,
+        new=meter if power else "", old=meter if power else "",
+    )  # fmt: skip
+    study = Study.model_validate(tomllib.loads(text))
+    store, planned = create(directory, text, study)
+    draw = random.Random(seed)
+    for run, point in planned:
+        own = BEHAVIOURS[point.target]
+        outcome = training_outcome(study, point, own, cached, draw)
+        power_of: MeteredRun | None = None
+        if power:
+            power_of = metered(point.target, own.idle_w, own.busy_w, outcome, draw)
+        record = completed_record(run, point, study, STARTED, outcome, power_of)
+        readings = [] if power_of is None else power_of.readings
+        store.write_run(record, outcome.samples, {}, readings)
+    if capacity:
+        write_search(store)
+    return store
+
+
+def write_search(store: ResultStore) -> None:
+    """``capacity.json``, as the search itself writes it."""
+    firsts: dict[str, Point] = {}
+    for point in store.plan.points.values():
+        one = point.model_copy(update={"params": {**point.params, "accelerators": 1}})
+        firsts.setdefault(point.target, one)
+    cases = [Case(point, 4, "the data set has no more batches") for point in firsts.values()]
+    found = survey(cases, store.records(), Rule(90.0, 3)).as_dict()
+    path = store.directory / "capacity.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
+
+
+def training_outcome(
+    study: StudyBase, point: Point, own: Behaviour, cached: float, draw: random.Random
+) -> RunOutcome:
+    """One run as the engine reports it."""
+    settings = settings_of(point.params)
+    number = settings.accelerators
+    rate = own.read_mb_s * draw.gauss(1, own.noise)
+    now, spans, epochs, rows = START_NS, [], [], []
+    for epoch in range(settings.epochs):
+        said, ios = _epoch(epoch, now, settings, rate, draw)
+        end = said["end_ns"]
+        share = 1.0 if epoch == 0 else 1 - cached
+        epochs.append({**said, "device_read_bytes": round(said["bytes"] * share * 1.001)})
+        spans.append(Span(kind="epoch", name=f"epoch {epoch + 1}", start_ns=now, end_ns=end,
+                          bytes=said["bytes"]))  # fmt: skip
+        rows += ios
+        now = end + SECOND_NS // 10
+    samples = times(rows, study.study.interval)
+    moved = sum(epoch["bytes"] for epoch in epochs)
+    return RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="native", version="0.1.0", backend="io_uring"),
+        window_start_ns=START_NS,
+        window_end_ns=now,
+        samples=samples,
+        totals=totals_of(samples),
+        cpu=CpuUse(user_ns=moved // 40, system_ns=moved // 60, cores=16),
+        details={
+            "epochs": epochs,
+            "steps": settings.steps,
+            "device_counters": True,
+            "accelerators": number,
+            "host_memory_bytes": 256_000_000_000,
+        },
+        spans=spans,
+    )
+
+
+def _epoch(
+    epoch: int, start_ns: int, settings: Any, rate_mb_s: float, draw: random.Random
+) -> tuple[dict[str, Any], list[tuple[int, str, int, int]]]:
+    """An epoch: every step waits for what storage lacks, and all for the slowest of them."""
+    number, batch = settings.accelerators, settings.batch
+    compute = settings.computation_ns
+    accelerators = [
+        {"accelerator": index, "steps": 0, "start_ns": start_ns, "compute_ns": 0,
+         "wait_ns": 0, "barrier_ns": 0, "bytes": 0}
+        for index in range(number)
+    ]  # fmt: skip
+    rows: list[tuple[int, str, int, int]] = []
+    now = start_ns
+    for step in range(settings.steps):
+        sizes = [
+            [max(10**7, round(draw.gauss(146_600_628, 48_900_000))) for _ in range(batch)]
+            for _ in range(number)
+        ]
+        served = round(sum(map(sum, sizes)) / 1e6 / rate_mb_s * SECOND_NS)
+        lack = served if step == 0 else max(served - compute, 0)
+        waits = [round(lack * draw.uniform(0.9, 1.0)) + 900 for _ in range(number)]
+        computed = [compute + round(abs(draw.gauss(0, 50_000))) for _ in range(number)]
+        end = now + max(w + c for w, c in zip(waits, computed, strict=True))
+        for said, wait, took, files in zip(accelerators, waits, computed, sizes, strict=True):
+            said["steps"] += 1
+            said["wait_ns"] += wait
+            said["compute_ns"] += took
+            said["barrier_ns"] += end - now - wait - took
+            said["bytes"] += sum(files)
+            said["end_ns"] = end
+            if step == 0:
+                said |= {"first_end_ns": end, "first_compute_ns": took, "first_wait_ns": wait}
+            rows.append((now + wait, "step", 0, wait))
+            for size in files:
+                took_ns = round(size / 1e6 / (rate_mb_s / number / 4) * SECOND_NS)
+                rows.append((end, "read", size, round(took_ns * draw.uniform(0.8, 1.2))))
+        now = end
+    moved = sum(said["bytes"] for said in accelerators)
+    whole = {
+        "number": epoch + 1,
+        "start_ns": start_ns,
+        "end_ns": now,
+        "bytes": moved,
+        "samples": settings.steps * batch * number,
+        "accelerators": accelerators,
+    }
+    return whole, rows
