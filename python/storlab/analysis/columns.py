@@ -195,10 +195,10 @@ def groups_of(page: Page) -> dict[str, list[str]]:
     return found
 
 
-def label_of(page: Page, column: Column) -> str:
-    """A column in a sentence, in the family's own words where it has them."""
+def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
+    """A column in the family's own words where it has them; else short, unless ``whole``."""
     own = (q.title for q in page.quantities if q.key == column.key)
-    return next(own, column.label if page.quantities else column.short)
+    return next(own, column.label if page.quantities or whole else column.short)
 
 
 def short_of(page: Page, column: Column) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from storlab.analysis.columns import NET, Column, rate_per_watt
+from storlab.analysis.columns import NET, Column, label_of, rate_per_watt
 from storlab.analysis.compare import Cell, Comparison, Ratio, Row
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.points import Section
@@ -23,6 +23,7 @@ from storlab.brief.text import (
     spread_text,
 )
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
+from storlab.workloads.page import Page
 
 KEYS = (
     "power_w.all",
@@ -163,8 +164,8 @@ def _span(ratios: Sequence[Ratio]) -> str:
     )
 
 
-def _heading(column: Column) -> str:
-    return column.short if column.key == NET.key else column.label
+def _heading(page: Page, column: Column) -> str:
+    return column.short if column.key == NET.key else label_of(page, column, whole=True)
 
 
 def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
@@ -193,7 +194,7 @@ def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> Dat
                     chip=chip if chip in NOT_MEASURED else "",
                 )
             )  # fmt: skip
-    head = [(_heading(c), c.unit) for c in columns] or [("power", "W")]
+    head = [(_heading(page, c), c.unit) for c in columns] or [("power", "W")]
     return DataTable(
         "Power and efficiency, with the 95 % interval of repeats and meter below each number",
         ["workload point"],
@@ -231,7 +232,8 @@ def power_number(cell: Cell, column: Column) -> Number:
         *cell_marks(flags, len(cell.runs), latency=False, name=column.name),
         *(m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"),
     ]
-    return Number(digits3(value.estimate), spread_text(value), cell.point_id, tuple(marks))
+    spread = "" if value.low == value.high else spread_text(value)
+    return Number(digits3(value.estimate), spread, cell.point_id, tuple(marks))
 
 
 def _meter(cell: Cell) -> Number:
@@ -264,7 +266,7 @@ def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> Da
         f"Ratio to {comparison.baseline}, with the 95 % interval below it; bold where the "
         "interval excludes 1",
         ["workload point"],
-        [(_heading(c), "") for c in columns],
+        [(_heading(page, c), "") for c in columns],
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )
@@ -285,13 +287,17 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
         times_text(ratio.interval.estimate),
         ratio_spread(ratio.interval),
         cell.point_id,
-        tuple(_ratio_marks(ratio, (cell, base))),
+        tuple(_ratio_marks(ratio, (cell, base), column)),
         strong=ratio.decided,
     )
 
 
-def _ratio_marks(ratio: Ratio, sides: Sequence[Cell]) -> list[Mark]:
+def _ratio_marks(ratio: Ratio, sides: Sequence[Cell], column: Column) -> list[Mark]:
     by_kind: dict[str, list[str]] = {}
+    for side in sides:
+        flags = [flag for flag in side.flags if flag.kind in WITH_POWER]
+        for m in cell_marks(flags, len(side.runs), latency=False, name=column.name):
+            by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
     if ratio.boundaries:
         by_kind["unequal-boundaries"] = [ratio.boundaries]
     for side in sides:

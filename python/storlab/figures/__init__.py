@@ -160,8 +160,8 @@ FIGURES: dict[str, FigureKind] = {
         "storlab.figures.epoch_energy:draw",
         "power",
         "Energy of training",
-        "Mean of the repeats with its 95 % interval. Hatched: power is declared, or accelerators "
-        "are emulated.",
+        "Mean of the repeats with its 95 % interval. Hatched or dashed: power is declared, or "
+        "accelerators are emulated. Where storage does not keep accelerators busy, none are fed.",
     ),
     "checkpoint_time": FigureKind(
         "storlab.figures.checkpoint_time:draw",

@@ -137,7 +137,9 @@ def _charts(
     )
     size = {"width": WIDTH, "height": PANEL_HEIGHT}
     panels = [
-        alt.layer(_shade(x, quiet, None), *_words(words, x), above),
+        alt.layer(
+            _shade(x, quiet, None), *_words(f"the {words}" if words == "run" else words, x), above
+        ),
         alt.layer(_shade(x, plain, time), below),
     ]
     return alt.vconcat(*(panel.properties(**size) for panel in panels), spacing=10)

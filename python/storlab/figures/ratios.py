@@ -182,8 +182,12 @@ def _said(data: list[dict[str, Any]], baseline: str) -> str:
 
 def _against(points: int, above: int, below: int, baseline: str) -> str:
     for count, word in ((above, "above"), (below, "below")):
+        if count == points == 1:
+            return f"is {word} {baseline}"
         if count == points:
             return f"is {word} {baseline} at all {points} points"
+    if points == 1:
+        return f"and {baseline} can’t be told apart"
     parts = [f"{word} at {count}" for count, word in ((above, "above"), (below, "below")) if count]
     unsure = points - above - below
     parts += [f"undecided at {unsure}"] if unsure else []

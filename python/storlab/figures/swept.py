@@ -11,6 +11,7 @@ from storlab.analysis.points import Section
 from storlab.figures import Figure
 from storlab.figures.common import (
     axis_title,
+    digits3,
     figure_name,
     interval_text,
     last_point,
@@ -90,4 +91,21 @@ def _said(comparison: Comparison, section: Section, facet: Any, column: Column) 
         else:
             times = times_text(ratio.interval.estimate)
             parts.append(f"{target}’s is {times} {comparison.baseline}’s")
-    return f"{column.label}{': ' if parts else ''}{'; '.join(parts)} at {section.at(point)}"
+    if not parts:
+        found = _best(comparison, section, facet, column)
+        return f"{column.label}: at most {', '.join(found)}"
+    return f"{column.label}: {'; '.join(parts)} at {section.at(point)}"
+
+
+def _best(comparison: Comparison, section: Section, facet: Any, column: Column) -> list[str]:
+    """The largest mean of each target, where there is no ratio to tell."""
+    best: dict[str, tuple[float, str]] = {}
+    for point in section.of_facet(facet):
+        for target, cell in comparison.row(point).cells.items():
+            interval = cell.values.get(column.key)
+            if interval is not None and interval.estimate >= best.get(target, (0.0, ""))[0]:
+                best[target] = (interval.estimate, section.at(point))
+    return [
+        f"{digits3(value)}\u00a0{column.unit} on {target} with {at}"
+        for target, (value, at) in best.items()
+    ]

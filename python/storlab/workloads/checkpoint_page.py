@@ -38,6 +38,8 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
         return LAYOUTS.get(str(value))
     if name == "sync":
         return "flushed" if value == "fsync" else "not flushed"
+    if name == "io_depth":
+        return f"depth {value}"
     if name == "profile":
         return str(value)
     return None

@@ -51,9 +51,14 @@ def scroll_through(page: Page) -> None:
     for top in range(0, height, 800):
         page.evaluate(f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
         page.wait_for_timeout(30)
+    # A busy machine may have scrolled past one before it was noticed: to be shown again.
     page.wait_for_function(
-        "document.querySelectorAll('.plot[data-live]').length ==="
-        " document.querySelectorAll('.plot').length"
+        """() => {
+          const left = document.querySelector('.plot:not([data-live])');
+          if (left) left.scrollIntoView({behavior: 'instant'});
+          return !left;
+        }""",
+        polling=100,
     )
 
 

@@ -238,14 +238,14 @@ def test_a_swept_depth_and_two_profiles(tmp_path: Path) -> None:
 def test_published_claims_stand_beside_measured_ratios(checkpoint_made: Made) -> None:
     (table,) = tables_of(checkpoint_made.html, "published")
     time = table.at("time to durable")
-    assert time["printed"] == f"151% more than {NEW}"
+    assert time["as published"] == f"151% more than {NEW}"
     assert time["which is"] == "2.51×"
     (comparison,) = [compare(load_dataset([checkpoint_made.store]))]
     (point,) = comparison.dataset.points
     ratio = comparison.row(point).ratios[NEW]["durable_time_s.all"].interval.estimate
     assert time["measured here"] == f"{1 / ratio:.2f}×"
     rate = table.at("throughput to durable")
-    assert rate["printed"].startswith("up to 135% slower")
+    assert rate["as published"].startswith("up to 135% slower")
     assert rate["which is"] == "impossible"
     assert table.at("energy of a checkpoint")["which is"] == "3.09×"
 

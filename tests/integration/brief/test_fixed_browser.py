@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from playwright.sync_api import Browser
 
@@ -24,9 +26,7 @@ OVERLAPS = """() => [...document.querySelectorAll('section.mix svg')].flatMap(sv
 
 @pytest.fixture
 def family(request: pytest.FixtureRequest) -> Made:
-    found = request.getfixturevalue(request.param)
-    assert isinstance(found, Made)
-    return found
+    return cast(Made, request.getfixturevalue(request.param))
 
 
 @pytest.mark.parametrize("family", FAMILIES, indirect=True)
