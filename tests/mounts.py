@@ -23,6 +23,18 @@ def sh(*command: str | Path) -> str:
     return done.stdout.strip()
 
 
+def flush(place: Path) -> None:
+    """Everything that was written to a device, or to the file system of a file or directory.
+
+    Not all of the machine, as os.sync would: what other programs hold dirty is not waited for.
+    """
+    if place.is_block_device():
+        with place.open("rb+") as device:
+            os.fsync(device)
+    else:
+        sh("sync", "-f", place)
+
+
 @contextmanager
 def mounted(where: Path, *options: str | Path) -> Iterator[Path]:
     """A mount at ``where``, which is made where it is missing."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from mounts import flush
 from storlab.lab.sidecar import Sidecar, write_sidecar
 from storlab.lab.store import ResultStore
 from storlab.model.result import Failure, RunRecord
@@ -196,18 +197,18 @@ def test_a_file_system_that_turns_read_only(tmp_path: Path) -> None:
 
 def test_a_target_that_cannot_be_laid_out_fails_alone(tmp_path: Path) -> None:
     """The disk under a file system fails while the data set is written."""
-    image = tmp_path / "disk.img"
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
-    sh("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
-    with loop_device(image) as loop, mounted(tmp_path / "fs", loop) as place:
-        limit = 40 << 20
-        study = write_study(
-            tmp_path, f'path = "{place}/data"\nsize = {limit}', read=100, more="direct = true"
-        )
-        os.truncate(image, 30 << 20)
-        sh("losetup", "--set-capacity", loop)
-        storlab("run", study, "--out", tmp_path / "out", "--no-report", code=6)
+    small = mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=30m", "none")
+    with small as place_of_image:
+        # Larger than what it lies in: blocks beyond that cannot be written.
+        image = place_of_image / "disk.img"
+        with image.open("wb") as file:
+            file.truncate(64 << 20)
+        sh("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
+        with loop_device(image) as loop, mounted(tmp_path / "fs", loop) as place:
+            study = write_study(
+                tmp_path, f'path = "{place}/data"\nsize = "40MiB"', read=100, more="direct = true"
+            )
+            storlab("run", study, "--out", tmp_path / "out", "--no-report", code=6)
     bad, good = bad_and_good(tmp_path / "out")
     for record in bad:
         failure = failure_of(record)
@@ -235,7 +236,7 @@ def test_a_device_is_overwritten_with_consent_and_only_in_its_region(
         more='offset = "4MiB"\nsize = "8MiB"',
     )
     storlab("run", study, "--out", tmp_path / "out", "--no-report", code=0)
-    os.sync()
+    flush(loop)
     content = image.read_bytes()
     assert content[: 4 << 20] == bytes(4 << 20)
     assert content[12 << 20 :] == bytes(20 << 20)
@@ -251,7 +252,7 @@ def test_fio_gets_the_device_that_the_guard_holds(tmp_path: Path, blank: tuple[P
     bad, _ = bad_and_good(tmp_path / "out")
     assert all(record.engine.name == "fio" for record in bad)
     assert all(record.totals["write"].bytes > 0 for record in bad)
-    os.sync()
+    flush(loop)
     assert any(image.read_bytes())
 
 
@@ -288,7 +289,7 @@ def test_preconditioning_has_its_own_record_and_is_done_once(
     assert all(entry["throughput_mb_s"] > 0 for entry in record["rounds"])
     last = [entry["throughput_mb_s"] for entry in record["rounds"]][-5:]
     assert record["verdict"]["values"] == last
-    os.sync()
+    flush(loop)
     content = image.read_bytes()
     assert all(any(content[i : i + 4096]) for i in range(0, len(content), 1 << 16))
     victim = ResultStore.open(out).records()[0].run_id

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from mounts import flush
 from storlab.base.errors import ExitCode, GuardError, PreflightError
 from storlab.cli.main import main
 from storlab.lab.guard import Guard
@@ -195,7 +196,8 @@ def test_a_mounted_device_is_refused_by_whatever_name(
     sh("mount", device, mount_point)
     try:
         (mount_point / "precious").write_text("precious")
-        os.sync()
+        flush(mount_point)
+        flush(device)
         os.mknod(node, 0o600 | 0o060000, device.stat().st_rdev)
         link.symlink_to(device)
         for name in (device, node, link):
@@ -231,7 +233,7 @@ def test_a_signature_is_refused(device: Path, image: Path, make: str) -> None:
         write_mbr(device)
     else:
         sh(*make.split(), device)
-    os.sync()
+    flush(device)
     refused(study_for(device, serial=image), "holds something", checked=image)
 
 

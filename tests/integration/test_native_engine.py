@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mounts import flush
 from storlab import _native
 from storlab.engines.native import NativeEngine
 from storlab.model.job import Arrival, BlockJob, Mix
@@ -175,7 +176,7 @@ def test_flushes_are_counted_apart(data: Path, tmp_path: Path) -> None:
 
 
 def test_trim_gives_blocks_back(data: Path, tmp_path: Path) -> None:
-    os.sync()
+    flush(data)
     before = data.stat().st_blocks
     job = make_job(
         data,
@@ -297,7 +298,7 @@ def test_a_stall_is_not_omitted(
     mount, freeze = frozen_mount
     path = mount / "data"
     path.write_bytes(bytes(16 * MIB))
-    os.sync()
+    flush(path)
     job = make_job(
         path,
         size=16 * MIB,
