@@ -285,7 +285,10 @@ def _count_marks(cell: Cell, column: Column) -> list[Mark]:
         marks.append(mark("incomplete", said))
     provenance = cell.provenance_of(column)
     flagged = any(flag.kind == "emulated-accelerators" for flag in cell.flags)
-    if provenance in NOT_MEASURED and not (provenance == "emulated" and flagged):
+    told = (provenance == "emulated" and flagged) or (
+        provenance == "declared" and not column.is_power  # a threshold of the study's own
+    )
+    if provenance in NOT_MEASURED and not told:
         kind = provenance if provenance in MEANINGS else "modelled"
         marks.append(mark(kind, f"provenance: {provenance}"))
     return marks

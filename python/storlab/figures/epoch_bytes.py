@@ -38,7 +38,7 @@ def _one(
     if not data:
         return None
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(data)}"
+    title = f"{where}: {_said(data, targets)}"
     return Figure(
         name=figure_name("epoch-bytes", section, facet),
         kind="epoch_bytes",
@@ -114,13 +114,15 @@ def _chart(targets: list[str], data: list[dict[str, Any]]) -> alt.TopLevelMixin:
     return drawn
 
 
-def _said(data: list[dict[str, Any]]) -> str:
+def _said(data: list[dict[str, Any]], targets: list[str]) -> str:
     parts = []
-    for target in dict.fromkeys(d["target"] for d in data):
+    counted = list(dict.fromkeys(d["target"] for d in data))
+    for target in counted:
         later = [d for d in data if d["target"] == target and d["epoch"] > 1] or [
             d for d in data if d["target"] == target
         ]
         least = min(later, key=lambda d: d["share"])
         parts.append(f"at least {least['text']}\u00a0% on {target}")
     after = " after the first epoch" if any(d["epoch"] > 1 for d in data) else ""
+    parts += [f"on {target} nobody counted" for target in targets if target not in counted]
     return f"of what was read{after} the device read {', '.join(parts)}"

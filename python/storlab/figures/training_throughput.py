@@ -91,7 +91,7 @@ def _swept(comparison: Comparison, section: Section, facet: Any, shown: _Shown) 
     wanted = _wanted(section, facet) if shown.demand else []
     high = max([*(m["high"] for m in means), *(d["value"] for d in dots)])
     # Where accelerators want far more than is served, the line leaves the drawing.
-    top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.06
+    top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
     axes = Axes(
         order=order,
         x_title=axis_title(section),
