@@ -39,10 +39,12 @@ build: $(VENV)/.built  ## release build of the native engine, installed in place
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	rm -f python/storlab/_native*.so  # a new file: programs that run with the old one keep it
 	$(MATURIN) develop --release --locked --quiet
-	$(MATURIN) generate-stubs --profile release --quiet \
-	  --out target/stubs
-	cp target/stubs/storlab/_native.pyi python/storlab/_native.pyi
 	touch $@
+
+# Types of the native engine, for mypy. Without optimisation: cargo test builds the same libraries.
+python/storlab/_native.pyi: $(VENV)/.built
+	$(MATURIN) generate-stubs --profile dev --quiet --out target/stubs
+	cp target/stubs/storlab/_native.pyi $@
 
 demo: build  ## four short studies, one of each kind of work; prints where their briefs lie
 	$(BIN)/storlab run studies/demo.toml --clean --out $(DEMO_OUT)
@@ -61,7 +63,7 @@ test-rust: $(VENV)/.deps  ## cargo test
 test-python: build  ## pytest (PYTEST_ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-lint: build  ## formatters and linters, nothing changed
+lint: build python/storlab/_native.pyi  ## formatters and linters, nothing changed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
