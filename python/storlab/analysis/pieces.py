@@ -50,6 +50,8 @@ def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
         energies = _energies(run, kind, boundary)
         for place, said in enumerate(details.get(name) or ()):
             values, workers = make(said)
+            if run.record.params.get("sync") == "none":
+                values.pop("durable_s", None)  # nothing was flushed
             energy = energies.get(place)
             if energy is not None:
                 values |= {"energy_j": energy, "energy_wh": energy / J_PER_WH}
@@ -85,11 +87,12 @@ def _epoch(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
 
 
 def _write(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
-    values = {"durable_s": (said["durable_ns"] - said["start_ns"]) / NS_PER_S}
+    stopped_s = (said["durable_ns"] - said["start_ns"]) / NS_PER_S
+    values = {"stop_s": stopped_s, "durable_s": stopped_s}
     if said.get("written_ns") is not None:
         values["written_s"] = (said["written_ns"] - said["start_ns"]) / NS_PER_S
-    if values["durable_s"] > 0:
-        values["mb_s"] = said["bytes"] / MB / values["durable_s"]
+    if stopped_s > 0:
+        values["mb_s"] = said["bytes"] / MB / stopped_s
     workers = _ranks(said)
     return values | _slowest(workers) | _device(said, "device_written_bytes"), workers
 

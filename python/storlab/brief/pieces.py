@@ -45,7 +45,7 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
     "write": (
         Shown("written_s", "to written", "s", "write_time_s"),
         Shown("durable_s", "to durable", "s", "durable_time_s"),
-        Shown("mb_s", "to durable", "MB/s", "durable_mb_s"),
+        Shown("mb_s", "throughput", "MB/s", "durable_mb_s"),
         Shown("slowest_rank", "slowest rank", ""),
         Shown("slowest_s", "its time", "s", "write_time_s"),
         Shown("device_percent", "device / files", "%", "write_device_ratio"),

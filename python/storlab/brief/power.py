@@ -172,7 +172,7 @@ def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> Dat
     """Every mix and small multiple at the far end of its axis, with every target."""
     page = sections[0].page
     rate = () if page.quantities else (rate_per_watt(page).key,)
-    own = (q.key for q in page.quantities if q.power)
+    own = (q.key for q in page.quantities if q.power and q.name != "energy_j")
     keys = dict.fromkeys((*KEYS, *rate, *own))
     columns = [c for key in keys if (c := comparison.column(key)) is not None]
     rows: list[TableRow] = []

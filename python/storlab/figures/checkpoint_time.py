@@ -62,11 +62,11 @@ def _one_by_one(
         name=figure_name("checkpoint-by-checkpoint", section, facet),
         kind="checkpoint_time",
         title=title,
-        alt=f"Markers: time to durable of each checkpoint of each run. {title}",
+        alt=f"Markers: time of each checkpoint of each run. {title}",
         spec=configured(_chart(comparison, targets, data), {"checkpoints": data}),
-        columns=["checkpoint", "target", "s to durable, each repeat"],
+        columns=["checkpoint", "target", "s, each repeat"],
         rows=[
-            [str(number), cell.target, ", ".join(_digits(p.values["durable_s"] for p in pieces))]
+            [str(number), cell.target, ", ".join(_digits(p.values["stop_s"] for p in pieces))]
             for cell in cells
             for number, pieces in list(cell_pieces(cell, "write").items())[:MOST]
         ],
@@ -86,7 +86,7 @@ def _data(cell: Cell) -> list[dict[str, Any]]:
             "repeat": run.record.repeat,
             "run": run.record.run_id,
             "number": piece.number,
-            "value": float(f"{piece.values['durable_s']:.6g}"),
+            "value": float(f"{piece.values['stop_s']:.6g}"),
         }
         for run in cell.runs
         for piece in pieces_of(run)
@@ -107,7 +107,7 @@ def _chart(
     )
     y = alt.Y(
         "value:Q",
-        title="time to durable (s)",
+        title="time of a checkpoint (s)",
         scale=alt.Scale(domain=[0, 1.1 * max(d["value"] for d in data)], nice=False),
         axis=alt.Axis(format=",~r", tickCount=6),
     )

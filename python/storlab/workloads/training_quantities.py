@@ -7,6 +7,7 @@ from storlab.workloads.page import Quantity
 BUSY = "Utilisation of the emulated accelerators (DLIO-equivalent)"
 RATE = "Throughput of training"
 WAIT = "Waiting"
+READS = "Reads of files"
 ENERGY = "Power and energy of training"
 
 
@@ -33,7 +34,7 @@ def _read(statistic: str) -> Quantity:
         f"read of a file, {statistic}",
         "ns",
         "less",
-        WAIT,
+        READS,
         operation="read",
         short=f"file read, {statistic}",
         time="latency",

@@ -189,6 +189,9 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="mark-not-durable"' in html
     assert "Optimal interval" not in html  # no mtbf is given
+    listed = next(t for t in tables_of(html, SECTION) if t.head[0] == "checkpoint")
+    assert "to durable s" not in listed.head
+    assert listed.at("checkpoint 1", NEW)["throughput MB/s"]
 
 
 def test_specifications_are_valid_vega_lite(checkpoint_comparison: Comparison) -> None:

@@ -59,7 +59,7 @@ def test_rates_waits_and_energy_are_those_of_the_runs(
     training_made: Made, training_comparison: Comparison
 ) -> None:
     comparison = training_comparison
-    _, rate, wait, energy, *_ = tables_of(training_made.html, SECTION)
+    _, rate, wait, _, energy, *_ = tables_of(training_made.html, SECTION)
     records = records_of(training_made.store, 4, OLD)
     row = rate.at("4", OLD)
     assert row["samples/s"] == digits3(mean(records, "samples_s"))
@@ -154,7 +154,7 @@ def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="capacity"' not in html
     assert 'id="power"' not in html
-    assert len(tables_of(html, SECTION)) == 4  # no table of energy
+    assert len(tables_of(html, SECTION)) == 5  # no table of energy
 
 
 def test_a_damaged_search_is_named(tmp_path: Path) -> None:
