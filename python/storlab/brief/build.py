@@ -224,7 +224,7 @@ def _provenance(comparison: Comparison) -> str:
     )
     if not words:
         return "No run has finished yet."
-    weak = facts.weak_values(comparison)
+    weak = facts.weak_values(comparison) + facts.weak_power(comparison)
     every = "All values are" if not weak else "Values are"
     return f"{every} {and_list(words)}, by {and_list(engines)}{weak}."
 

@@ -375,6 +375,17 @@ def weak_values(comparison: Comparison) -> str:
     )
 
 
+def weak_power(comparison: Comparison) -> str:
+    """Whether power, and what rests on it, is not measured: ``; declared: power``."""
+    found = {
+        metric.provenance
+        for run in comparison.dataset.all_runs()
+        for metric in run.record.metrics
+        if metric.boundary is not None
+    }
+    return "".join(f"; {word}: power" for word in sorted(found - {"measured"}))
+
+
 def where_measured(comparison: Comparison) -> str:
     """What was done: ``16 workload points of random I/O at queue depth 16``."""
     said = []
