@@ -106,6 +106,13 @@ def test_idle_power_above_the_load_gives_no_net_efficiency() -> None:
     assert "efficiency_net_mb_s_w" not in found
 
 
+def test_rounding_of_constant_power_is_no_energy_above_idle() -> None:
+    constant = power(energy_j=11.82700954 + 2e-15, idle_w=10.0, duration_s=1.182700954)
+    found = named(energy_metrics(outcome(), [constant], BLOCK))
+    assert found["energy_net_j"].value == 0
+    assert "efficiency_net_mb_s_w" not in found
+
+
 def test_declared_power_makes_declared_metrics_at_its_own_boundary() -> None:
     both = [power(), power(1200.0, boundary="wall", provenance="declared")]
     metrics = energy_metrics(outcome(), both, BLOCK)

@@ -170,8 +170,7 @@ def _power(power: BoundaryPower) -> Iterator[Metric]:
     yield _metric("energy_wh", wh_from_j(power.energy_j), "Wh", power, energy_wh_u)
     if power.idle_w is not None:
         yield _metric("idle_power_w", power.idle_w, "W", power)
-        net_j = power.energy_j - power.idle_w * power.duration_s
-        yield _metric("energy_net_j", net_j, "J", power)
+        yield _metric("energy_net_j", _net_j(power, power.idle_w), "J", power)
 
 
 def _efficiency(
@@ -200,9 +199,15 @@ def _efficiency(
     yield _metric("efficiency_mb_s_w", mb_j, "MB/s/W", power, uncertainty(mb_j))
     yield _metric("efficiency_tb_kwh", tb_kwh, "TB/kWh", power, uncertainty(tb_kwh))
     if power.idle_w is not None:
-        net_j = power.energy_j - power.idle_w * power.duration_s
+        net_j = _net_j(power, power.idle_w)
         if net_j > 0:
             yield _metric("efficiency_net_mb_s_w", mb_per_joule(moved, net_j), "MB/s/W", power)
+
+
+def _net_j(power: BoundaryPower, idle_w: float) -> float:
+    """Energy above idle. Equal energies differ by rounding alone, and nothing divides by that."""
+    idle_j = idle_w * power.duration_s
+    return 0.0 if math.isclose(power.energy_j, idle_j) else power.energy_j - idle_j
 
 
 def _metric(
