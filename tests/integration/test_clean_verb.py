@@ -190,7 +190,9 @@ def test_objects_of_a_killed_campaign_go(server: S3Server, tmp_path: Path, storl
     assert said["removed"] == [f"{server.endpoint}/bench/{record['prefix']}"]
     assert server.keys() == ["somebody/else"]
     assert sums(out) == before
-    assert "nothing to remove" in storlab("clean", out).stdout
+    said = storlab("clean", out).stdout
+    assert "nothing to remove" in said
+    assert "makes the data anew" in said
 
 
 def test_foreign_objects_stop_it_and_are_named(
@@ -203,7 +205,9 @@ def test_foreign_objects_stop_it_and_are_named(
     (problem,) = json.loads(done.stdout)["problems"]
     assert "thesis.tex" in problem["what"]
     assert server.keys() == before
-    assert "thesis.tex" in storlab("clean", out, code=ExitCode.GUARD).stderr
+    said = storlab("clean", out, code=ExitCode.GUARD)
+    assert "thesis.tex" in said.stderr
+    assert "makes the data anew" not in said.stdout
 
 
 def test_keys_are_asked_for_anew_and_never_shown(

@@ -111,7 +111,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             patch.chdir(place)
             server.set_environment(patch)
             code = main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"])
-        assert code == ExitCode.OK
+        assert code == ExitCode.DISAGREE  # wrong and short bodies; failed requests change nothing
         store = ResultStore.open(place / "out")
         records = {record.target: record for record in store.records()}
         yield Ran(records, proxies, store, server.keys())
@@ -281,6 +281,45 @@ def test_a_user_that_may_only_read_is_refused_before_anything_is_written(
     assert "s3:PutObject" in said
     assert record is None
     assert users.keys() == []
+
+
+def test_a_user_that_may_not_delete_is_refused_before_anything_is_written(
+    users: S3Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    as_user(
+        users,
+        monkeypatch,
+        {"Effect": "Allow", "Action": "s3:*", "Resource": [BUCKET, OBJECTS]},
+        {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": OBJECTS},
+    )
+    code, said, record = campaign(tmp_path, users.endpoint, capsys)
+    assert code == ExitCode.PREFLIGHT
+    assert "cannot delete storlab-" in said
+    assert "allow these credentials s3:PutObject and s3:DeleteObject" in said
+    assert record is None
+    assert users.keys() == []
+
+
+def test_wrong_data_ends_with_a_code_of_its_own_and_names_the_run(
+    users: S3Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    users.set_environment(monkeypatch)
+    with FaultyProxy(users.endpoint, Harm("corrupt", 0.2)) as proxy:
+        options = "objects = 5\nverify = true"
+        code, said, record = campaign(tmp_path, proxy.endpoint, capsys, workload=options)
+        again = main(["resume", str(tmp_path / "out"), "--no-report"])
+    assert record is not None
+    assert record.status == "finished"
+    assert again == ExitCode.DISAGREE
+    assert f"wrong data: {record.run_id}" in capsys.readouterr().err
+    assert code == ExitCode.DISAGREE
+    assert f"wrong data: {record.run_id} on store" in said
 
 
 def test_requests_that_are_denied_in_a_run_are_errors_of_it(

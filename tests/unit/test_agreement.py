@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from storlab._native import Histogram
-from storlab.analysis.agreement import agreement, judge
+from storlab.analysis.agreement import MetricAgreement, PointAgreement, agreement, judge
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ResultError, UsageError
+from storlab.cli.crosscheck import _table
 from storlab.lab.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan import make_plan
 from storlab.lab.store import ResultStore
@@ -239,3 +240,15 @@ def test_a_campaign_of_one_engine_is_no_crosscheck(tmp_path: Path, plan: Plan) -
     store = filled(tmp_path, plan, {"native": 1.0})
     with pytest.raises(ResultError, match="crosscheck"):
         agreement(store)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [("1", 4.0, "4"), ("1", 3.89, "3.89"), ("IOPS", 3.89, "3.89 IOPS"), ("ns", 2000.0, "2 us")],
+)
+def test_a_number_without_a_unit_is_printed_without_one(unit: str, value: float, text: str) -> None:
+    interval = Interval(1.0, 1.0, 1.0, 5)
+    metric = MetricAgreement("x", "all", unit, value, value, 1.0, interval, 0.1, "agree")
+    point = PointAgreement("t", "w", "jobs 4", {}, "a", "b", [metric], [], [])
+    table = _table(point, "fio")
+    assert list(table.columns[1].cells) == list(table.columns[2].cells) == [text]

@@ -462,10 +462,11 @@ def late(operations: int) -> dict[Operation, Table]:
 
 @pytest.mark.parametrize(
     ("rate", "late_operations", "flagged"),
-    [(4000, 0, False), (4040, 0, False), (4050, 0, True), (4000, 81, True), (4000, 79, False)],
+    # 8000 in 2 s; 1 % of those due, and a queue of 6.
+    [(4000, 0, False), (4043, 0, False), (4050, 0, True), (4000, 87, True), (4000, 86, False)],
 )
 def test_an_open_loop_that_fell_behind_is_flagged(
     rate: int, late_operations: int, flagged: bool
 ) -> None:
-    said = kinds(f"rate_iops = {rate}", totals=late(late_operations))
+    said = kinds(f"rate_iops = {rate}\nqueue_depth = 6", totals=late(late_operations))
     assert said == (["open-loop-behind"] if flagged else [])

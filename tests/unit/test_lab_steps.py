@@ -13,6 +13,7 @@ from pydantic import Field
 from rich.console import Console
 
 from storlab.engines.native import NativeEngine
+from storlab.lab import runner
 from storlab.lab.execution import StopRequest
 from storlab.lab.plan import make_plan
 from storlab.lab.progress import PlainReporter
@@ -45,6 +46,7 @@ class ScratchWorkload(BlockWorkload):
         self.made = made
         self.left = left
         self.bad = bad  # targets after whose runs the step fails
+        self.bad_times = 1_000  # so often
         self.asked: list[tuple[str, str, int]] = []
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
@@ -53,7 +55,8 @@ class ScratchWorkload(BlockWorkload):
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
         self.asked.append((f"after {point.target}", context.run_id, context.seed))
-        if point.target in self.bad:
+        if point.target in self.bad and self.bad_times > 0:
+            self.bad_times -= 1
             return [Step("putting it right", write_job(self.left.with_name("nowhere")))]
         return [Step("putting it right", write_job(self.left))]
 
@@ -144,6 +147,7 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
     tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family.bad = ("one",)
+    monkeypatch.setattr(runner, "AGAIN_AFTER_S", (0.0, 0.0))
     store, _, said = run(tmp_path, family, monkeypatch)
     on_one, on_two = (
         [record for record in store.records() if record.target == name] for name in ("one", "two")
@@ -156,6 +160,23 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
         assert "nowhere" in record.failure.message
         assert record.totals == {}
     assert "one: cannot be put right after" in said
+    assert [name for name, *_ in family.asked].count("after one") == 3  # and then given up
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_target(
+    failures: int, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family.bad, family.bad_times = ("one",), failures
+    monkeypatch.setattr(runner, "AGAIN_AFTER_S", (0.0, 0.0))
+    store, _, said = run(tmp_path, family, monkeypatch)
+    assert [record.status for record in store.records()] == ["finished"] * 8
+    asked = [run_id for name, run_id, _ in family.asked if name == "after one"]
+    first, *later = dict.fromkeys(asked)
+    assert asked == [first] * (failures + 1) + later
+    assert f"one: not put right after {first}; tried again before its next run: " in said
+    assert said.count("failed, too: ") == failures - 1
+    assert f"one: put right after {first} at try {failures + 1}" in said
 
 
 def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(

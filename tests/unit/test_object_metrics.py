@@ -233,13 +233,29 @@ def test_where_requests_failed_the_mismatch_says_that_they_are_missing() -> None
 
 
 def test_an_open_loop_is_judged_by_its_rate_and_not_by_concurrency() -> None:
-    open_loop = "get_percent = 75\nconcurrency = 500\nrate_requests"
+    open_loop = "get_percent = 75\nconcurrency = 4\nrate_requests"
     assert "concurrency-mismatch" not in flags(f"{open_loop} = 400")
     assert "open-loop-behind" not in flags(f"{open_loop} = 400")
     assert "open-loop-behind" in flags(f"{open_loop} = 500")
     poisson = f'arrival = "poisson"\n{open_loop}'  # 800 in 2 s are 3 sigma below 437 per second
     assert "open-loop-behind" not in flags(f"{poisson} = 437")
     assert "open-loop-behind" in flags(f"{poisson} = 460")
+
+
+def test_what_is_in_flight_at_the_end_of_a_short_window_is_not_behind() -> None:
+    lines = "get_percent = 75\nrate_requests = 400\nconcurrency"  # 800 are due, and 1 % is 8
+
+    def late(operations: int, puts: int = 200) -> dict[str, OperationTotals]:
+        gets = totals(600, 1e7).model_copy(update={"late_operations": operations})
+        return {"get": gets, "put": totals(puts, 3e7)}
+
+    assert "open-loop-behind" not in flags(f"{lines} = 16", totals=late(24, 176))
+    assert "open-loop-behind" in flags(f"{lines} = 16", totals=late(24, 175))
+    assert "open-loop-behind" in flags(f"{lines} = 16", totals=late(25, 176))
+    said = flags(f"{lines} = 16", totals=late(25, 176))["open-loop-behind"].message
+    assert said.startswith("388 of 400 operations per second were completed, and 25 that were due")
+    said = flags(f"{lines} = 16", totals=late(25, 201))["open-loop-behind"].message
+    assert said == "25 that were due in the window of 2 s ended after it"
 
 
 @pytest.mark.parametrize(

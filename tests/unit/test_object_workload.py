@@ -249,6 +249,15 @@ def test_what_makes_no_sense_is_refused_with_its_field(lines: str, said: str) ->
     assert said in refused(lines)
 
 
+@pytest.mark.parametrize(
+    ("kind", "fix"), [("gett", 'did you mean "get"?'), ("copy", "use one of get, put, head")]
+)
+def test_for_an_unknown_kind_the_known_ones_are_named(kind: str, fix: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        point(f"concurrency_per_operation = {{ {kind} = 1 }}")
+    assert fix in caught.value.fix
+
+
 def test_a_target_without_a_bucket_is_refused_with_the_fix() -> None:
     said = OBJECT.check(point().params, Target(name="t", path="x", size=MIB))
     assert said is not None

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import ExitCode, PreflightError, StudyError
+from storlab.base.errors import EngineError, ExitCode, PreflightError, StudyError
 from storlab.cli.main import main
+from storlab.engines import _ENGINES, get_engine
 from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment, memory_bytes
 from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
@@ -134,6 +135,24 @@ def test_a_meter_that_works_is_named_with_its_boundary(tmp_path: Path) -> None:
     assert "power" not in found
 
 
+def test_without_a_pause_only_metered_idle_power_is_missing(tmp_path: Path) -> None:
+    meter = 'kind = "declared", idle_watts = 3, joules_per_byte = 1e-9, boundary = "device"'
+    study = loaded(tmp_path, f'path = "null:"\nmeters = [{{ {meter} }}]', study="settle = 0")
+    assert "power" not in checks_of(study)
+
+
+def test_doctor_counts_in_plain_english(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = loaded(tmp_path, 'path = "null:"')
+    states = [check.status for check in check_study(study.study, make_plan(study), tmp_path)]
+    count = states.count("warning")
+    assert main(["doctor", "study.toml"]) == ExitCode.OK
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith(f", 0 errors, {count} warning{'' if count == 1 else 's'}")
+
+
 def test_a_field_that_a_meter_does_not_have_is_an_error_of_the_study(tmp_path: Path) -> None:
     study = loaded(tmp_path, 'path = "null:"\nmeters = [{ kind = "declared", idle_wats = 3 }]')
     with pytest.raises(StudyError, match="idle_watts"):
@@ -206,3 +225,22 @@ def test_the_environment_is_json_and_knows_the_drive_below_a_file(tmp_path: Path
     assert about["file_system"] == file_system_of(tmp_path).kind
     for drive in about["drives"]:
         assert drive["size_bytes"] > 0
+
+
+def test_an_engine_that_is_broken_is_recorded_and_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "storlab_broken_import.py").write_text("import a_module_that_is_not_there\n")
+    (tmp_path / "storlab_broken_engine.py").write_text(
+        "class Engine:\n    def describe(self):\n        raise PermissionError(13, 'not yours')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(_ENGINES, "fio", "storlab_broken_import:Engine")
+    monkeypatch.setitem(_ENGINES, "warp", "storlab_broken_engine:Engine")
+    engines = describe_environment()["engines"]
+    assert "a_module_that_is_not_there" in engines["fio"]["missing"]
+    assert "not yours" in engines["warp"]["missing"]
+    assert engines["native"]["version"]
+    with pytest.raises(EngineError, match="cannot be loaded") as caught:
+        get_engine("fio")
+    assert caught.value.fix

@@ -43,6 +43,7 @@ def test_a_campaign_is_twelve_digits(campaign: str) -> None:
     "rest",
     [
         "storlab.json",
+        "probe",
         "pool-0123abcd/",
         "pool-0123abcd/0000/00000001",
         "training-0123abcd/train/img_0_of_8.npz",

@@ -15,7 +15,8 @@ from storlab.base.errors import PreflightError, Problem
 
 KEYRING_SERVICE = "storlab"
 _SECRET_WORDS = re.compile(
-    r"(^|_)(pass|passwd|password|passphrase|pwd|secret|token|community|(api|auth|priv)_?key)$",
+    r"(^|_)(pass|passwd|password|passphrase|pwd|secret|token|community"
+    r"|(api|auth|priv|access|secret|secret_?access)_?key(_?id)?)$",
     re.IGNORECASE,
 )
 
@@ -48,6 +49,11 @@ def _from_keyring(name: str) -> str | None:
         return None
 
 
+def names_secret(name: str) -> bool:
+    """Whether a field of that name would hold a secret: ``password``, ``secret_key``, ..."""
+    return _SECRET_WORDS.search(name) is not None
+
+
 def secret_problems(fields: dict[str, object]) -> list[Problem]:
     """Fields of a study's table that hold a secret themselves, with what to write instead.
 
@@ -56,7 +62,7 @@ def secret_problems(fields: dict[str, object]) -> list[Problem]:
     """
     problems = []
     for name, value in fields.items():
-        if _SECRET_WORDS.search(name):
+        if names_secret(name):
             problems.append(
                 Problem(
                     (name,),

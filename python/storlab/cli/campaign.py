@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -12,6 +13,7 @@ from storlab.cli.common import console, emit_json, log
 from storlab.lab.progress import Reporter, make_reporter
 from storlab.lab.runner import Summary
 from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
 
 
 def reporter_for(quiet: bool, as_json: bool) -> Reporter:
@@ -22,7 +24,8 @@ def reporter_for(quiet: bool, as_json: bool) -> Reporter:
 def conclude(store: ResultStore, summary: Summary, *, as_json: bool, report: bool) -> None:
     """Write the brief, say how it went, and end with the campaign's exit code.
 
-    Raises typer.Exit with 6 after a failed run and 7 after an interruption.
+    Raises typer.Exit with 6 after a failed run, 7 after an interruption, and 10 where verification
+    found wrong data and no run failed.
     """
     code = _exit_code(store, summary)
     brief = None
@@ -50,9 +53,15 @@ def _brief(store: ResultStore) -> str | None:
 def _exit_code(store: ResultStore, summary: Summary) -> ExitCode:
     if summary.interrupted:
         return ExitCode.INTERRUPTED
-    if any(record.status == "failed" for record in store.records()):
+    records = store.records()
+    if any(record.status == "failed" for record in records):
         return ExitCode.RUN_FAILED
-    return ExitCode.OK
+    return ExitCode.DISAGREE if _with_wrong_data(records) else ExitCode.OK
+
+
+def _with_wrong_data(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs in which verification found other data than had been written."""
+    return [r for r in records if any(flag.kind == "verify-failed" for flag in r.flags)]
 
 
 def _as_dict(
@@ -92,6 +101,8 @@ def _print(store: ResultStore, summary: Summary, brief: str | None, code: ExitCo
     for record in failed:
         message = record.failure.message if record.failure else "failed"
         log.print(f"failed: {record.run_id} on {record.target}: {message}", soft_wrap=True)
+    for record in _with_wrong_data(records):
+        log.print(f"wrong data: {record.run_id} on {record.target}", soft_wrap=True)
     kinds = Counter(kind for record in records for kind in {flag.kind for flag in record.flags})
     for kind, count in sorted(kinds.items()):
         log.print(f"flag: {kind} on {count:,} of {len(records):,} runs", soft_wrap=True)

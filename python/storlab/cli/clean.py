@@ -50,7 +50,7 @@ def _print(store: ResultStore, cleaned: Cleaned) -> None:
         console.print("there was nothing to remove")
     for problem in cleaned.problems:
         report_error(problem, as_json=False)
-    if store.missing():
+    if store.missing() and not cleaned.problems:
         console.print(
             f"runs are missing: `storlab resume {store.directory}` makes the data anew",
             soft_wrap=True,

@@ -161,7 +161,10 @@ def _table(point: PointAgreement, reference: str) -> Table:
 
 
 def _value(metric: MetricAgreement, value: float) -> str:
-    return format_latency(value) if metric.unit == "ns" else f"{format_number(value)} {metric.unit}"
+    if metric.unit == "ns":
+        return format_latency(value)
+    unit = "" if metric.unit == "1" else f" {metric.unit}"
+    return f"{format_number(value)}{unit}"
 
 
 def _interval(metric: MetricAgreement) -> str:

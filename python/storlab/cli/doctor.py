@@ -57,4 +57,5 @@ def _print(checks: list[Check]) -> None:
         if check.fix and check.status != "ok":
             console.print(f"        fix: {check.fix}", soft_wrap=True)
     warnings = sum(check.status == "warning" for check in checks)
-    console.print(f"{len(checks)} checks, {_errors(checks)} errors, {warnings} warnings")
+    counts = {"check": len(checks), "error": _errors(checks), "warning": warnings}
+    console.print(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))

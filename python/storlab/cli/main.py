@@ -49,7 +49,7 @@ Exit codes (stable):
    7  interrupted; storlab resume goes on
    8  a result directory is missing, incomplete or damaged
    9  an engine is missing, too old, or cannot do what was asked
-  10  the verdict is "no" (crosscheck, verify, audit)
+  10  the verdict is "no" (crosscheck, verify, audit), or a run found wrong data
   11  storlab's own brief contradicts its runs, and was not written
 
 \b

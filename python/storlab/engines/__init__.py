@@ -65,12 +65,20 @@ def engine_names() -> list[str]:
 
 
 def get_engine(name: str) -> Engine:
-    """The engine of that name. Raises EngineError for a name that is not registered."""
+    """The engine of that name.
+
+    Raises EngineError for a name that is not registered, and for one that cannot be imported.
+    """
     try:
         module, _, attribute = _ENGINES[name].partition(":")
     except KeyError:
         raise EngineError(
             "engine", f'"{name}" is not an engine', f"use one of {', '.join(_ENGINES)}"
         ) from None
-    engine: Engine = getattr(import_module(module), attribute)()
+    try:
+        engine: Engine = getattr(import_module(module), attribute)()
+    except (ImportError, SyntaxError, AttributeError) as error:
+        raise EngineError(
+            f"engine {name}", f"cannot be loaded: {error}", "install storlab anew, whole"
+        ) from error
     return engine

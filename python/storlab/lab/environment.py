@@ -8,6 +8,7 @@ import socket
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -196,7 +197,11 @@ def _library(name: str) -> str | None:
 
 
 def _engine(name: str) -> dict[str, Any]:
+    """What an engine says of itself, or why it does not: runs without it go on all the same."""
     try:
         return get_engine(name).describe().dump()
     except StorlabError as error:
         return {"name": name, "missing": error.what}
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, SubprocessError) as error:
+        what = f"cannot be described: {type(error).__name__}: {error}"
+        return {"name": name, "missing": what}

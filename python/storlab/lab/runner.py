@@ -37,6 +37,9 @@ from storlab.model.result import Failure, RunOutcome, RunRecord
 from storlab.model.study import Target
 from storlab.workloads import WORKLOADS
 
+AGAIN_AFTER_S = (1.0, 4.0)
+"""Pauses before each further try to put a target right: a store may only be busy."""
+
 
 @dataclass(slots=True)
 class Summary:
@@ -77,6 +80,8 @@ class Campaign:
         self._engines: dict[str, Engine] = {}
         self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
         self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
+        # By target: the run that was not put right after, and why.
+        self._left: dict[str, tuple[PlannedRun, Failure]] = {}
         self._steps = Steps(store.study, self._work / "step", stop, reporter)
         self._open_drive = open_drive
 
@@ -135,6 +140,9 @@ class Campaign:
         for run in todo:
             point = self.store.plan.points[run.point_id]
             self.stop.pause(0)
+            if self._after_again(point.target) and self._metering.any:
+                self._metering.idle_begins()
+                self.stop.pause(self.study.study.settle / NS_PER_S)
             self.reporter.run_started(run, point, self._expected_ns(run))
             prepared = point.target not in self._unprepared
             record = self._run(run, point) if prepared else self._left_out(run, point)
@@ -178,13 +186,39 @@ class Campaign:
         try:
             return self._steps.after(run, point, self.guard.access[point.target])
         except PrepareError as error:
-            message = f"not carried out, because after run {run.run_id}: {error.failure.message}"
-            self._unprepared[point.target] = error.failure.model_copy(update={"message": message})
+            self._left[point.target] = (run, error.failure)
             self.reporter.note(
-                f"{point.target}: cannot be put right after {run.run_id}, so that its later runs "
-                f"fail: {error.failure.message}"
+                f"{point.target}: not put right after {run.run_id}; tried again before its next "
+                f"run: {error.failure.message}"
             )
             return True
+
+    def _after_again(self, target: str) -> bool:
+        """What failed after this target's last run, tried again; True where there was any work.
+
+        The target is given up when the last try fails, too.
+        """
+        if target not in self._left:
+            return False
+        run, failure = self._left.pop(target)
+        point = self.store.plan.points[run.point_id]
+        for number, pause_s in enumerate(AGAIN_AFTER_S, 2):
+            self.stop.pause(pause_s)
+            try:
+                self._steps.after(run, point, self.guard.access[target])
+            except PrepareError as error:
+                failure = error.failure
+                self.reporter.note(f"{target}: try {number} failed, too: {failure.message}")
+            else:
+                self.reporter.note(f"{target}: put right after {run.run_id} at try {number}")
+                return True
+        message = f"not carried out, because after run {run.run_id}: {failure.message}"
+        self._unprepared[target] = failure.model_copy(update={"message": message})
+        self.reporter.note(
+            f"{target}: cannot be put right after {run.run_id}, so that its later runs fail: "
+            f"{failure.message}"
+        )
+        return True
 
     def _run(self, run: PlannedRun, point: Point) -> RunRecord:
         started_at = utc_now_iso()

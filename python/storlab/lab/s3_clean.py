@@ -8,7 +8,7 @@ from storlab.base.errors import RunError
 from storlab.engines import get_engine
 from storlab.lab.execution import StopRequest, finish
 from storlab.lab.progress import Reporter
-from storlab.lab.s3_keys import MARKER
+from storlab.lab.s3_keys import MARKER, PROBE
 from storlab.lab.s3_target import S3Hold
 from storlab.model.object_job import ObjectJob
 from storlab.model.result import RunOutcome
@@ -32,7 +32,9 @@ def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str
     marker = hold.access.prefix + MARKER
     tops = hold.own_tops()
     for top in tops:
-        if top != marker:
+        if top == hold.access.prefix + PROBE:
+            hold.control.delete([top])
+        elif top != marker:
             _clean_below(hold, top, stop, reporter)
     left = [top for top in hold.own_tops() if top != marker]
     if left:

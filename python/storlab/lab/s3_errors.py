@@ -11,6 +11,7 @@ from storlab.base.secrets import hide
 from storlab.lab.s3_xml import ErrorBody
 from storlab.model.s3 import S3Store
 
+DENIED = "these credentials may not do it"
 _KEYS = "check the access key, and that it belongs to this endpoint (docs/s3.md says where from)"
 _UNKNOWN_KEY = ("the store does not know the access key", _KEYS)
 _FIXES = {
@@ -22,7 +23,7 @@ _FIXES = {
         "header as it is",
     ),
     "AccessDenied": (
-        "these credentials may not do it",
+        DENIED,
         "storlab needs s3:ListBucket, s3:ListBucketMultipartUploads, s3:GetObject, s3:PutObject, "
         "s3:DeleteObject and s3:AbortMultipartUpload; with create_bucket also s3:CreateBucket and "
         "s3:DeleteBucket",

@@ -10,10 +10,11 @@ from typing import Any
 
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
+PROBE = "probe"  # a small object that is written and deleted to see whether that is allowed
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
 # The same run ids as in storlab.model.point, and names as the workloads give them.
 _OURS = re.compile(
-    r"storlab\.json|(pool|training|preprocess)-[0-9a-f]{8}/(?s:.*)"
+    r"storlab\.json|probe|(pool|training|preprocess)-[0-9a-f]{8}/(?s:.*)"
     r"|(run|checkpoints)-[0-9a-f]{12}-r[1-9][0-9]*/(?s:.*)"
 )
 

@@ -14,7 +14,15 @@ from storlab.lab.execution import StopRequest
 from storlab.lab.progress import Reporter
 from storlab.lab.s3_control import S3Control
 from storlab.lab.s3_credentials import resolve
-from storlab.lab.s3_keys import MARKER, foreign_keys, marker_content, own_prefix, read_marker
+from storlab.lab.s3_errors import DENIED
+from storlab.lab.s3_keys import (
+    MARKER,
+    PROBE,
+    foreign_keys,
+    marker_content,
+    own_prefix,
+    read_marker,
+)
 from storlab.model.s3 import EMBEDDED, S3Access, S3Options, S3Store
 from storlab.model.target import Target
 
@@ -75,7 +83,7 @@ class S3Hold:
                 self._check_bucket()
                 if self._exists:
                     self._check_prefix()
-                    self._write_marker()
+                    self._take()
                     self._check_other_endpoints()
             self._stack = stack.pop_all()
         return self
@@ -183,17 +191,7 @@ class S3Hold:
         )
 
     def _endpoints(self, first: str) -> list[str]:
-        found = [first]
-        for number, given in enumerate(self._options.endpoints, 1):
-            problem = _endpoint_problem(given, first)
-            if problem:
-                raise PreflightError(
-                    f"target {self.target.name}",
-                    f"s3_options.endpoints: number {number} {problem}",
-                    f"write it like {first}",
-                )
-            found.append(given.rstrip("/"))
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys([first, *(e.rstrip("/") for e in self._options.endpoints)]))
 
     def _ca_file(self) -> str | None:
         if self._options.ca_file is None:
@@ -264,12 +262,31 @@ class S3Hold:
         # Also of a bucket that a later session made: the record is of the first.
         self.made_bucket = self.made_bucket or said.get("made_bucket") is True
 
-    def _write_marker(self) -> None:
+    def _take(self) -> None:
+        """Write the marker, and see that what the campaign must do below the prefix is allowed.
+
+        Deleting comes first: where it is refused, nothing has been written that would stay.
+        """
         if self.look_only or self.cleaning:
             return
+        probe = self._prefix + PROBE
         content = marker_content(self.campaign, self.target.name, self.made_bucket)
-        self.control.put(self._prefix + MARKER, content)
-        self._wrote = True
+        try:
+            self.control.delete([probe])
+            self.control.put(self._prefix + MARKER, content)
+            self._wrote = True
+            self.control.put(probe, b"may be deleted\n")
+            self.control.delete([probe])
+        except PreflightError as error:
+            if DENIED not in error.what:
+                raise
+            raise PreflightError(
+                self.where,
+                error.what,
+                "allow these credentials s3:PutObject and s3:DeleteObject below this prefix: a "
+                "campaign writes objects, and deletes them at its end (docs/s3.md names all rights "
+                "that it needs)",
+            ) from error
 
     def _check_other_endpoints(self) -> None:
         """Every endpoint must lead to the same bucket: each shows the marker."""
@@ -317,21 +334,3 @@ class S3Hold:
         self.control.delete_bucket()
         self._exists = False
         return True
-
-
-def _endpoint_problem(given: str, first: str) -> str | None:
-    scheme = urlsplit(first).scheme
-    try:
-        parts = urlsplit(given)
-        _ = parts.port  # raises for one that is no number
-    except ValueError:
-        return "is not an address"
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "is not an http or https address"
-    if parts.scheme != scheme:
-        return f"is {parts.scheme}, and {first} is {scheme}; all endpoints must name the same"
-    if parts.username is not None or parts.password is not None:
-        return "has credentials in it"
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        return "has more than host and port"
-    return None

@@ -6,10 +6,12 @@ Secrets are in none of these tables but :class:`Credentials`, which is never dum
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from storlab.base.errors import FieldProblems, Problem
+from storlab.base.secrets import names_secret
 from storlab.model.types import StudyTable, Table
 
 Addressing = Literal["path", "virtual"]
@@ -62,6 +64,27 @@ class S3Options(StudyTable):
         description="make the bucket where it is missing, and remove it at the end; a bucket that "
         "storlab did not make is never removed",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_secrets(cls, given: Any) -> Any:
+        """Before the fields are looked at, whose findings carry the values."""
+        if not isinstance(given, dict):
+            return given
+        problems = [
+            Problem(
+                (name,),
+                "keys are never part of a study, which is copied into every result",
+                f"remove {name}; keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and "
+                "AWS_SESSION_TOKEN) in the environment, from other variables by credentials_env, "
+                "or from the AWS credentials file by profile",
+            )
+            for name in given
+            if name not in cls.model_fields and isinstance(name, str) and names_secret(name)
+        ]
+        if problems:
+            raise FieldProblems(problems)
+        return given
 
 
 @dataclass(frozen=True, slots=True)

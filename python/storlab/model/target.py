@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -204,6 +206,8 @@ class Target(StudyTable):
         problem = s3_address_problem(self.s3)
         if problem:
             problems.append(Problem(("s3",), *problem))
+        elif self.s3_options is not None and not self.is_embedded:
+            problems += _option_problems(self.s3, self.s3_options)
         if self.power_state is not None and not self.is_embedded:
             problems.append(
                 Problem(
@@ -275,3 +279,58 @@ def s3_address_problem(address: str) -> tuple[str, str] | None:
     if not _BUCKET.fullmatch(parts.path.strip("/")):
         return "names no bucket, or one that S3 does not allow", fix
     return None
+
+
+def _option_problems(address: str, options: S3Options) -> Iterable[Problem]:
+    """What of the options does not fit the address, each with its field."""
+    parts = urlsplit(address)
+    for index, given in enumerate(options.endpoints):
+        problem = _endpoint_problem(given, parts.scheme)
+        if problem:
+            yield Problem(
+                ("s3_options", "endpoints", index),
+                problem,
+                f"write it like {parts.scheme}://{parts.netloc}",
+            )
+    if options.addressing == "path":
+        return
+    hosts = [_host_of(each) for each in (address, *options.endpoints)]
+    for host in filter(_is_ip_address, hosts):
+        yield Problem(
+            ("s3_options", "addressing"),
+            f"virtual addressing puts the bucket before the host name, and {host} is an IP address",
+            'set addressing = "path", or name the host',
+        )
+        return
+
+
+def _endpoint_problem(given: str, scheme: str) -> str | None:
+    try:
+        parts = urlsplit(given)
+        _ = parts.port  # raises for one that is no number
+    except ValueError:
+        return "is not an address"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "is not an http or https address"
+    if parts.scheme != scheme:
+        return f"is {parts.scheme}, and s3 is {scheme}; all endpoints must name the same"
+    if parts.username is not None or parts.password is not None:
+        return "has credentials in it"
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        return "has more than host and port"
+    return None
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:  # said of the endpoint itself
+        return ""
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

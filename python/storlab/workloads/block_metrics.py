@@ -59,7 +59,13 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _device_bytes_flag(params, target, outcome),
         _fallback_flag(params, outcome),
         _verify_flag(outcome),
-        common.rate_flag(params["rate_iops"], outcome, DATA, params["arrival"]),
+        common.rate_flag(
+            params["rate_iops"],
+            outcome,
+            DATA,
+            params["arrival"],
+            params["queue_depth"] * params["jobs"],
+        ),
         common.note_flag(outcome),
     ]
     return [flag for flag in found if flag is not None]

@@ -237,10 +237,13 @@ def rate_flag(
     outcome: RunOutcome,
     operations: Sequence[Operation],
     arrival: str | None = None,
+    in_flight: float = 0,
 ) -> Flag | None:
     """An open loop at ``offered`` operations per second fell behind. None for a closed loop.
 
-    Of Poisson arrivals a window may hold fewer than the mean by chance.
+    At the end of a window as many as ``in_flight``, the most that the run keeps there, are under
+    way and late for no other reason. Of Poisson arrivals a window may hold fewer than the mean by
+    chance.
     """
     length = window_ns(outcome)
     if offered is None or length <= 0:
@@ -249,14 +252,16 @@ def rate_flag(
     late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
     due = offered * length / NS_PER_S
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
-    if done >= (1 - RATE_TOLERANCE) * due - chance and late <= RATE_TOLERANCE * due:
+    allowed = RATE_TOLERANCE * due + in_flight
+    if done >= due - allowed - chance and late <= allowed:
         return None
-    return Flag(
-        kind="open-loop-behind",
-        message=f"{done * NS_PER_S / length:.6g} of {offered:.6g} operations per second were "
-        f"completed, and {late:,} that were due in the window of {format_duration(length)} ended "
-        "after it",
-    )
+    ended = f"{late:,} that were due in the window of {format_duration(length)} ended after it"
+    if done < due:
+        ended = (
+            f"{done * NS_PER_S / length:.6g} of {offered:.6g} operations per second were "
+            f"completed, and {ended}"
+        )
+    return Flag(kind="open-loop-behind", message=ended)
 
 
 def store_flags(target: Target) -> Iterable[Flag]:

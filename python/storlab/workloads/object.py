@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from storlab.base.errors import Problem
+from storlab.base.errors import FieldProblems, Problem
+from storlab.base.nearest import suggest
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.model.job import Arrival
@@ -58,8 +59,8 @@ Routing = Literal["round_robin", "least_busy"]
 def _read_lanes(lanes: dict[str, int]) -> dict[str, int]:
     for name in lanes:
         if name not in OBJECT_OPERATIONS:
-            kinds = ", ".join(OBJECT_OPERATIONS)
-            raise ValueError(f'"{name}" is no kind of request; there are {kinds}')
+            what = f'"{name}" is no kind of request'
+            raise FieldProblems([Problem((name,), what, suggest(name, OBJECT_OPERATIONS))])
     return lanes
 
 

@@ -296,12 +296,12 @@ impl<'r> Gatherer<'r> {
             ));
         }
         if said.bad_count > 0 {
-            notes.push(format!("{} wrong or short bodies, such as:", said.bad_count));
-            notes.extend(said.bad_bodies.iter().cloned());
+            let what = if said.bad_count == 1 { "body" } else { "bodies" };
+            let examples = said.bad_bodies.join("; ");
+            notes.push(format!("{} wrong or short {what}, such as {examples}", said.bad_count));
         }
         let counts = &self.shared.counts;
         for (count, what) in [
-            (&counts.deleted_keys, "keys were deleted"),
             (&counts.repeated_draws, "draws were repeated: there was no object for the request"),
             (&counts.aborts_failed, "multipart uploads failed and could not be given up"),
         ] {

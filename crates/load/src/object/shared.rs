@@ -16,7 +16,7 @@ use crate::handle::{lock, Control, Window};
 use crate::sampling::Report;
 
 /// So many wrong bodies are named.
-const BAD_BODIES: usize = 20;
+const BAD_BODIES: usize = 3;
 
 /// What workers tell the coordinator.
 pub enum Message {
