@@ -216,7 +216,8 @@ def table_keys(page: Page) -> list[str]:
     if page.quantities:
         return [quantity.key for quantity in page.quantities]
     several = len(page.percentiles) > 1  # then latencies stand in a table of their own
-    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
+    # What moves data has its throughput; the others have their rate alone.
+    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation not in page.moved]
     times = [] if several else time_keys(page, "latency", page.operations)
     intended = [] if several else time_keys(page, "intended_latency", page.moved)
     return [

@@ -92,7 +92,7 @@ class Mixes:
             sort=self.order,
             title=title_of(page, page.mix) if plain and page.mix else None,
             scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
-            axis=alt.Axis(labelAngle=-30 if long else 0, labelLimit=150),
+            axis=alt.Axis(labelAngle=-30 if long else 0, labelLimit=260),
         )
 
     def offset(self, *, centred: bool = False) -> alt.XOffset:
