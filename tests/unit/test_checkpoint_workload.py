@@ -164,6 +164,7 @@ def test_a_profile_is_looked_at_before_anything_runs(lines: str, said: str) -> N
     assert problem is not None
     assert said in problem
     assert CHECKPOINT.check(point().params, TARGET) is None
+    CHECKPOINT.estimate(point(lines), HEADER, TARGET)  # leaves the refusal to check
 
 
 def test_opening_a_study_needs_no_profile() -> None:

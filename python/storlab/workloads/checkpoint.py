@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from storlab.base.errors import Problem
+from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
 from storlab.model.place import DataPlace
@@ -160,13 +160,13 @@ class CheckpointWorkload:
         return target_problem(params, target)
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time.
-
-        Raises StudyError where there is no such profile.
-        """
+        """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time."""
         del target
         params = point.params
-        size = sum(file.bytes for file in point_files(params)[1])
+        try:
+            size = sum(file.bytes for file in point_files(params)[1])
+        except StudyError:  # check refuses it, and names the line of the study
+            return Estimate(header.settle, bytes_written=0, writes=False, files=0)
         writes, restores, keep = params["writes"], params["restores"], params["keep_last"]
         moved_ns = (writes + restores) * size * NS_PER_S // ASSUMED_BYTES_S
         kept = writes if keep is None else min(writes, keep + 1)

@@ -158,7 +158,7 @@ def load_profile(name: str) -> Profile:
             raise StudyError(name, f"the profile cannot be read: {what}", "correct it") from error
         return _parsed(name, text)
     if name not in profile_names():
-        fix = f"{suggest(name, profile_names())}; a file of your own ends with {SUFFIX}"
+        fix = f"{suggest(name, profile_names())} (a file of your own ends with {SUFFIX})"
         raise StudyError("profile", f'there is no profile "{name}"', fix)
     return _parsed(name, _shelf().joinpath(name + SUFFIX).read_text(encoding="utf-8"))
 

@@ -81,7 +81,8 @@ def target_problem(params: Params, target: Target) -> str | None:
     try:
         profile, files = point_files(params)
     except StudyError as error:
-        return f"profile: {error.where}: {error.what}; {error.fix}"
+        place = "" if error.where == "profile" else f"{error.where}: "
+        return f"profile: {place}{error.what}; {error.fix}"
     subset = params["subset"]
     if subset is not None and subset > profile.ranks:
         return (
