@@ -262,7 +262,8 @@ def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     free = free_bytes(place) + _allocated(place)
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
     if needed > free:
-        yield _error("free space", what, "make size smaller, or choose another place")
+        smaller = "size" if target.directory is None else "the data (scale of the workload)"
+        yield _error("free space", what, f"make {smaller} smaller, or choose another place")
     else:
         yield _ok("free space", what)
 
