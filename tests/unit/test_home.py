@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from conftest import need_root
 from storlab.base.errors import GuardError, PreflightError
+from storlab.lab import home as home_module
 from storlab.lab.dataset import check_space
 from storlab.lab.execution import Interrupted, StopRequest
 from storlab.lab.filesystems import free_bytes
@@ -32,6 +35,17 @@ def test_a_home_is_made_marked_and_removed_when_nothing_came_into_it(tmp_path: P
         assert hold.path == tmp_path.resolve() / HOME
         said = json.loads((hold.path / MARKER).read_text())
         assert (said["schema_version"], said["made_by"]) == (1, "storlab")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removing makes the room: it may need none itself."""
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with HomeHold(tmp_path, "one") as hold:
+        make(hold, "data")
+        monkeypatch.setattr(home_module, "replace_file", Mock(side_effect=full))
+    with HomeHold(tmp_path, "one") as hold:  # as `storlab clean` does
+        assert hold.clean(StopRequest()) == [str(hold.path / "data")]
     assert list(tmp_path.iterdir()) == []
 
 

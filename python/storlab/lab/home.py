@@ -114,7 +114,10 @@ class HomeHold:
         parts = _parts(self.path)
         owners = {part: marker.owners.get(part, marker.campaign) for part in parts}
         self._marker = _Marker(self.campaign, owners)
-        _write_marker(self.path, self._marker)
+        # A full disk takes no new marker, and cleaning up is what makes room on it: where the old
+        # one says the same, it stays.
+        if marker.campaign != self.campaign or not marker.owners.keys() <= set(parts):
+            _write_marker(self.path, self._marker)
 
     def _take_back(self) -> None:
         """Remove the home if nothing is in it."""
