@@ -265,10 +265,12 @@ def _threshold_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
     au = au_percent(epochs)
     if au is None or au >= settings.threshold_percent:
         return None
+    count = settings.accelerators
+    busy = f"{count:,} accelerator{'' if count == 1 else 's'} busy"
     return Flag(
         kind="au-below-threshold",
         message=f"AU {au:.3g} % is below the {settings.threshold_percent:.3g} % of the profile: "
-        f"storage does not keep {settings.accelerators:,} accelerators busy",
+        f"storage, loader and client together do not keep {busy}",
     )
 
 
