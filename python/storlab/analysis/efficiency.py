@@ -65,6 +65,7 @@ class RunEnergy:
     operations: float
     read_off: dict[str, float]  # metrics taken as they are, such as idle_power_w
     own: dict[str, Metric] = field(default_factory=dict)  # the family's: energy of a checkpoint
+    divides: bool = True  # False where data moved in a part of the window only
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ _MOVED = {
 
 
 def _above(entry: RunEnergy, name: str) -> float | None:
+    if not entry.divides and (name in _MOVED or name in RATES_PER_WATT):
+        return None
     if name in _MOVED:
         return entry.moved_bytes / _MOVED[name]
     if name in RATES_PER_WATT:
@@ -272,6 +275,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         operations=float(sum(done)),
         read_off={name: metric.value for name, metric in found if metric is not None},
         own=_own(record, boundary),
+        divides=metric_at(record, "efficiency_mb_s_w", boundary) is not None,
     )
 
 

@@ -17,6 +17,7 @@ from storlab.model.study import Target
 from storlab.workloads.common_metrics import bytes_moved, operations_done
 from storlab.workloads.page import Page
 
+MOVING_SHARE = 0.95  # of the window: with less, its energy is not that of moving data
 _TB = 10**12
 _KILO = 1_000
 _RATE_UNITS = {"iops": "IOPS", "requests_s": "requests/s"}  # the rates that families count by
@@ -66,6 +67,18 @@ def per_watt_metrics(
             said = {"operation": metric.operation, "provenance": provenance}
             found.append(quotient.model_copy(update=said))
     return found
+
+
+def idles(outcome: RunOutcome) -> bool:
+    """Whether data moved in spans that leave a part of the window out: pauses and deletions."""
+    moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
+    window_ns = outcome.window_end_ns - outcome.window_start_ns
+    return bool(moving) and sum(moving) < MOVING_SHARE * window_ns
+
+
+def is_efficiency(metric: Metric, page: Page) -> bool:
+    """Whether a metric divides what was done in the window by the window's energy."""
+    return metric.name.startswith("efficiency_") or metric.name == f"{page.rate}_w"
 
 
 def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:

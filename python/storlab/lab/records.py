@@ -9,6 +9,8 @@ from storlab.base.units import MB, NS_PER_S
 from storlab.lab.efficiency import (
     density_metrics,
     energy_metrics,
+    idles,
+    is_efficiency,
     per_watt_metrics,
     span_metrics,
     span_notes,
@@ -49,6 +51,9 @@ def completed_record(
     without_energy: list[str] = []
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
+        if idles(outcome):
+            # Its rates leave pauses out, and the window's energy does not: the two do not divide.
+            metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)

@@ -59,18 +59,21 @@ def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made)
         assert row["optimal interval, Young s"] == digits3(young)
 
 
-def test_efficiency_counts_every_byte_once(checkpoint_comparison: Comparison) -> None:
-    """Rates are of the time that checkpoints move, and energy of the whole run: not rate x run."""
+def test_pauses_are_in_no_efficiency(checkpoint_comparison: Comparison) -> None:
+    """Where checkpoints move in a part of the window only, its energy is not that of moving."""
+    seen = set()
     for row in checkpoint_comparison.rows.values():
         for cell in row.cells.values():
-            assert cell.power is not None
-            moved = sum(
-                t.bytes for r in cell.runs for op, t in r.record.totals.items() if op != "sync"
-            )
-            joules = [run.record.metric("energy_j") for run in cell.runs]
-            total = sum(value for value in joules if value is not None)
-            value = cell.values["efficiency_mb_s_w.all"].estimate
-            assert value == pytest.approx(moved / 1e6 / total)
+            for record in (run.record for run in cell.runs):
+                energy = record.metric("energy_j")
+                assert energy is not None
+                moving = sum(s.end_ns - s.start_ns for s in record.spans if s.bytes)
+                moved = sum(t.bytes for op, t in record.totals.items() if op != "sync")
+                whole = moving >= 0.95 * (record.window_end_ns - record.window_start_ns)
+                expected = pytest.approx(moved / 1e6 / energy) if whole else None
+                assert record.metric("efficiency_mb_s_w") == expected
+                seen.add(whole)
+    assert seen == {True, False}
 
 
 def test_checkpoints_restores_and_ranks_are_listed_one_by_one(
