@@ -35,6 +35,8 @@ class Found:
     @property
     def text(self) -> str:
         """``at least 24``."""
+        if any("could not be decided" in note for note in self.notes):
+            return f"{self.accelerators:,} or more" if self.accelerators else "not decided"
         before = "at least " if self.is_lower_bound or not self.complete else ""
         return f"{before}{self.accelerators:,}"
 

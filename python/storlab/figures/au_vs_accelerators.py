@@ -142,9 +142,16 @@ def _largest(
             interval = comparison.row(point).cells[target].values.get(KEY)
             low = None if interval is None else interval.low
             if low is None or low < rule.value:
+                if interval is not None and (interval.high is None or interval.high >= rule.value):
+                    kept[target] = _undecided(*kept[target])
                 break
             kept[target] = (x_text(section, point), x_text(section, point))
     return kept
+
+
+def _undecided(place: str, text: str) -> tuple[str, str]:
+    """The next number's interval includes the threshold: it may be kept busy, too."""
+    return (place, f"{text} or more") if place else ("", "not decided")
 
 
 def _same(one: Found, section: Section, point: WorkloadPoint) -> bool:
