@@ -34,6 +34,7 @@ from storlab.lab.sidecar import is_complete
 from storlab.meters import meter_module
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
+from storlab.workloads import WORKLOADS
 
 _ROOMY_MEMLOCK = 64 << 20
 
@@ -80,6 +81,7 @@ def check_study(
             checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
         if target.name in used:
             checks += [_under(target, check) for check in power_checks(target, base)]
+    checks += _cautions(study, plan)
     metered = any(meter.kind != "declared" for t in study.target for meter in t.meters)
     if metered and study.study.settle == 0:
         what = "settle = 0 leaves no pause between runs, so idle power cannot be measured"
@@ -169,6 +171,17 @@ def _engine_check(name: str, *, needed: bool) -> Check:
             return _error(name, error.what, error.fix)
         return _ok(name, f"{error.what}; only studies that ask for it need it")
     return _ok(name, f"version {info.version}" + (f", {info.backend}" if info.backend else ""))
+
+
+def _cautions(study: StudyBase, plan: Plan) -> list[Check]:
+    """What the families know beforehand of their points, each once."""
+    said: dict[str, Check] = {}
+    for point in plan.points.values():
+        target = study.target_named(point.target)
+        estimate = WORKLOADS[point.kind].estimate(point, study.study, target)
+        for caution in estimate.cautions:
+            said.setdefault(caution, _warn(point.workload, caution))
+    return list(said.values())
 
 
 def _points_on(target: Target, plan: Plan) -> list[Point]:

@@ -34,6 +34,7 @@ from storlab.workloads.training_profiles import (
 )
 from storlab.workloads.training_rules import (
     Settings,
+    cautions,
     combination_problems,
     needless_fields,
     settings_of,
@@ -222,6 +223,7 @@ class TrainingWorkload:
             files=0,
             data_bytes=settings.data_bytes,
             data_set=data_set_name(settings.records()),
+            cautions=cautions(settings),
         )
 
     def job(self, point: Point, context: JobContext) -> TrainingJob:

@@ -17,6 +17,7 @@ from storlab.model.study import Target
 from storlab.workloads import common_metrics as common
 from storlab.workloads.training_page import READS
 from storlab.workloads.training_rules import (
+    FEW_STEPS,
     Settings,
     host_memory_bytes,
     settings_of,
@@ -24,7 +25,6 @@ from storlab.workloads.training_rules import (
 )
 
 GB = 1_000_000_000
-FEW_STEPS = 50  # of an epoch: then the first one matters
 LEAST_DEVICE_SHARE = 0.9  # of what was read after the first epoch, what the device must have read
 HOST_MEMORY = "host_memory_bytes"  # in details: of the machine that read; None: not known
 _STEP = "step"

@@ -29,6 +29,7 @@ Params = dict[str, Any]
 
 FOLDER = "train"  # as DLIO: below its data folder
 OWN = "storlab"
+FEW_STEPS = 50  # of an epoch: then the first one matters
 LEAST_STEPS = 500  # of an epoch, of each accelerator ...
 MEMORY_TIMES = 5  # ... and of the hosts' memory: MLPerf Storage's rules for the size of a data set
 MOST_OBJECT_BYTES = 5 << 30  # of an upload in one request: S3
@@ -265,3 +266,16 @@ def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
         f"{settings.accelerators:,} accelerators, and {MEMORY_TIMES} times the "
         f"{format_bytes_si(memory_bytes)} of memory"
     )
+
+
+def cautions(settings: Settings) -> tuple[str, ...]:
+    """What will bend the numbers of a run: too small a data set, too few steps."""
+    said = size_rule_text(settings, host_memory_bytes())
+    small = () if said is None else (said,)
+    if settings.steps >= FEW_STEPS:
+        return small
+    few = (
+        f"an epoch has {settings.steps:,} steps of each accelerator, and utilisation leaves out "
+        f"the first: with fewer than {FEW_STEPS} it says little"
+    )
+    return (*small, few)
