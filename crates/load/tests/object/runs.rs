@@ -214,7 +214,8 @@ fn deletes_that_run_out_of_objects_end_the_run() {
     assert_eq!(outcome.summary.status, Status::Failed);
     let failure = outcome.summary.failure.unwrap();
     assert!(failure.message.contains("all objects") && failure.fix.contains("pool larger"));
-    assert!(server.held().objects.is_empty());
+    // What the other slots had in flight when one found nothing left may never have arrived.
+    assert!(server.held().objects.len() < 4, "{}", server.held().objects.len());
 }
 
 #[test]
