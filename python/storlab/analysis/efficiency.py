@@ -18,6 +18,7 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval
+from storlab.lab.efficiency import idles
 from storlab.lab.power_summary import parts_at
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
@@ -275,7 +276,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         operations=float(sum(done)),
         read_off={name: metric.value for name, metric in found if metric is not None},
         own=_own(record, boundary),
-        divides=metric_at(record, "efficiency_mb_s_w", boundary) is not None,
+        divides=not idles(record),
     )
 
 

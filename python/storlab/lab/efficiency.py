@@ -12,7 +12,7 @@ from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, 
 from storlab.base.units import NS_PER_S
 from storlab.lab.power_summary import BoundaryPower, weakest_provenance
 from storlab.model.power import Boundary, SpanPower
-from storlab.model.result import Concurrency, Metric, RunOutcome, Span
+from storlab.model.result import Concurrency, Metric, RunOutcome, RunRecord, Span
 from storlab.model.study import Target
 from storlab.workloads.common_metrics import bytes_moved, operations_done
 from storlab.workloads.page import Page
@@ -69,7 +69,7 @@ def per_watt_metrics(
     return found
 
 
-def idles(outcome: RunOutcome) -> bool:
+def idles(outcome: RunOutcome | RunRecord) -> bool:
     """Whether data moved in spans that leave a part of the window out: pauses and deletions."""
     moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
     window_ns = outcome.window_end_ns - outcome.window_start_ns
