@@ -14,6 +14,7 @@ mod object;
 mod outcome;
 mod pacing;
 mod place;
+mod preprocess;
 mod run;
 mod sampling;
 mod slots;
@@ -30,6 +31,7 @@ use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};
 pub use object::ObjectJob;
 pub use outcome::{Outcome, Status, Summary};
+pub use preprocess::{check, PreprocessJob};
 pub use sampling::Row;
 pub use spec::BlockJob;
 use training::TrainingJob;
@@ -50,6 +52,7 @@ pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
         "block" => run::start(BlockJob::from_json(job_json)?),
         "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?, credentials()?),
         "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
+        "preprocess" => preprocess::start(PreprocessJob::from_json(job_json)?),
         "training" => training::start(TrainingJob::from_json(job_json)?, credentials()?),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),
     }

@@ -1,0 +1,1 @@
+//! Counting the values of a column within a budget: see `Counting`.

@@ -1,0 +1,1 @@
+//! From a value to its id: see `Lookup`.

@@ -1,0 +1,1 @@
+//! Merging sorted runs of values into the files of a vocabulary.
