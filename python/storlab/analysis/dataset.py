@@ -153,8 +153,8 @@ def read_run(store: ResultStore, record: RunRecord, label: str) -> RunData:
         if operation in page.operations:
             latency = found.get("latency", Histogram())
             intervals.setdefault(row["interval"], []).append((row, latency))
-    start_ns = record.window_start_ns
-    series = [_interval(intervals[i], start_ns, page.moved) for i in sorted(intervals)]
+    start_ns, moved = record.window_start_ns, page.series or page.moved
+    series = [_interval(intervals[i], start_ns, moved) for i in sorted(intervals)]
     return RunData(record, label, store, {t: _encoded(h) for t, h in times.items()}, series)
 
 

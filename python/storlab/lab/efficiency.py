@@ -20,6 +20,7 @@ from storlab.workloads.page import Page
 MOVING_SHARE = 0.95  # of the window: with less, its energy is not that of moving data
 _TB = 10**12
 _KILO = 1_000
+_PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a plainer name when divided by W
 _RATE_UNITS = {"iops": "IOPS", "requests_s": "requests/s"}  # the rates that families count by
 
 
@@ -44,18 +45,21 @@ def energy_metrics(
 def per_watt_metrics(
     metrics: Sequence[Metric], totals: Sequence[BoundaryPower], page: Page
 ) -> list[Metric]:
-    """What the family divides by mean power, at every boundary (``page.per_watt``)."""
+    """What the family divides by mean power, at every boundary (``page.per_watt``).
+
+    Of the whole run only: its mean power is not that of a stage.
+    """
     found: list[Metric] = []
     for metric in metrics:
         name = page.per_watt.get(metric.name)
-        if name is None:
+        if name is None or metric.operation != "all":
             continue
         for power in totals:
             value = metric.value / power.mean_w
             relative = None
             if power.energy_uncertainty_j is not None:
                 relative = power.energy_uncertainty_j / power.energy_j
-            unit = "1/W" if metric.unit == "1" else f"{metric.unit}/W"
+            unit = _PER_WATT.get(metric.unit, f"{metric.unit}/W")
             quotient = _metric(
                 name,
                 value,
@@ -64,8 +68,7 @@ def per_watt_metrics(
                 None if relative is None else quotient_uncertainty(value, relative),
             )
             provenance = weakest_provenance([metric.provenance, power.provenance])
-            said = {"operation": metric.operation, "provenance": provenance}
-            found.append(quotient.model_copy(update=said))
+            found.append(quotient.model_copy(update={"provenance": provenance}))
     return found
 
 

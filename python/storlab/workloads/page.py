@@ -58,6 +58,7 @@ class Page:
     operations: tuple[str, ...]  # that do the work, in the order of the page
     moved: tuple[str, ...]  # of these, the ones whose bytes are transferred
     axes: tuple[str, ...]  # the first that is swept is the horizontal axis
+    series: tuple[str, ...] = ()  # whose bytes make up throughput over time; by default ``moved``
     facet: str | None = None  # small multiples
     mix: str | None = None  # names a section even where it is not swept
     sizes: tuple[str, ...] = ()  # parameters in bytes
