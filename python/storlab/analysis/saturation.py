@@ -1,0 +1,262 @@
+"""At how many workers storage is the bottleneck of fixed work, and where the CPU is.
+
+The rule, of one target over the swept numbers of workers W (docs/method.md, "Preprocessing"):
+
+- V > W is *faster* where the time shrinks by 5 % or more and the interval of the ratio excludes 1;
+  *no faster* where it shrinks by less and the interval excludes a shrinking by 10 %. Between the
+  two nothing is decided: a change of the size of the noise is neither a gain nor a saturation.
+- The *plateau* begins at the smallest W from which on every larger number is no faster, and it
+  reaches to 1.25 W at least: from 23 to 24 workers perfect scaling gains 4 %.
+- Workers are *busy* where they are on CPU for at least 70 % of the time that their parts allow:
+  9 workers that share 16 parts rest for a ninth of the time, whatever the storage.
+
+Judged at the largest number. Busy: CPU-bound (or too few parts, where these allow less than 70 %).
+On a plateau and not busy: the device saturates where the plateau begins, if one is known to have
+moved the data and a target without one is faster there, where there is such a target. Else still
+faster, or not decided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Literal
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section
+from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.model.result import RunRecord
+
+WORKERS = "workers"  # the swept parameter
+TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
+MOVED = ("input_mb_s", "output_mb_s")
+LEAST_GAIN = 0.05  # of the time
+HIDDEN_GAIN = 0.10  # that the interval of "no faster" excludes
+LEAST_SPAN = 1.25  # from the first to the last number of a plateau
+BUSY_SHARE = 0.70  # of the time that parts allow
+MACHINE_BUSY_PERCENT = 90.0  # of all cores: the kernel's share of I/O is no worker's
+DEVICE_SHARE = 0.10  # of what was read and written: less, and memory served it
+
+Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one", "none"]
+Change = Literal["faster", "same", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One number of workers: what its finished runs say. Times in s, rates in MB/s, shares in %."""
+
+    workers: int
+    times: tuple[float, ...]  # of each run
+    busy: tuple[float, ...] = ()  # CPU time over time x usable cores; empty where not told
+    allowed_percent: float = 100.0  # most that ``busy`` can be with parts that do not divide evenly
+    machine_percent: float | None = None  # of all cores of the machine, by whomever
+    device_mb_s: tuple[float, ...] = ()  # empty where nothing counts
+    moved_mb_s: float | None = None  # that the work read and wrote, wherever it came from
+    point_id: str | None = None
+
+    @property
+    def is_busy(self) -> bool | None:
+        """Whether the CPU holds it back; None where nobody counted."""
+        if self.machine_percent is not None and self.machine_percent >= MACHINE_BUSY_PERCENT:
+            return True
+        if not self.busy:
+            return None
+        return fmean(self.busy) >= BUSY_SHARE * self.allowed_percent
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether a device is known to have moved more than a trifle of the data."""
+        if not self.device_mb_s:
+            return False
+        return fmean(self.device_mb_s) > DEVICE_SHARE * (self.moved_mb_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """What the numbers of workers of one target say, in order."""
+
+    target: str
+    steps: tuple[Step, ...]
+    verdict: Verdict
+    workers: int | None = None  # device, waiting: where the plateau begins; else the largest number
+
+    @property
+    def text(self) -> str:
+        """``the device saturates at 8 workers``."""
+        at = _workers(self.workers)
+        if self.verdict == "cpu" and all(step.is_busy for step in self.steps):
+            return "CPU-bound at every number of workers"
+        if self.verdict == "undecided":
+            return f"not decided, because {self._why_undecided}"
+        return {
+            "device": f"the device saturates at {at}",
+            "waiting": f"more than {at} bring nothing, and no device is known to be what they wait "
+            "for",
+            "cpu": f"CPU-bound at {at}",
+            "parts": f"too few parts for {at}",
+            "open": f"still faster at {at}",
+            "one": "one number of workers, so that nothing is known of saturation",
+            "none": "not measured",
+        }[self.verdict]
+
+    @property
+    def _why_undecided(self) -> str:
+        if self.steps[-1].workers < LEAST_SPAN * self.steps[0].workers:
+            return "the numbers of workers lie too near to one another"
+        if any(len(step.times) < 2 for step in self.steps):
+            return "single runs have no interval"
+        return "the repeats differ too much"
+
+    def speedup(self, step: Step) -> Interval:
+        """Time of the fewest workers over that of ``step``."""
+        return ratio_interval(self.steps[0].times, step.times)
+
+    def word(self, step: Step) -> str:
+        """One number of workers in the light of the verdict, for a table."""
+        at = self.workers or 0
+        if self.verdict in ("device", "waiting") and step.workers >= at:
+            if step.workers > at:
+                return "no faster"
+            return "the device saturates" if self.verdict == "device" else "the last gain"
+        if step.is_busy:
+            return "CPU-bound" if step.allowed_percent >= 100 * BUSY_SHARE else "too few parts"
+        if step is self.steps[-1]:
+            return {"open": "still faster", "undecided": "not decided"}.get(self.verdict, "–")
+        return "–" if self.verdict == "one" else "workers wait"
+
+
+def _workers(number: int | None) -> str:
+    return "1 worker" if number == 1 else f"{number or 0:,} workers"
+
+
+def change(few: Sequence[float], many: Sequence[float]) -> Change:
+    """Whether the times of more workers are shorter: s, of each run on either side."""
+    ratio = ratio_interval(many, few)
+    if ratio.low is None or ratio.high is None:
+        return "undecided"
+    if ratio.estimate <= 1 - LEAST_GAIN:
+        return "faster" if ratio.high < 1 else "undecided"
+    return "same" if ratio.low > 1 - HIDDEN_GAIN else "undecided"
+
+
+def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
+    """The verdict on steps in order of their workers, and the number that it names."""
+    if not steps:
+        return "none", None
+    last = steps[-1]
+    if len(steps) < 2:
+        return "one", last.workers
+    if last.is_busy:
+        return ("cpu" if last.allowed_percent >= 100 * BUSY_SHARE else "parts"), last.workers
+    undecided = last.workers < LEAST_SPAN * steps[0].workers
+    for place, step in enumerate(steps[:-1]):
+        if last.workers < LEAST_SPAN * step.workers:
+            break
+        changes = {change(step.times, more.times) for more in steps[place + 1 :]}
+        if changes == {"same"}:
+            certain = last.is_busy is False and last.uses_device
+            return ("device" if certain else "waiting"), step.workers
+        undecided |= "faster" not in changes
+    return ("undecided" if undecided else "open"), last.workers
+
+
+def saturation_of(
+    comparison: Comparison, section: Section, facet: Any, target: str, operation: str = "all"
+) -> Saturation:
+    """The verdict on a target, over all stages or on one of them (``operation``)."""
+    cells = [
+        (point.params[WORKERS], comparison.row(point).cells[target])
+        for point in section.of_facet(facet)
+        if point.params.get(WORKERS) is not None
+    ]
+    steps = [step for workers, cell in cells if (step := _step(workers, cell, operation))]
+    verdict, workers = judge(steps)
+    return Saturation(target, tuple(steps), verdict, workers)
+
+
+def saturations(comparison: Comparison, section: Section, facet: Any) -> list[Saturation]:
+    """Of every target that the study runs these points on; none where workers are not the axis."""
+    if section.axes.x != WORKERS:
+        return []
+    found = (
+        saturation_of(comparison, section, facet, target)
+        for target in comparison.planned(section.points)
+    )
+    known = [one for one in found if one.steps]
+    return [_beside(one, known) for one in known]
+
+
+def _beside(one: Saturation, every: Sequence[Saturation]) -> Saturation:
+    """What is as slow where no device takes part is not the device's doing."""
+    if one.verdict != "device":
+        return one
+    mine = one.steps[-1]
+    for other in every:
+        theirs = next((step for step in other.steps if step.workers == mine.workers), None)
+        if other.verdict != "waiting" or theirs is None or theirs.uses_device:
+            continue
+        if change(mine.times, theirs.times) != "faster":
+            return replace(one, verdict="waiting")
+    return one
+
+
+def said(found: Sequence[Saturation]) -> str:
+    """``Disk: the device saturates at 8 workers; memory: CPU-bound at every number of workers``."""
+    return "; ".join(f"{one.target}: {one.text}" for one in found)
+
+
+def _step(workers: int, cell: Cell, operation: str) -> Step | None:
+    records = [run.record for run in cell.runs]
+    times = _values(records, TIME, operation)
+    if not times:
+        return None
+    machine = [
+        record.cpu.machine_busy_percent
+        for record in records
+        if record.cpu is not None and record.cpu.machine_busy_percent is not None
+    ]
+    moved = [rates for name in MOVED if (rates := _values(records, name, operation))]
+    return Step(
+        workers=workers,
+        times=times,
+        busy=_values(records, BUSY, operation),
+        allowed_percent=100
+        * fmean(allowed_share(record, workers, operation) for record in records),
+        machine_percent=fmean(machine) if machine and operation == "all" else None,
+        device_mb_s=_values(records, DEVICE, operation),
+        moved_mb_s=math.fsum(fmean(rates) for rates in moved) if moved else None,
+        point_id=cell.point_id,
+    )
+
+
+def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[float, ...]:
+    found = (record.metric(name, operation) for record in records)
+    return tuple(value for value in found if value is not None)
+
+
+def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:
+    """The largest share of the time that workers can be busy for, 0 to 1, by the parts of stages.
+
+    P parts of one size take ceil(P / W) rounds, and in the last one some workers have none.
+    """
+    cores = workers if record.cpu is None else min(workers, record.cpu.cores)
+    stages = [
+        stage
+        for stage in record.details.get("stages") or ()
+        if operation in ("all", stage["name"]) and stage.get("parts")
+    ]
+    spent = [max(stage["end_ns"] - stage["start_ns"], 0) for stage in stages]
+    if not math.fsum(spent):
+        return 1.0
+    shares = [
+        min(1.0, stage["parts"] / math.ceil(stage["parts"] / workers) / max(cores, 1))
+        for stage in stages
+    ]
+    return math.fsum(t * share for t, share in zip(spent, shares, strict=True)) / math.fsum(spent)
+
+
+def interval_or_none(values: Sequence[float]) -> Interval | None:
+    """The mean with its interval; None of nothing."""
+    return mean_interval(values) if values else None
