@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
 from storlab.analysis.capacity_file import Found, searches
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
@@ -22,8 +20,8 @@ from storlab.figures.common import (
     point_ids,
     x_text,
 )
-from storlab.figures.lines import Axes, Rule, line_chart, line_data
-from storlab.figures.theme import configured, role
+from storlab.figures.lines import Axes, Rule, line_chart, line_data, ring_layer
+from storlab.figures.theme import configured
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
@@ -90,7 +88,7 @@ def _swept(comparison: Comparison, section: Section, facet: Any, column: Column)
         rules=[rule] if rule else [],
     )
     rings = [m for m in means if m["x"] == largest.get(m["target"], ("", ""))[0]]
-    above = [_rings(order)] if rings else []
+    above = [ring_layer(order)] if rings else []
     chart = line_chart(comparison, targets, axes, means, above=above)
     title = f"{place_of(section, facet)}: {_said(rule, largest)}"
     return Figure(
@@ -108,19 +106,6 @@ def _swept(comparison: Comparison, section: Section, facet: Any, column: Column)
         point_ids=point_ids(comparison, points),
         note=place_of(section, facet),
     )
-
-
-def _rings(order: list[str]) -> alt.Chart:
-    """Around the largest number of accelerators that a target keeps busy."""
-    ring = alt.Chart(alt.NamedData("rings")).mark_point(
-        size=260, strokeWidth=1.6, shape="circle", filled=False
-    )
-    drawn: alt.Chart = ring.encode(
-        x=alt.X("x:O", sort=order),
-        y=alt.Y("mean:Q"),
-        color=alt.value(role("fig-ink")),
-    )
-    return drawn
 
 
 def _largest(

@@ -21,7 +21,7 @@ from storlab.figures.common import (
     last_point,
     place_at,
     point_ids,
-    times_text,
+    ratio_words,
 )
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.mixes import fill
@@ -216,16 +216,7 @@ def _said(
     word, column = next(
         ((w, c) for w, c in columns.items() if c.key == wanted.ratio), next(iter(columns.items()))
     )
-    parts = []
-    for target in comparison.others:
-        ratio = row.ratios[target].get(column.key)
-        if ratio is None:
-            continue
-        if ratio.interval.is_known and not ratio.decided:
-            parts.append(f"{target} and {comparison.baseline} can’t be told apart")
-        else:
-            times = times_text(ratio.interval.estimate)
-            parts.append(f"{target}’s is {times} {comparison.baseline}’s")
+    parts = ratio_words(comparison, row, column.key)
     word = _plain(word)
     if parts:
         return f"{wanted.what} {word}: {'; '.join(parts)}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import Comparison, Row
 from storlab.analysis.points import Section, WorkloadPoint, fill_in, format_value, title_of
 from storlab.analysis.stats import Interval
 from storlab.workloads import WORKLOADS
@@ -156,6 +156,29 @@ def interval_text(interval: Interval | None, show: Any = digits3) -> str:
     if interval.low is None or interval.high is None:
         return f"{show(interval.estimate)} (one run)"
     return f"{show(interval.estimate)} [{show(interval.low)}, {show(interval.high)}]"
+
+
+def ratio_words(
+    comparison: Comparison,
+    row: Row,
+    key: str,
+    say: str = "{target}’s is {times} {baseline}’s",
+) -> list[str]:
+    """Every target against the baseline at one point: ``disk A’s is 1.20\u00d7 disk B’s``.
+
+    Empty where there is no ratio of that column.
+    """
+    parts, baseline = [], comparison.baseline
+    for target in comparison.others:
+        ratio = row.ratios[target].get(key)
+        if ratio is None:
+            continue
+        if ratio.interval.is_known and not ratio.decided:
+            parts.append(f"{target} and {baseline} can’t be told apart")
+        else:
+            times = times_text(ratio.interval.estimate)
+            parts.append(say.format(target=target, times=times, baseline=baseline))
+    return parts
 
 
 def times_text(ratio: float) -> str:

@@ -142,6 +142,19 @@ def rule_layers(rule: Rule) -> list[alt.Chart]:
     ]
 
 
+def ring_layer(order: Sequence[str]) -> alt.Chart:
+    """A ring around each mean of the data set ``rings``, which are some of ``means``."""
+    ring = alt.Chart(alt.NamedData("rings")).mark_point(
+        size=260, strokeWidth=1.6, shape="circle", filled=False
+    )
+    drawn: alt.Chart = ring.encode(
+        x=alt.X("x:O", sort=list(order)),
+        y=alt.Y("mean:Q"),
+        color=alt.value(role("fig-ink")),
+    )
+    return drawn
+
+
 def _ends(means: list[dict[str, Any]], axes: Axes) -> list[tuple[dict[str, Any], int]]:
     """The last mean of each target with a nudge in px, so that two labels do not collide."""
     order, (low, high) = axes.order, axes.bounds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,10 @@ from storlab.figures.common import (
     last_point,
     place_of,
     point_ids,
-    times_text,
+    ratio_words,
     x_text,
 )
-from storlab.figures.lines import Axes, line_chart, line_data
+from storlab.figures.lines import Axes, line_chart, line_data, ring_layer
 from storlab.figures.theme import configured
 
 
@@ -33,12 +34,23 @@ class Swept:
     keys: tuple[str, ...]
     words: str
     unit: str
+    ratio: str = "{target}’s is {times} {baseline}’s"  # of the title
 
 
 def swept_figure(
-    comparison: Comparison, section: Section, facet: Any, swept: Swept
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    swept: Swept,
+    *,
+    said: str = "",
+    ringed: Mapping[str, str] | None = None,
 ) -> Figure | None:
-    """Lines against the axis; None where nothing was measured."""
+    """Lines against the axis; None where nothing was measured.
+
+    ``said`` is the title, by default the ratio at the far end; ``ringed`` the place on the axis of
+    the mean that has a ring, by target.
+    """
     columns = (comparison.column(key) for key in swept.keys)
     column = next((each for each in columns if each is not None), None)
     if column is None:
@@ -58,15 +70,17 @@ def swept_figure(
         x_name=section.axes.x,
         bounds=(0, 1.06 * max([*(m["high"] for m in means), *(d["value"] for d in dots)])),
     )
-    title = f"{place_of(section, facet)}: {_said(comparison, section, facet, column)}"
+    rings = [mean for mean in means if (ringed or {}).get(mean["target"]) == mean["x"]]
+    above = [ring_layer(order)] if rings else []
+    chart = line_chart(comparison, targets, axes, means, above=above)
+    said = said or _said(comparison, section, facet, column, swept.ratio)
+    title = f"{place_of(section, facet)}: {said}"
     return Figure(
         name=figure_name(swept.name, section, facet),
         kind=swept.kind,
         title=title,
         alt=f"Line chart of {swept.words} ({swept.unit}) against {axis_title(section)}. {title}",
-        spec=configured(
-            line_chart(comparison, targets, axes, means), {"means": means, "runs": dots}
-        ),
+        spec=configured(chart, {"means": means, "runs": dots, "rings": rings}),
         columns=[section.axes.x, *(f"{t} ({swept.unit})" for t in targets)],
         rows=[
             [order[i], *(interval_text(row.cells[t].values.get(column.key)) for t in targets)]
@@ -77,20 +91,11 @@ def swept_figure(
     )
 
 
-def _said(comparison: Comparison, section: Section, facet: Any, column: Column) -> str:
+def _said(comparison: Comparison, section: Section, facet: Any, column: Column, ratio: str) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"
-    row, parts = comparison.row(point), []
-    for target in comparison.others:
-        ratio = row.ratios[target].get(column.key)
-        if ratio is None:
-            continue
-        if ratio.interval.is_known and not ratio.decided:
-            parts.append(f"{target} and {comparison.baseline} can’t be told apart")
-        else:
-            times = times_text(ratio.interval.estimate)
-            parts.append(f"{target}’s is {times} {comparison.baseline}’s")
+    parts = ratio_words(comparison, comparison.row(point), column.key, ratio)
     if not parts:
         found = _best(comparison, section, facet, column)
         return f"{column.label}: at most {', '.join(found)}"

@@ -18,7 +18,7 @@ from storlab.figures.common import (
     last_point,
     place_of,
     point_ids,
-    times_text,
+    ratio_words,
     x_text,
 )
 from storlab.figures.lines import Axes, line_chart, line_data
@@ -95,18 +95,7 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
         return f"{place}: not measured"
     row = comparison.row(point)
     where = section.at(point)
-    said = []
-    for target in comparison.others:
-        ratio = row.ratios[target].get(KEY)
-        if ratio is None:
-            continue
-        if ratio.interval.is_known and not ratio.decided:
-            said.append(f"{target} and {comparison.baseline} can’t be told apart")
-        else:
-            said.append(
-                f"{target} moves {times_text(ratio.interval.estimate)} as much as "
-                f"{comparison.baseline}"
-            )
+    said = ratio_words(comparison, row, KEY, "{target} moves {times} as much as {baseline}")
     if not said:
         known = [(t, c.values[KEY]) for t, c in row.cells.items() if KEY in c.values]
         said = [f"{t} moves {digits3(i.estimate)} MB/s" for t, i in known]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.base.errors import StudyError
@@ -22,10 +20,11 @@ from storlab.figures.common import (
     last_point,
     place_of,
     point_ids,
-    times_text,
+    ratio_words,
     x_text,
 )
 from storlab.figures.lines import Axes, line_chart, line_data
+from storlab.figures.swept import Swept, swept_figure
 from storlab.figures.theme import configured, role
 from storlab.workloads.training_rules import profile_of
 
@@ -50,18 +49,13 @@ RATE = Wanted(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    key: str
-    name: str
-    words: str
-    unit: str
-    demand: bool  # whether what accelerators want is drawn, too
-
-
-SWEPT = (
-    _Shown(MOVED, "training-by-accelerators", "throughput", "MB/s", demand=True),
-    _Shown(SAMPLES, "samples-by-accelerators", "samples", "1/s", demand=False),
+SERVED = Swept(
+    kind="training_throughput",
+    name="samples-by-accelerators",
+    keys=(SAMPLES,),
+    words="samples",
+    unit="1/s",
+    ratio="{target} serves {times} as many samples as {baseline}",
 )
 
 
@@ -70,15 +64,17 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     found: list[Figure | None] = []
     for section, facet, point in far_places(comparison, sections):
         if is_swept(section):
-            found += [_swept(comparison, section, facet, shown) for shown in SWEPT]
+            found.append(_moved(comparison, section, facet))
+            found.append(swept_figure(comparison, section, facet, SERVED))
         found.append(bar_figure(comparison, section, facet, point, BARS))
         if not is_swept(section):
             found.append(bar_figure(comparison, section, facet, point, RATE))
     return [figure for figure in found if figure is not None]
 
 
-def _swept(comparison: Comparison, section: Section, facet: Any, shown: _Shown) -> Figure | None:
-    column = comparison.column(shown.key)
+def _moved(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    """With the line of what the accelerators want."""
+    column = comparison.column(MOVED)
     if column is None:
         return None
     points = section.of_facet(facet)
@@ -88,31 +84,31 @@ def _swept(comparison: Comparison, section: Section, facet: Any, shown: _Shown) 
     if not means:
         return None
     targets = comparison.planned(section.points)
-    wanted = _wanted(section, facet) if shown.demand else []
+    wanted = _wanted(section, facet)
     high = max([*(m["high"] for m in means), *(d["value"] for d in dots)])
     # Where accelerators want far more than is served, the line leaves the drawing.
     top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
     axes = Axes(
         order=order,
         x_title=axis_title(section),
-        y_title=f"{shown.words} ({shown.unit})",
-        tooltip=f"{shown.unit}, mean [95 %]",
+        y_title="throughput (MB/s)",
+        tooltip="MB/s, mean [95 %]",
         x_name=section.axes.x,
         bounds=(0, top),
     )
     inside = [w for w in wanted if w["mean"] <= top]
     below = _demand(order, inside[-1]["x"]) if inside else []
     chart = line_chart(comparison, targets, axes, means, below=below)
-    title = f"{place_of(section, facet)}: {_said(comparison, section, facet, column)}"
+    title = f"{place_of(section, facet)}: {_said(comparison, section, facet)}"
     return Figure(
-        name=figure_name(shown.name, section, facet),
+        name=figure_name("training-by-accelerators", section, facet),
         kind="training_throughput",
         title=title,
-        alt=f"Line chart of {shown.words} ({shown.unit}) against {axis_title(section)}. {title}",
+        alt=f"Line chart of throughput (MB/s) against {axis_title(section)}. {title}",
         spec=configured(chart, {"means": means, "runs": dots, "wanted": inside}),
-        columns=[section.axes.x, *(f"{t} ({shown.unit})" for t in targets)],
+        columns=[section.axes.x, *(f"{t} (MB/s)" for t in targets)],
         rows=[
-            [order[i], *(interval_text(row.cells[t].values.get(shown.key)) for t in targets)]
+            [order[i], *(interval_text(row.cells[t].values.get(MOVED)) for t in targets)]
             for i, row in enumerate(rows)
         ],
         point_ids=point_ids(comparison, points),
@@ -154,20 +150,10 @@ def _demand(order: list[str], end: str) -> list[alt.Chart]:
     ]
 
 
-def _said(comparison: Comparison, section: Section, facet: Any, column: Column) -> str:
+def _said(comparison: Comparison, section: Section, facet: Any) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"
-    row, parts = comparison.row(point), []
-    for target in comparison.others:
-        ratio = row.ratios[target].get(column.key)
-        if ratio is None:
-            continue
-        if ratio.interval.is_known and not ratio.decided:
-            parts.append(f"{target} and {comparison.baseline} can’t be told apart")
-        else:
-            times = times_text(ratio.interval.estimate)
-            verb = "moves" if column.key == MOVED else "serves"
-            what = "as much as" if column.key == MOVED else "as many samples as"
-            parts.append(f"{target} {verb} {times} {what} {comparison.baseline}")
-    return f"{'; '.join(parts) or column.label} at {section.at(point)}"
+    say = "{target} moves {times} as much as {baseline}"
+    parts = ratio_words(comparison, comparison.row(point), MOVED, say)
+    return f"{'; '.join(parts) or 'throughput'} at {section.at(point)}"
