@@ -124,9 +124,16 @@ def _registered() -> list[Workload]:
     from storlab.workloads.block import BlockWorkload
     from storlab.workloads.checkpoint import CheckpointWorkload
     from storlab.workloads.object import ObjectWorkload
+    from storlab.workloads.preprocess import PreprocessWorkload
     from storlab.workloads.training import TrainingWorkload
 
-    return [BlockWorkload(), CheckpointWorkload(), ObjectWorkload(), TrainingWorkload()]
+    return [
+        BlockWorkload(),
+        CheckpointWorkload(),
+        ObjectWorkload(),
+        PreprocessWorkload(),
+        TrainingWorkload(),
+    ]
 
 
 WORKLOADS: dict[str, Workload] = {w.kind: w for w in _registered()}
