@@ -230,7 +230,7 @@ def _idle_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     parts = ingest["parts"]
     return Flag(
         kind="workers-idle",
-        message=f"the raw data are {parts:,} part{'s' if parts > 1 else ''}, so that "
+        message=f"the raw data are {parts:,} part{'' if parts == 1 else 's'}, so that "
         f"{workers - parts:,} of {workers:,} workers had nothing to ingest: make part_size smaller",
     )
 

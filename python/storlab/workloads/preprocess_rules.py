@@ -159,10 +159,11 @@ def _checked(file: Path, root: Path) -> Path:
     return real
 
 
-def natural_key(path: Path) -> list[tuple[int, int, str]]:
+def natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
     """Orders names with numbers in them as people do: ``day_2`` before ``day_10``."""
-    pieces = _DIGITS.split(str(path))
-    return [(0, int(text), "") if text.isdigit() else (1, 0, text) for text in pieces]
+    texts_and_numbers = enumerate(_DIGITS.split(str(path)))  # these in turn, texts first
+    pieces = [(int(said), "") if at % 2 else (0, said) for at, said in texts_and_numbers]
+    return pieces, str(path)
 
 
 def raw_data(params: Params, target: Target) -> RawData:
@@ -206,9 +207,9 @@ def cautions(params: Params, data: RawData) -> tuple[str, ...]:
     found, workers = [], params["workers"]
     if data.parts < workers:
         found.append(
-            f"part_size: {format_bytes_si(data.bytes)} are {data.parts:,} parts of "
-            f"{format_size(params['part_size'])}, so that {workers - data.parts:,} of {workers:,} "
-            "workers have nothing to do; make it smaller"
+            f"part_size: {format_bytes_si(data.bytes)} in parts of "
+            f"{format_size(params['part_size'])} give {data.parts:,} of {workers:,} workers "
+            "something to ingest; make it smaller"
         )
     if workers > usable_cores():
         found.append(
