@@ -6,14 +6,17 @@ import itertools
 import math
 import re
 
+import altair as alt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.brief.flags import MEANINGS
 from storlab.brief.html import PAGE_DARK, PAGE_LIGHT, style_sheet
+from storlab.figures import Figure
 from storlab.figures.common import slug
-from storlab.figures.theme import DARK, LIGHT, SERIES, fill_of, log_bounds, log_ticks
+from storlab.figures.svg import render
+from storlab.figures.theme import DARK, LIGHT, SERIES, configured, fill_of, log_bounds, log_ticks
 
 THEMES = {"light": {**PAGE_LIGHT, **LIGHT}, "dark": {**PAGE_DARK, **DARK}}
 
@@ -76,6 +79,15 @@ def test_what_was_not_measured_is_hatched() -> None:
     assert fill_of(0, "measured") == "var(--s1)"
     assert fill_of(7, "modelled") == "url(#hatch-s2)"
     assert fill_of(0, "emulated") == "url(#hatch-s1)"
+
+
+def test_printed_numbers_keep_their_digits_in_a_drawing() -> None:
+    data = alt.Data(values=[{"x": 0.123456, "text": "0.00412"}])
+    chart = alt.Chart(data).mark_text().encode(x="x:Q", text="text:N")
+    figure = Figure("a", "kind", "", "", configured(chart, {}), [], [])
+    svg = render(figure)
+    assert ">0.00412<" in svg
+    assert not re.search(r'="[^"]*\d\.\d{3}', svg)
 
 
 def test_file_names_are_plain() -> None:

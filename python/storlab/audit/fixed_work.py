@@ -16,6 +16,7 @@ FIXED: dict[str, tuple[str, str, bool]] = {
     "restore_mb_s": ("restores", "end_ns", True),
 }
 """Metrics: where the engine lists what they are of, when that ended, and whether it is a rate."""
+COMPLETION = "completion_time_s"  # of stages
 
 
 def fixed_work(name: str, record: RunRecord) -> float | None:
@@ -30,6 +31,21 @@ def fixed_work(name: str, record: RunRecord) -> float | None:
     if is_rate:
         return float(sum(one["bytes"] for one in said)) * 1e9 / took_ns
     return took_ns / 1e9 / len(said)
+
+
+def completion_time_s(operation: str, record: RunRecord) -> float | None:
+    """From the start of a stage to its end, or of the first to that of the last (``all``).
+
+    None where the engine told nothing, or an earlier process did a part of it.
+    """
+    stages = [
+        stage for stage in record.details.get("stages") or () if operation in ("all", stage["name"])
+    ]
+    if not stages or any(stage["resumed_parts"] for stage in stages):
+        return None
+    start_ns = min(stage["start_ns"] for stage in stages)
+    end_ns: int = max(stage["end_ns"] for stage in stages)
+    return (end_ns - start_ns) / 1e9
 
 
 def mean_span_energy_j(

@@ -17,7 +17,13 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.audit.finding import Finding
-from storlab.audit.fixed_work import FIXED, fixed_work, mean_span_energy_j
+from storlab.audit.fixed_work import (
+    COMPLETION,
+    FIXED,
+    completion_time_s,
+    fixed_work,
+    mean_span_energy_j,
+)
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.model.result import OperationTotals, RunRecord
 
@@ -267,6 +273,8 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     name, _, operation = metric.partition(".")
     if name in FIXED:
         return fixed_work(name, record)
+    if name == COMPLETION:
+        return completion_time_s(operation, record)
     page = page_of(record.kind)
     window_s = (record.window_end_ns - record.window_start_ns) / 1e9
     chosen = _chosen(record, operation)
@@ -302,7 +310,7 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
         "efficiency_tb_kwh": moved / energy_j * 3.6e6,
         **dict.fromkeys(RATES_PER_WATT, operations / energy_j),
         "power_w": energy_j / window_s if window_s > 0 else None,
-        "energy_j": energy_j / len(records),
+        **dict.fromkeys(("energy_j", "energy_wh"), energy_j / len(records)),
     }
     return known.get(name)
 

@@ -196,6 +196,34 @@ FIGURES: dict[str, FigureKind] = {
         "Modelled from the measured times (dashed): share of time lost to checkpoints, restarts "
         "and work done again, where the study says how often failures come.",
     ),
+    "preprocess_time": FigureKind(
+        "storlab.figures.preprocess_time:draw",
+        "section",
+        "Time against workers",
+        "Mean of the repeats with its 95 % interval; every dot is one run. Logarithmic scale. "
+        "Ring: the device saturates, so that more workers wait and gain nothing.",
+    ),
+    "preprocess_stages": FigureKind(
+        "storlab.figures.preprocess_stages:draw",
+        "section",
+        "Which stage waits",
+        "Time of each stage. Solid: the workers’ share of it on CPU; pale: they wait, for the "
+        "device or for one another.",
+    ),
+    "preprocess_energy": FigureKind(
+        "storlab.figures.preprocess_energy:draw",
+        "section",
+        "Energy against workers",
+        "Power integrated over the run, the stages from solid to pale. Hatched: declared, not "
+        "measured.",
+    ),
+    "preprocess_throughput": FigureKind(
+        "storlab.figures.preprocess_throughput:draw",
+        "section",
+        "Throughput against workers",
+        "Raw data that went in over the completion time, and what the device read and wrote, all "
+        "stages together. Ring: the device saturates.",
+    ),
     "published_bars": FigureKind(
         "storlab.figures.published_bars:draw",
         "campaign",

@@ -130,7 +130,7 @@ def _data(
                     "fill": fill_of(index, provenance),
                     "provenance": provenance,
                     "runs": ", ".join(cell.run_ids),
-                    **_heights(interval),
+                    **heights(interval),
                     "label": digits3(interval.estimate),
                     "text": interval_text(interval),
                 }
@@ -142,7 +142,8 @@ def _data(
     return bars, dots
 
 
-def _heights(interval: Interval) -> dict[str, float]:
+def heights(interval: Interval) -> dict[str, float]:
+    """``value``, ``low`` and ``high`` of a bar; without bounds all at the estimate."""
     estimate = interval.estimate
     low = estimate if interval.low is None else interval.low
     high = estimate if interval.high is None else interval.high

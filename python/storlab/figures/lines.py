@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison, Row
 from storlab.analysis.points import Section
 from storlab.figures.common import digits3, interval_text, x_text
-from storlab.figures.theme import HEIGHT, WIDTH, colour, dash_of, role, shape
+from storlab.figures.theme import HEIGHT, WIDTH, colour, dash_of, log_ticks, role, shape
 
 BESIDE_PX = 9  # raw dots stand beside the mean, not under it
 CLOSE = 0.07  # of the axis: labels nearer than that are moved apart
@@ -37,6 +38,12 @@ class Axes:
     x_name: str  # of the parameter
     bounds: tuple[float, float]
     rules: list[Rule] = field(default_factory=list)
+    log: bool = False  # the vertical axis; its bounds are those of theme.log_bounds
+
+    def height(self, value: float) -> float:
+        """Where a value stands on the vertical axis, from 0 to 1."""
+        low, high = (math.log(b) if self.log else b for b in self.bounds)
+        return ((math.log(value) if self.log else value) - low) / (high - low)
 
 
 def line_data(
@@ -90,12 +97,7 @@ def line_chart(
     """
     colours = colour(comparison.targets, shown)
     x = alt.X("x:O", sort=axes.order, title=axes.x_title, axis=alt.Axis(labelAngle=0))
-    y = alt.Y(
-        "mean:Q",
-        title=axes.y_title,
-        scale=alt.Scale(domain=list(axes.bounds), zero=False),
-        axis=alt.Axis(format=",d" if axes.bounds[1] >= 10 else "~r", tickCount=6),
-    )
+    y = alt.Y("mean:Q", title=axes.y_title, **_vertical(axes))
     base = alt.Chart(alt.NamedData("means")).encode(x=x)
     tooltip = [
         alt.Tooltip(f"{name}:N", title=title)
@@ -129,6 +131,19 @@ def line_chart(
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
+def _vertical(axes: Axes) -> dict[str, Any]:
+    low, high = axes.bounds
+    if axes.log:
+        return {
+            "scale": alt.Scale(type="log", domain=[low, high], nice=False),
+            "axis": alt.Axis(values=log_ticks(low, high), format=",~r", labelOverlap=True),
+        }
+    return {
+        "scale": alt.Scale(domain=[low, high], zero=False),
+        "axis": alt.Axis(format=",d" if high >= 10 else "~r", tickCount=6),
+    }
+
+
 def rule_layers(rule: Rule) -> list[alt.Chart]:
     """A dotted line over the whole width, with its words below its left end."""
     data = alt.Data(values=[{"rule": rule.value, "text": rule.text}])
@@ -157,11 +172,12 @@ def ring_layer(order: Sequence[str]) -> alt.Chart:
 
 def _ends(means: list[dict[str, Any]], axes: Axes) -> list[tuple[dict[str, Any], int]]:
     """The last mean of each target with a nudge in px, so that two labels do not collide."""
-    order, (low, high) = axes.order, axes.bounds
+    order = axes.order
     ends = sorted((m for m in means if order and m["x"] == order[-1]), key=lambda m: -m["mean"])
     if len(ends) > 2:
         return []
-    close = len(ends) == 2 and ends[0]["mean"] - ends[1]["mean"] < CLOSE * (high - low)
+    heights = [axes.height(end["mean"]) for end in ends]
+    close = len(ends) == 2 and heights[0] - heights[1] < CLOSE
     return [(end, (-8, 8)[i] if close else 0) for i, end in enumerate(ends)]
 
 

@@ -22,7 +22,8 @@ _EMPTY_PATH = re.compile(r'<path(?: [a-z-]+="[^"]*")*? d="(?:M0,0h0v0h0Z)?"(?: [
 _ID = re.compile(r'\bid="([^"]+)"|url\(#([^)]+)\)')
 _HATCH = re.compile(r"url\(#(?:[a-z0-9-]+-)?(hatch[23]?)-(s\d)\)")
 _LINES = {"hatch": (45, 6, 2.5), "hatch2": (135, 6, 1.2), "hatch3": (90, 3.5, 1.2)}
-_LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
+_TAG = re.compile(r"<[^>]*>")
+_LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")  # of coordinates; printed numbers stay whole
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 LINE_HEIGHT = 18
 
@@ -33,7 +34,7 @@ def render(figure: Figure) -> str:
     svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     svg = _NOISE.sub("", svg)
     svg = _EMPTY_PATH.sub("", svg)
-    svg = _LONG_NUMBER.sub(r"\1", svg)
+    svg = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", tag.group()), svg)
     svg = _with_hatches(svg)
     return _ID.sub(lambda m: _own_id(m, figure.name), svg)
 

@@ -22,7 +22,7 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.lines import Axes, line_chart, line_data, ring_layer
-from storlab.figures.theme import configured
+from storlab.figures.theme import configured, log_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Swept:
     words: str
     unit: str
     ratio: str = "{target}’s is {times} {baseline}’s"  # of the title
+    log: bool = False  # the vertical axis
 
 
 def swept_figure(
@@ -62,13 +63,16 @@ def swept_figure(
     if not means:
         return None
     targets = comparison.planned(section.points)
+    values = [*(m["high"] for m in means), *(d["value"] for d in dots)]
+    lows = [m["low"] for m in means if m["low"] > 0]
     axes = Axes(
         order=order,
         x_title=axis_title(section),
         y_title=f"{column.label} ({swept.unit})",
         tooltip=f"{swept.unit}, mean [95 %]",
         x_name=section.axes.x,
-        bounds=(0, 1.06 * max([*(m["high"] for m in means), *(d["value"] for d in dots)])),
+        bounds=log_bounds([*lows, *values]) if swept.log else (0, 1.06 * max(values)),
+        log=swept.log,
     )
     rings = [mean for mean in means if (ringed or {}).get(mean["target"]) == mean["x"]]
     above = [ring_layer(order)] if rings else []

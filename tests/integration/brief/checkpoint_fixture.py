@@ -3,55 +3,27 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from integration.brief.fixed_fixture import (
+    NEW,
+    OLD,
     SECOND_NS,
     START_NS,
-    STARTED,
-    create,
-    metered,
+    fill_store,
+    study_text,
     times,
     totals_of,
 )
-from storlab.lab.metering import MeteredRun
-from storlab.lab.records import completed_record
 from storlab.lab.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
 from storlab.model.study import StudyBase
-from storlab.workloads import Study
 from storlab.workloads.checkpoint_rules import point_files, ranks_of
 
-NEW, OLD = "Micron 6550 ION", "Solidigm D5-P5336"
-PUBLISHED = "micron-6550-ion-ai-workloads"
-STUDY = """
-[study]
-name = "Checkpoints on two SSDs"
-description = "Test fixture: the numbers are made up."
-repeats = {repeats}
-interval = "1s"
-baseline = "{baseline}"
-{header}
-
-[[target]]
-name = "Micron 6550 ION"
-directory = "/mnt/new"
-capacity = "61.44TB"
-drives = 1
-{new}
-
-[[target]]
-name = "Solidigm D5-P5336"
-directory = "/mnt/old"
-capacity = "61.44TB"
-drives = 1
-{old}
-
-[[workload]]
+WORKLOAD = """
 kind = "checkpoint"
 name = "Llama 3 405B checkpoint"
 profile = {profile}
@@ -97,24 +69,21 @@ def build_checkpoint_store(
     seed: int = 5,
 ) -> ResultStore:
     """Create the directory and its runs. ``cached`` is the share that memory serves of restores."""
-    meter = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"'
-    text = STUDY.format(
-        repeats=repeats, header=header, baseline=baseline, profile=profile, scale=scale,
-        writes=writes, more=more, new=meter if power else "", old=meter if power else "",
-    )  # fmt: skip
-    study = Study.model_validate(tomllib.loads(text))
-    store, planned = create(directory, text, study)
-    draw = random.Random(seed)
-    for run, point in planned:
+    text = study_text(
+        "Checkpoints on two SSDs",
+        WORKLOAD.format(profile=profile, scale=scale, writes=writes, more=more),
+        repeats=repeats,
+        header=header,
+        power=power,
+        baseline=baseline,
+    )
+
+    def make(study: StudyBase, point: Point, draw: random.Random) -> RunOutcome:
         own = BEHAVIOURS[point.target]
-        outcome = checkpoint_outcome(study, point, own, cached or own.cached, draw)
-        power_of: MeteredRun | None = None
-        if power:
-            power_of = metered(point.target, own.idle_w, own.busy_w, outcome, draw)
-        record = completed_record(run, point, study, STARTED, outcome, power_of)
-        readings = [] if power_of is None else power_of.readings
-        store.write_run(record, outcome.samples, {}, readings)
-    return store
+        return checkpoint_outcome(study, point, own, cached or own.cached, draw)
+
+    draws = {name: (own.idle_w, own.busy_w) for name, own in BEHAVIOURS.items()}
+    return fill_store(directory, text, make, seed, draws if power else None)
 
 
 def checkpoint_outcome(

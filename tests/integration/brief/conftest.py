@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from integration.brief.brief_fixture import build_store
-from integration.brief.checkpoint_fixture import PUBLISHED, build_checkpoint_store
+from integration.brief.checkpoint_fixture import build_checkpoint_store
+from integration.brief.fixed_fixture import PUBLISHED
 from integration.brief.object_fixture import BLOCK, WARP, build_object_store
 from integration.brief.training_fixture import build_training_store
 from storlab.analysis.compare import Comparison, compare

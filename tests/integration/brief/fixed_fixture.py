@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from integration.brief.object_fixture import plan_of, points_of
 from storlab._native import Histogram
 from storlab.lab.metering import MeteredRun
 from storlab.lab.power_summary import SensorRun, Spans, boundary_power, summarise
+from storlab.lab.records import completed_record
 from storlab.lab.span_power import span_power
 from storlab.lab.store import ResultStore
-from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.point import Plan, Point
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import OperationTotals, RunOutcome, Sample
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
+from storlab.workloads import Study
 
 SECOND_NS = 1_000_000_000
 START_NS = 100 * SECOND_NS
@@ -28,13 +31,67 @@ ENVIRONMENT = {
 }
 
 
-def create(
-    directory: Path, text: str, study: StudyBase
-) -> tuple[ResultStore, Iterator[tuple[PlannedRun, Point]]]:
-    """The directory with its plan, and what is to be run in it."""
+NEW, OLD = "Micron 6550 ION", "Solidigm D5-P5336"
+PUBLISHED = "micron-6550-ion-ai-workloads"
+HEADER = """
+[study]
+name = "{name}"
+description = "Test fixture: the numbers are made up."
+repeats = {repeats}
+interval = "1s"
+baseline = "{baseline}"
+{header}
+"""
+TARGET = """
+[[target]]
+name = "{name}"
+directory = "{directory}"
+capacity = "61.44TB"
+drives = 1
+"""
+METER = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"\n'
+Draws = Mapping[str, tuple[float, float]]
+"""By target what it draws idle and busy, in W."""
+Make = Callable[[StudyBase, Point, random.Random], RunOutcome]
+
+
+def study_text(
+    name: str,
+    workload: str,
+    *,
+    repeats: int,
+    header: str = "",
+    power: bool = True,
+    baseline: str = OLD,
+    directories: Mapping[str, str] | None = None,
+) -> str:
+    """A study of one workload on two SSDs, or on the targets of ``directories``."""
+    places = directories or {NEW: "/mnt/new", OLD: "/mnt/old"}
+    targets = [
+        TARGET.format(name=target, directory=place) + (METER if power else "")
+        for target, place in places.items()
+    ]
+    head = HEADER.format(name=name, repeats=repeats, baseline=baseline, header=header)
+    return "".join([head, *targets, "\n[[workload]]\n", workload])
+
+
+def fill_store(
+    directory: Path, text: str, make: Make, seed: int, draws: Draws | None = None
+) -> ResultStore:
+    """The directory with its plan and all its runs; with a meter where ``draws`` says watts."""
+    study = Study.model_validate(tomllib.loads(text))
     plan: Plan = plan_of(study, list(points_of(study)))
     store = ResultStore.create(directory, text, study, plan, ENVIRONMENT)
-    return store, ((run, plan.points[run.point_id]) for run in plan.runs)
+    draw = random.Random(seed)
+    for run in plan.runs:
+        point = plan.points[run.point_id]
+        outcome = make(study, point, draw)
+        power: MeteredRun | None = None
+        if draws is not None:
+            power = metered(point.target, *draws[point.target], outcome, draw)
+        record = completed_record(run, point, study, STARTED, outcome, power)
+        store.write_run(record, outcome.samples, {}, [] if power is None else power.readings)
+    return store
 
 
 def times(rows: list[tuple[int, str, int, int]], interval_ns: int) -> list[Sample]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.brief.checkpoint_fixture import NEW, OLD, build_checkpoint_store
+from integration.brief.checkpoint_fixture import build_checkpoint_store
 from integration.brief.conftest import Made
+from integration.brief.fixed_fixture import NEW, OLD
 from integration.brief.test_object_brief import mean, tables_of
 from integration.brief.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare

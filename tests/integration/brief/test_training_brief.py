@@ -9,8 +9,9 @@ import altair as alt
 import pytest
 
 from integration.brief.conftest import Made
+from integration.brief.fixed_fixture import NEW, OLD
 from integration.brief.test_object_brief import mean, tables_of
-from integration.brief.training_fixture import NEW, OLD, build_training_store
+from integration.brief.training_fixture import build_training_store
 from storlab._native import Histogram
 from storlab.analysis.capacity_file import searches
 from storlab.analysis.compare import Comparison, compare

@@ -7,56 +7,29 @@ from __future__ import annotations
 
 import json
 import random
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from integration.brief.fixed_fixture import (
+    NEW,
+    OLD,
     SECOND_NS,
     START_NS,
-    STARTED,
-    create,
-    metered,
+    fill_store,
+    study_text,
     times,
     totals_of,
 )
 from storlab.analysis.capacity import Rule, survey
 from storlab.lab.capacity import Case
-from storlab.lab.metering import MeteredRun
-from storlab.lab.records import completed_record
 from storlab.lab.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
 from storlab.model.study import StudyBase
-from storlab.workloads import Study
 from storlab.workloads.training_rules import settings_of
 
-NEW, OLD = "Micron 6550 ION", "Solidigm D5-P5336"
-STUDY = """
-[study]
-name = "Training of 3D U-Net from two SSDs"
-description = "Test fixture: the numbers are made up."
-repeats = {repeats}
-interval = "1s"
-baseline = "Solidigm D5-P5336"
-{header}
-
-[[target]]
-name = "Micron 6550 ION"
-directory = "/mnt/new"
-capacity = "61.44TB"
-drives = 1
-{new}
-
-[[target]]
-name = "Solidigm D5-P5336"
-directory = "/mnt/old"
-capacity = "61.44TB"
-drives = 1
-{old}
-
-[[workload]]
+WORKLOAD = """
 kind = "training"
 name = "unet3d"
 profile = "unet3d-h100"
@@ -96,23 +69,19 @@ def build_training_store(
     ``cached`` is the share of later epochs that memory serves; ``capacity`` writes what a search
     over the same runs found.
     """
-    meter = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"'
-    text = STUDY.format(
-        repeats=repeats, header=header, accelerators=accelerators, more=more,
-        new=meter if power else "", old=meter if power else "",
-    )  # fmt: skip
-    study = Study.model_validate(tomllib.loads(text))
-    store, planned = create(directory, text, study)
-    draw = random.Random(seed)
-    for run, point in planned:
-        own = BEHAVIOURS[point.target]
-        outcome = training_outcome(study, point, own, cached, draw)
-        power_of: MeteredRun | None = None
-        if power:
-            power_of = metered(point.target, own.idle_w, own.busy_w, outcome, draw)
-        record = completed_record(run, point, study, STARTED, outcome, power_of)
-        readings = [] if power_of is None else power_of.readings
-        store.write_run(record, outcome.samples, {}, readings)
+    text = study_text(
+        "Training of 3D U-Net from two SSDs",
+        WORKLOAD.format(accelerators=accelerators, more=more),
+        repeats=repeats,
+        header=header,
+        power=power,
+    )
+
+    def make(study: StudyBase, point: Point, draw: random.Random) -> RunOutcome:
+        return training_outcome(study, point, BEHAVIOURS[point.target], cached, draw)
+
+    draws = {name: (own.idle_w, own.busy_w) for name, own in BEHAVIOURS.items()}
+    store = fill_store(directory, text, make, seed, draws if power else None)
     if capacity:
         write_search(store)
     return store
