@@ -36,7 +36,6 @@ from storlab.workloads.preprocess_rules import (
     needless_fields,
     raw_data,
     target_problem,
-    usable_cores,
     written_bytes,
 )
 
@@ -265,7 +264,6 @@ def _generate(clicks: Clicks, context: JobContext) -> Step:
         task="generate",
         directory=str(_home(context) / data_set_name(clicks)),
         clicks=clicks,
-        workers=usable_cores(),  # outside of all measurement
         interval_ns=NS_PER_S,
         seed=clicks.seed,
     )
