@@ -218,13 +218,13 @@ def test_a_link_inside_the_directory_is_the_file_it_leads_to(tmp_path: Path) -> 
 
 
 def test_real_files_are_neither_made_nor_counted_as_a_data_set(tmp_path: Path) -> None:
-    target = day_files(tmp_path, "day_0", "day_1", size=24_000)
+    target = day_files(tmp_path, "day_0", "day_1", size=24_500)
     one = point('input = ["day_*"]')
     assert (one.params["rows"], one.params["files"], one.params["data_seed"]) == (None, None, None)
     assert PREPROCESS.prepare([one], context(target)) == []
     said = PREPROCESS.estimate(one, HEADER, target)
     assert (said.data_bytes, said.data_set, said.reads) == (0, "", False)
-    rows = 48_000 // ROW_BYTES
+    rows = 49_000 // ROW_BYTES
     made = PREPROCESS.estimate(point(f"rows = {rows}"), HEADER, target)
     assert said.bytes_written == made.bytes_written
 
@@ -252,7 +252,7 @@ def test_cautions_name_their_field() -> None:
     assert PREPROCESS.estimate(point(), HEADER, TARGET).cautions == ()
     few = PREPROCESS.estimate(point("rows = 1000\nfiles = 1\nworkers = 3"), HEADER, TARGET)
     assert few.cautions[0] == (
-        "part_size: 240 KB in parts of 64MiB give 1 of 3 workers something to ingest; make it "
+        "part_size: 245 KB in parts of 64MiB give 1 of 3 workers something to ingest; make it "
         "smaller"
     )
     many = PREPROCESS.estimate(
@@ -279,8 +279,8 @@ def test_each_data_set_is_made_once() -> None:
     swept = points("rows = [1_000_000, 4_000_000]\nworkers = [1, 2, 3]")
     steps = PREPROCESS.prepare(swept, context())
     assert [step.text for step in steps] == [
-        "making 8 files (240 MB) of click logs",
-        "making 8 files (960 MB) of click logs",
+        "making 8 files (245 MB) of click logs",
+        "making 8 files (980 MB) of click logs",
     ]
     made = [step.job for step in steps]
     assert all(isinstance(each, PreprocessJob) and each.task == "generate" for each in made)
