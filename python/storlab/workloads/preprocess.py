@@ -86,7 +86,7 @@ class PreprocessSpec(WorkloadSpec):
     implementation: Swept[Implementation] | None = Field(
         default=None,
         description="whose code does it: native is storlab's own, pandas and polars are data "
-        "frameworks; by default the engine decides; swept",
+        "frameworks (the extra storlab[preprocess]); by default the engine decides; swept",
     )
     compression: Swept[Codec] = Field(default="snappy", description="of the Parquet files; swept")
     row_group_rows: Swept[GroupRows] = Field(
