@@ -43,7 +43,7 @@ def completion_time_s(operation: str, record: RunRecord) -> float | None:
     ]
     if not stages or any(stage["resumed_parts"] for stage in stages):
         return None
-    start_ns = min(stage["start_ns"] for stage in stages)
+    start_ns: int = min(stage["start_ns"] for stage in stages)
     end_ns: int = max(stage["end_ns"] for stage in stages)
     return (end_ns - start_ns) / 1e9
 

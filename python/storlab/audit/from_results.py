@@ -14,6 +14,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import WorkloadPoint
 from storlab.audit import RULES, audit_table, sort_findings
 from storlab.audit.finding import Finding, Severity
+from storlab.audit.outputs import outputs_differ
 from storlab.audit.results_table import results_table
 from storlab.lab.store import ResultStore
 
@@ -100,6 +101,26 @@ FLAGS: dict[str, tuple[Severity, str]] = {
         "note",
         "Utilisation is that of accelerators which only wait: it is DLIO-equivalent, and no "
         "result of MLPerf.",
+    ),
+    "malformed-lines": (
+        "note",
+        "The output has fewer rows than the raw files have lines: look at the ones left out.",
+    ),
+    "resumed": (
+        "note",
+        "A part of the work was done by an earlier process: energy and CPU are of the rest.",
+    ),
+    "workers-idle": (
+        "warning",
+        "More workers than parts cannot help: the end of the sweep says nothing of the target.",
+    ),
+    "several-passes": (
+        "note",
+        "Data was read again because memory was short: bytes of the device and times are larger.",
+    ),
+    "memory-exceeded": (
+        "warning",
+        "A machine with as little memory as the study allows could not have done this.",
     ),
     "posix-fallback": (
         "note",
@@ -327,4 +348,5 @@ CHECKS: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
     _engines,
     _provenance,
     _power,
+    outputs_differ,
 )

@@ -24,17 +24,20 @@ def write_brief(
     ``out`` is the HTML file, by default ``brief.html`` in the result directory. Files are replaced
     in one step each. A PDF that cannot be set is left out with a warning in the log: the HTML says
     everything. Raises ResultError for damaged runs, OSError when a file cannot be written, and
-    AuditError, before anything is written, when a claim does not follow from its runs.
+    AuditError, before anything is written, when a claim does not follow from its runs or a number
+    cannot be.
     """
     # the terminal's table shares this package, and needs neither Vega nor typst
     from storlab.audit.from_claims import stop_on_error
+    from storlab.audit.outputs import RULE as OUTPUTS_DIFFER
     from storlab.brief.build import build_brief
     from storlab.brief.html import render_html
     from storlab.brief.pdf import PdfError, render_pdf
 
     path = (out or store.directory / "brief.html").absolute()
     brief = build_brief(store, title=title, beside=path.parent)
-    stop_on_error(str(path), brief.audit)
+    # Outputs that differ are what a reader must see: the brief says it before all else.
+    stop_on_error(str(path), [f for f in brief.audit if f.rule != OUTPUTS_DIFFER])
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
     _write_figures(brief, figures)

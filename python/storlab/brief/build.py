@@ -32,6 +32,12 @@ from storlab.brief.model import (
 )
 from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
+from storlab.brief.preprocess import (
+    bottlenecks,
+    output_facts,
+    preprocess_section,
+    wrong_outputs,
+)
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.text import and_list, date_range, sentence_case
 from storlab.figures import FIGURES, draw
@@ -73,7 +79,11 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
             facts.target_card(comparison, index, column)
             for index, column in enumerate(comparison.dataset.targets)
         ],
-        summary=summarise(comparison),
+        summary=[
+            *wrong_outputs(comparison),
+            *summarise(comparison),
+            *bottlenecks(comparison),
+        ],
         claims=claims,
         undecided=undecided(comparison),
         rule=facts.rule(comparison),
@@ -81,7 +91,10 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         sections=sections,
         overview=_overview(comparison, "workload"),
         ratios=ratios,
-        configuration=facts.configuration_tables(comparison, store),
+        configuration=[
+            *facts.configuration_tables(comparison, store),
+            *output_facts(comparison),
+        ],
         environment=facts.environment_tables(store),
         method=[*facts.method(comparison, store), *power_method(comparison)],
         caveats=facts.caveats(comparison, store),
@@ -161,6 +174,7 @@ def _extras(
     printed = (_group(name, comparison, every) for name in ("published_bars", "published_mixes"))
     beside = [group for group in printed if group is not None]
     found = (
+        preprocess_section(comparison, scale),
         capacity_section(comparison),
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [cost] if cost else []),

@@ -58,6 +58,11 @@ CAVEATS = (
     "few-steps",
     "data-set-small",
     "emulated-accelerators",
+    "malformed-lines",
+    "resumed",
+    "workers-idle",
+    "several-passes",
+    "memory-exceeded",
 )
 HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
 

@@ -55,11 +55,37 @@ _CHECKPOINT = (
         "the mean time between failures. Modelled: storlab trains nothing.",
     ),
 )
-_BY_KIND = {"training": _TRAINING, "checkpoint": _CHECKPOINT}
+_PREPROCESS = (
+    (
+        "Completion time",
+        "From the start of the first stage to the end of the last. A stage ends when its output "
+        "is flushed, so that writes of the device belong to the stage that made them; before it "
+        "begins, its input is dropped from the page cache.",
+    ),
+    (
+        "Workers on CPU",
+        "CPU time of a run or stage over its time and its workers (or the cores, where these are "
+        "fewer). The rest of their time workers wait: for the device, or for one another.",
+    ),
+    (
+        "Where the device saturates",
+        "At the smallest number of workers from which on no larger one is faster by 5 % or more, "
+        "while workers at the largest are on CPU for less than 70 % of the time that their parts "
+        "allow, and a device moves the data. No faster is what the interval of the ratio says: "
+        "it must exclude a gain of 10 %. Busy workers are CPU-bound.",
+    ),
+    (
+        "Output of preprocessing",
+        "Every run’s binary data is read back after its window. The rows digest does not depend "
+        "on the order of rows, those of columns do; the dictionary digest covers vocabularies and "
+        "their counts. Runs of the same input and semantics must agree, whatever the engine.",
+    ),
+)
+_BY_KIND = {"training": _TRAINING, "checkpoint": _CHECKPOINT, "preprocess": _PREPROCESS}
 _ENERGY = (
     (
         "Energy of a piece",
-        "Power integrated over one epoch, one checkpoint or one restore; mean of a run’s pieces. "
+        "Power integrated over one epoch, checkpoint, restore or stage; mean of a run’s pieces. "
         "None where a piece is too short for the meter’s readings.",
     ),
 )

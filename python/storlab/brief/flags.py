@@ -65,6 +65,20 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Memory may have served the restore: files lay in it, or the device counted less than was "
         "read.",
     ),
+    "malformed-lines": (
+        "I",
+        "Some raw lines were malformed and left out; which, and why, stands with the runs.",
+    ),
+    "resumed": (
+        "r",
+        "The run went on where an earlier process had ended: it has no time of all its stages.",
+    ),
+    "workers-idle": ("i", "The raw data had fewer parts than workers: some had nothing to do."),
+    "several-passes": (
+        "2",
+        "Memory was so short that data were read more than once: more memory is faster.",
+    ),
+    "memory-exceeded": ("m", "The stages took more memory than the study allows."),
     "slowest": ("▲", "The slowest of its kind: a checkpoint is done when its last rank is."),
     "not-steady": ("S", "Throughput was not steady over the measure window."),
     "posix-fallback": ("T", "io_uring could not be used; threads did the I/O."),

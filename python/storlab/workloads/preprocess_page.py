@@ -72,7 +72,7 @@ PREPROCESS_PAGE = Page(
     facet="rows",
     sizes=("part_size", "memory"),
     titles={
-        "rows": "rows",
+        "rows": "number of rows",
         "files": "raw files",
         "input": "raw files",
         "workers": "workers",

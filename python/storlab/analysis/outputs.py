@@ -1,0 +1,109 @@
+"""Did runs that had the same input and semantics give the same output? Their digests tell.
+
+Preprocessing is deterministic: whatever the engine, the workers and the target, the same raw lines
+give the same rows in the same order and the same vocabularies. Where two runs differ one of them is
+wrong, and their times are not of the same work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.dataset import RunData
+
+SAME = ("rows", "files", "data_seed", "input", "threshold", "modulo", "numerical", "malformed")
+"""Parameters that decide the output; the others decide only how it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A run whose output is not that of the others."""
+
+    run: RunData
+    what: tuple[str, ...]  # "rows digest 0123… instead of 4567…"
+
+
+@dataclass(frozen=True, slots=True)
+class SameWork:
+    """Runs that must give one output, and what most of them gave."""
+
+    workload: str
+    params: Mapping[str, Any]  # those of ``SAME``
+    runs: tuple[RunData, ...]
+    output: Mapping[str, Any]
+    different: tuple[Difference, ...]
+
+    @property
+    def text(self) -> str:
+        """``all 30 runs gave the same output: 400,000,000 rows, rows digest …, dictionary …``."""
+        digests = (
+            f"{self.output['rows']:,} rows, rows digest {self.output['rows_digest']}, "
+            f"dictionary {self.output['dictionary_digest']}"
+        )
+        count = len(self.runs)
+        if count == 1:
+            return f"one run, which nothing is compared with: {digests}"
+        if not self.different:
+            return f"all {count:,} runs gave the same output: {digests}"
+        return (
+            f"{len(self.different):,} of {count:,} runs gave another output than the others, which "
+            f"gave {digests}"
+        )
+
+
+def same_work(runs: Iterable[RunData]) -> list[SameWork]:
+    """Finished runs of preprocessing by what decides their output; those without digests not."""
+    groups: dict[str, list[RunData]] = {}
+    for run in runs:
+        if run.finished and run.record.details.get("output"):
+            decided = {name: run.record.params.get(name) for name in SAME}
+            key = json.dumps([run.record.workload, decided], sort_keys=True, default=str)
+            groups.setdefault(key, []).append(run)
+    return [_compared(group) for group in groups.values()]
+
+
+def _compared(runs: Sequence[RunData]) -> SameWork:
+    outputs = [_output(run) for run in runs]
+    usual = Counter(json.dumps(output, sort_keys=True) for output in outputs).most_common(1)[0][0]
+    most: dict[str, Any] = json.loads(usual)
+    differing = (
+        Difference(run, tuple(_differences(output, most)))
+        for run, output in zip(runs, outputs, strict=True)
+        if output != most
+    )
+    record = runs[0].record
+    return SameWork(
+        workload=record.workload,
+        params={name: record.params.get(name) for name in SAME},
+        runs=tuple(runs),
+        output=most,
+        different=tuple(differing),
+    )
+
+
+def _output(run: RunData) -> dict[str, Any]:
+    said = run.record.details["output"]
+    return {name: said[name] for name in ("rows", "rows_digest", "dictionary_digest", "columns")}
+
+
+def _differences(mine: Mapping[str, Any], most: Mapping[str, Any]) -> Iterator[str]:
+    if mine["rows"] != most["rows"]:
+        yield f"{mine['rows']:,} rows instead of {most['rows']:,}"
+    for name, words in (("rows_digest", "rows digest"), ("dictionary_digest", "dictionary")):
+        if mine[name] != most[name]:
+            yield f"{words} {mine[name]} instead of {most[name]}"
+    columns = {*mine["columns"], *most["columns"]}
+    changed = [c for c in columns if mine["columns"].get(c) != most["columns"].get(c)]
+    if changed:
+        order = mine["rows_digest"] == most["rows_digest"]
+        yield f"{len(changed)} of {len(columns)} columns{' in another order' if order else ''}"
+
+
+def outputs_of(comparison: Comparison) -> list[SameWork]:
+    """Of a comparison, in the order of its runs."""
+    return same_work(comparison.dataset.all_runs())

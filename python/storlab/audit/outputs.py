@@ -1,0 +1,38 @@
+"""Runs of the same preprocessing that gave different outputs: one of them is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.outputs import SameWork, outputs_of
+from storlab.audit.finding import Finding
+
+RULE = "outputs_differ"
+SHOWN = 4  # runs that one finding describes
+
+
+def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
+    """One error for each input and semantics whose runs disagree."""
+    for work in outputs_of(comparison):
+        if work.different:
+            yield Finding(
+                rule=RULE,
+                severity="error",
+                rows=[one.run.record.run_id for one in work.different],
+                printed=f"{work.workload}: {work.text}",
+                recomputed=differences(work),
+                why="The same raw lines under the same semantics have one output. Training data of "
+                "one side is wrong, and the times are not of the same work.",
+            )
+
+
+def differences(work: SameWork) -> str:
+    """Which runs differ, on which target and by which engine, and in what."""
+    each = [
+        f"{one.run.record.run_id} ({one.run.record.engine.name} on {one.run.target}): "
+        f"{', '.join(one.what)}"
+        for one in work.different
+    ]
+    more = f"; and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
+    return "; ".join(each[:SHOWN]) + more
