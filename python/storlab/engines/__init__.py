@@ -56,6 +56,8 @@ _ENGINES: dict[str, str] = {
     "dlio": "storlab.engines.dlio:DlioEngine",
     "torch": "storlab.engines.torch:TorchEngine",
     "torch_dcp": "storlab.engines.torch_dcp:TorchDcpEngine",
+    "pandas": "storlab.engines.pandas:PandasEngine",
+    "polars": "storlab.engines.polars:PolarsEngine",
 }
 
 
