@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from storlab.analysis.saturation import Saturation, Step, allowed_share, change, judge
-from storlab.model.result import CpuUse, EngineInfo, RunRecord
+from storlab.model.result import CpuUse, EngineInfo, LatencySummary, OperationTotals, RunRecord
 
 QUIET = (0.995, 1.0, 1.005)
 LOUD = (0.8, 1.0, 1.25)
@@ -133,12 +133,15 @@ def test_parts_that_do_not_divide_evenly_leave_workers_without_work() -> None:
     assert found.word(found.steps[-1]) == "too few parts"
 
 
-def record(parts: int, cores: int, seconds: int = 10) -> RunRecord:
+def record(
+    parts: int, cores: int, seconds: int = 10, latency: LatencySummary | None = None
+) -> RunRecord:
     stages = [{"name": "ingest", "start_ns": 0, "end_ns": seconds * 10**9, "parts": parts}]
     return RunRecord(
         run_id="a-r1", point_id="a", repeat=1, target="disk", workload="dlrm", kind="preprocess",
         params={}, status="finished", engine=EngineInfo(name="native", version="1"),
-        started_at="2026-11-21T10:00:00+00:00", window_start_ns=0, window_end_ns=1, totals={},
+        started_at="2026-11-21T10:00:00+00:00", window_start_ns=0, window_end_ns=1,
+        totals={"ingest": OperationTotals(operations=parts, bytes=1, latency=latency)},
         cpu=CpuUse(user_ns=1, system_ns=0, cores=cores), details={"stages": stages},
     )  # fmt: skip
 
@@ -158,3 +161,18 @@ def test_the_share_that_parts_allow(parts: int, workers: int, cores: int, share:
     assert allowed_share(record(parts, cores), workers, "encode") == 1.0
     assert allowed_share(record(0, cores), workers) == 1.0
     assert allowed_share(record(parts, cores, seconds=0), workers) == 1.0
+
+
+def lasting(mean_s: float, longest_s: float) -> LatencySummary:
+    names = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns")
+    rest = dict.fromkeys(names, round(mean_s * 10**9))
+    return LatencySummary(count=26, mean_ns=mean_s * 10**9, max_ns=round(longest_s * 10**9), **rest)
+
+
+def test_one_long_part_leaves_the_others_without_work() -> None:
+    # 26 columns, one of which takes the whole stage of 10 s: together they fill 2 workers of 8
+    uneven = record(26, 64, latency=lasting(20 / 26, 10.0))
+    assert allowed_share(uneven, 8) == pytest.approx(2 / 8)
+    # of about equal size: what the last flush takes is no lack of parts
+    even = record(26, 64, latency=lasting(0.5, 0.6))
+    assert allowed_share(even, 8) == pytest.approx(26 / 4 / 8)

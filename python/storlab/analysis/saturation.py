@@ -19,14 +19,14 @@ faster, or not decided.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import Interval, ratio_interval
 from storlab.model.result import RunRecord
 
 WORKERS = "workers"  # the swept parameter
@@ -36,6 +36,7 @@ LEAST_GAIN = 0.05  # of the time
 HIDDEN_GAIN = 0.10  # that the interval of "no faster" excludes
 LEAST_SPAN = 1.25  # from the first to the last number of a plateau
 BUSY_SHARE = 0.70  # of the time that parts allow
+LONG_PART = 0.5  # of a stage, by a single part: the sizes are far from equal
 MACHINE_BUSY_PERCENT = 90.0  # of all cores: the kernel's share of I/O is no worker's
 DEVICE_SHARE = 0.10  # of what was read and written: less, and memory served it
 
@@ -162,10 +163,9 @@ def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
     return ("undecided" if undecided else "open"), last.workers
 
 
-def saturation_of(
-    comparison: Comparison, section: Section, facet: Any, target: str, operation: str = "all"
+def _saturation(
+    comparison: Comparison, section: Section, facet: Any, target: str, operation: str
 ) -> Saturation:
-    """The verdict on a target, over all stages or on one of them (``operation``)."""
     cells = [
         (point.params[WORKERS], comparison.row(point).cells[target])
         for point in section.of_facet(facet)
@@ -176,12 +176,17 @@ def saturation_of(
     return Saturation(target, tuple(steps), verdict, workers)
 
 
-def saturations(comparison: Comparison, section: Section, facet: Any) -> list[Saturation]:
-    """Of every target that the study runs these points on; none where workers are not the axis."""
+def saturations(
+    comparison: Comparison, section: Section, facet: Any, operation: str = "all"
+) -> list[Saturation]:
+    """Of every target that was measured, over all stages or in one of them (``operation``).
+
+    None where workers are not the axis.
+    """
     if section.axes.x != WORKERS:
         return []
     found = (
-        saturation_of(comparison, section, facet, target)
+        _saturation(comparison, section, facet, target, operation)
         for target in comparison.planned(section.points)
     )
     known = [one for one in found if one.steps]
@@ -237,26 +242,29 @@ def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[fl
 
 
 def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:
-    """The largest share of the time that workers can be busy for, 0 to 1, by the parts of stages.
-
-    P parts of one size take ceil(P / W) rounds, and in the last one some workers have none.
-    """
-    cores = workers if record.cpu is None else min(workers, record.cpu.cores)
-    stages = [
-        stage
+    """The largest share of the time that workers can be busy for, 0 to 1, by the stages' parts."""
+    at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
+    shares = [
+        (stage["end_ns"] - stage["start_ns"], _stage_share(record, stage, workers, at_once))
         for stage in record.details.get("stages") or ()
         if operation in ("all", stage["name"]) and stage.get("parts")
     ]
-    spent = [max(stage["end_ns"] - stage["start_ns"], 0) for stage in stages]
-    if not math.fsum(spent):
+    whole_ns = sum(took_ns for took_ns, _ in shares)
+    if whole_ns <= 0:
         return 1.0
-    shares = [
-        min(1.0, stage["parts"] / math.ceil(stage["parts"] / workers) / max(cores, 1))
-        for stage in stages
-    ]
-    return math.fsum(t * share for t, share in zip(spent, shares, strict=True)) / math.fsum(spent)
+    return math.fsum(took_ns * share for took_ns, share in shares) / whole_ns
 
 
-def interval_or_none(values: Sequence[float]) -> Interval | None:
-    """The mean with its interval; None of nothing."""
-    return mean_interval(values) if values else None
+def _stage_share(record: RunRecord, stage: Mapping[str, Any], workers: int, at_once: int) -> float:
+    """P parts of one size take ceil(P / W) rounds, and in the last one some workers have none.
+
+    Where a single part takes most of the stage the sizes are far from equal: then what the workers
+    had in hand is counted (Little's law).
+    """
+    share = min(1.0, stage["parts"] / math.ceil(stage["parts"] / workers) / max(at_once, 1))
+    took_ns = stage["end_ns"] - stage["start_ns"]
+    totals = record.totals.get(stage["name"])
+    if totals is None or totals.latency is None or totals.latency.max_ns < LONG_PART * took_ns:
+        return share
+    in_hand = totals.operations * totals.latency.mean_ns / took_ns if took_ns > 0 else 0.0
+    return min(share, in_hand / max(at_once, 1))

@@ -13,7 +13,6 @@ from storlab.analysis.saturation import (
     Saturation,
     Step,
     said,
-    saturation_of,
     saturations,
 )
 from storlab.audit.outputs import differences
@@ -37,6 +36,7 @@ BOUND = {
     "open": "nothing yet: more workers help",
     "undecided": "not decided",
     "one": "not known",
+    "none": "not measured",
 }
 _FIELDS = ("label", *(f"I{n}" for n in range(1, 14)), *(f"C{n}" for n in range(1, 27)))
 _Place = tuple[Section, Any]
@@ -61,15 +61,12 @@ def bottlenecks(comparison: Comparison) -> list[str]:
 
 def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation]) -> str:
     """Stages that the device holds back on targets where it does not hold back the whole."""
-    parts = []
-    for target in (one.target for one in found if one.verdict != "device"):
-        each = {stage: saturation_of(comparison, *place, target, stage) for stage in STAGES}
-        stages = [
-            f"{stage} at {plural(one.workers or 0, 'worker')}"
-            for stage, one in each.items()
-            if one.verdict == "device"
-        ]
-        parts += [f"{and_list(stages)} on {target}"] if stages else []
+    stages: dict[str, list[str]] = {one.target: [] for one in found if one.verdict != "device"}
+    for stage in STAGES:
+        for one in saturations(comparison, *place, stage):
+            if one.verdict == "device" and one.target in stages:
+                stages[one.target].append(f"{stage} at {plural(one.workers or 0, 'worker')}")
+    parts = [f"{and_list(each)} on {target}" for target, each in stages.items() if each]
     return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
 
 
@@ -167,14 +164,15 @@ def _by_stage(
     leaves = []
     for stage in STAGES:
         columns = {name: comparison.column(f"{name}.{stage}") for name in names}
+        verdicts = {one.target: one for one in saturations(comparison, section, facet, stage)}
         for one in found:
             cell = comparison.row(point).cells[one.target]
             numbers = [
                 NONE if column is None else number_of(cell, column, scale)
                 for column in columns.values()
             ]
-            verdict = saturation_of(comparison, section, facet, one.target, stage)
-            leaves.append(Leaf([stage], cell, [*numbers, _bound(verdict, cell)]))
+            bound = _bound(verdicts.get(one.target), cell)
+            leaves.append(Leaf([stage], cell, [*numbers, bound]))
     heads = {
         "completion_time_s": ("time", "s"),
         "worker_busy_percent": ("workers on CPU", "%"),
@@ -190,8 +188,8 @@ def _by_stage(
     )
 
 
-def _bound(one: Saturation, cell: Cell) -> Number:
-    if one.verdict == "none":
+def _bound(one: Saturation | None, cell: Cell) -> Number:
+    if one is None:
         return NONE
     at = f", from {plural(one.workers or 0, 'worker')}" if one.verdict == "device" else ""
     return Number(BOUND[one.verdict] + at, "", cell.point_id, strong=one.verdict == "device")

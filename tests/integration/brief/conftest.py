@@ -11,6 +11,7 @@ from integration.brief.brief_fixture import build_store
 from integration.brief.checkpoint_fixture import build_checkpoint_store
 from integration.brief.fixed_fixture import PUBLISHED
 from integration.brief.object_fixture import BLOCK, WARP, build_object_store
+from integration.brief.preprocess_fixture import build_preprocess_store
 from integration.brief.training_fixture import build_training_store
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
@@ -104,3 +105,13 @@ def checkpoint_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 @pytest.fixture(scope="session")
 def checkpoint_made(checkpoint_store: ResultStore) -> Made:
     return Made(checkpoint_store, write_brief(checkpoint_store))
+
+
+@pytest.fixture(scope="session")
+def preprocess_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return build_preprocess_store(tmp_path_factory.mktemp("preprocess") / "full")
+
+
+@pytest.fixture(scope="session")
+def preprocess_made(preprocess_store: ResultStore) -> Made:
+    return Made(preprocess_store, write_brief(preprocess_store))

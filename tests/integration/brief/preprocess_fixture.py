@@ -35,7 +35,7 @@ kind = "preprocess"
 name = "Criteo to split binary"
 rows = {rows}
 workers = {workers}
-part_size = "512MiB"
+part_size = "{part_size}"
 memory = "16GiB"
 {more}
 """
@@ -72,6 +72,7 @@ def build_preprocess_store(
     repeats: int = 3,
     workers: str = "[1, 4, 8, 16, 24]",
     rows: str = "400_000_000",
+    part_size: str = "512MiB",
     header: str = "",
     more: str = "",
     power: bool = True,
@@ -82,7 +83,7 @@ def build_preprocess_store(
     """Create the directory and its runs. ``places`` are the targets, the last one the baseline."""
     text = study_text(
         "DLRM preprocessing on two SSDs",
-        WORKLOAD.format(rows=rows, workers=workers, more=more),
+        WORKLOAD.format(rows=rows, workers=workers, part_size=part_size, more=more),
         repeats=repeats,
         header=header,
         power=power,

@@ -1,4 +1,4 @@
-"""The briefs of training and checkpoints in Chromium: light, dark, and on a phone."""
+"""The briefs of fixed work in Chromium: light, dark, and on a phone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from integration.brief.test_brief_browser import CONTRAST, Visit, browser, scrol
 
 pytestmark = pytest.mark.browser
 __all__ = ["browser"]  # the fixture
-FAMILIES = ("training_made", "checkpoint_made")
+FAMILIES = ("training_made", "checkpoint_made", "preprocess_made")
 OVERLAPS = """() => [...document.querySelectorAll('section.mix svg')].flatMap(svg => {
   const boxes = [...svg.querySelectorAll('text')]
     .filter(t => t.textContent.trim())
