@@ -197,7 +197,8 @@ def _bound(one: Saturation | None, cell: Cell) -> Number:
 
 def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
     """The first malformed lines of an input; None where it had none."""
-    run = next((run for run in work.runs if run.record.details["malformed"]["count"]), None)
+    had = (run for run in work.runs if (run.record.details.get("malformed") or {}).get("count"))
+    run = next(had, None)
     if run is None:
         return None
     details = run.record.details

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,16 @@ def far_places(
             point = last_point(comparison, section, facet)
             if point is not None:
                 yield section, facet, point
+
+
+Place = Callable[[Comparison, Section, Any, WorkloadPoint], Figure | None]
+"""Draws a section and small multiple at a point; None where there is nothing to draw."""
+
+
+def far_figures(comparison: Comparison, sections: Sequence[Section], draw: Place) -> list[Figure]:
+    """One figure for each far place that has something to draw."""
+    found = (draw(comparison, *place) for place in far_places(comparison, sections))
+    return [figure for figure in found if figure is not None]
 
 
 def bar_figure(

@@ -11,7 +11,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.pieces import cell_pieces, interval_of
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures import Figure
-from storlab.figures.bars import far_places
+from storlab.figures.bars import far_figures
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.mixes import fill
@@ -22,11 +22,7 @@ MOST_EPOCHS = 40
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure at the far end of the axis; none where nobody counted."""
-    found = (
-        _one(comparison, section, facet, point)
-        for section, facet, point in far_places(comparison, sections)
-    )
-    return [figure for figure in found if figure is not None]
+    return far_figures(comparison, sections, _one)
 
 
 def _one(

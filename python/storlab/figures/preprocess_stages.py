@@ -8,7 +8,7 @@ from typing import Any
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures import Figure
-from storlab.figures.bars import far_places, provenance_of
+from storlab.figures.bars import far_figures, provenance_of
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -28,11 +28,7 @@ PARTS = (ON_CPU, UNKNOWN, WAITING)
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure at the far end of the axis."""
-    found = (
-        _one(comparison, section, facet, point)
-        for section, facet, point in far_places(comparison, sections)
-    )
-    return [figure for figure in found if figure is not None]
+    return far_figures(comparison, sections, _one)
 
 
 def _one(

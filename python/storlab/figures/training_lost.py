@@ -12,7 +12,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.figures import Figure
-from storlab.figures.bars import far_places
+from storlab.figures.bars import far_figures
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
 from storlab.figures.theme import (
     HEIGHT,
@@ -44,11 +44,7 @@ TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure at the far end of the axis."""
-    found = (
-        _one(comparison, section, facet, point)
-        for section, facet, point in far_places(comparison, sections)
-    )
-    return [figure for figure in found if figure is not None]
+    return far_figures(comparison, sections, _one)
 
 
 def _one(
