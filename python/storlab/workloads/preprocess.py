@@ -193,21 +193,10 @@ class PreprocessWorkload:
         Raises ValueError where no directory was granted, or its raw files are not there.
         """
         params = point.params
-        return PreprocessJob(
-            task="run",
-            inputs=_inputs(params, context),
-            directory=str(_home(context) / context.run_id),
-            workers=params["workers"],
-            part_bytes=params["part_size"],
-            row_group_rows=params["row_group_rows"],
-            compression=params["compression"],
-            threshold=params["threshold"],
-            modulo=params["modulo"],
-            numerical=params["numerical"],
-            malformed=params["malformed"],
-            memory_bytes=params["memory"],
-            cold=params["cold"],
-            resume=params["resume"],
+        return run_order(
+            params,
+            _inputs(params, context),
+            _home(context) / context.run_id,
             interval_ns=context.header.interval,
             seed=context.seed,
         )
@@ -235,6 +224,35 @@ class PreprocessWorkload:
         """Warnings that belong beside the numbers of one run."""
         del target
         return run_flags(point.params, outcome)
+
+
+def run_order(
+    params: dict[str, Any],
+    inputs: list[str],
+    directory: Path,
+    *,
+    interval_ns: int = NS_PER_S,
+    seed: int = 1,
+) -> PreprocessJob:
+    """The order for one run with these parameters, outputs below ``directory``."""
+    return PreprocessJob(
+        task="run",
+        inputs=inputs,
+        directory=str(directory),
+        workers=params["workers"],
+        part_bytes=params["part_size"],
+        row_group_rows=params["row_group_rows"],
+        compression=params["compression"],
+        threshold=params["threshold"],
+        modulo=params["modulo"],
+        numerical=params["numerical"],
+        malformed=params["malformed"],
+        memory_bytes=params["memory"],
+        cold=params["cold"],
+        resume=params["resume"],
+        interval_ns=interval_ns,
+        seed=seed,
+    )
 
 
 def data_set_name(clicks: Clicks) -> str:
