@@ -208,8 +208,11 @@ def _beside(one: Saturation, every: Sequence[Saturation]) -> Saturation:
 
 
 def said(found: Sequence[Saturation]) -> str:
-    """``Disk: the device saturates at 8 workers; memory: CPU-bound at every number of workers``."""
-    return "; ".join(f"{one.target}: {one.text}" for one in found)
+    """``disk: the device saturates at 8 workers; memory: CPU-bound at every number of workers``."""
+    targets: dict[str, list[str]] = {}
+    for one in found:
+        targets.setdefault(one.text, []).append(one.target)
+    return "; ".join(f"{' and '.join(names)}: {text}" for text, names in targets.items())
 
 
 def _step(workers: int, cell: Cell, operation: str) -> Step | None:

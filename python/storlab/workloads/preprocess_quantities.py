@@ -56,7 +56,7 @@ PREPROCESS_QUANTITIES = (
         for stage in STAGES
     ),
     _rate("rows_s", "rows per second", "rows/s", "1/s"),
-    *(_rate("rows_s", f"rows per second of {s}", f"rows/s, {s}", "1/s", s) for s in STAGES),
+    *(_rate("rows_s", f"rows per second of {s}", f"{s} rows/s", "1/s", s) for s in STAGES),
     _rate("rows_s_per_core", "rows per CPU second", "rows per CPU second", "1/s"),
     _rate("input_mb_s", "raw data per second", "raw data in", "MB/s"),
     _rate("output_mb_s", "binary data per second", "binary data out", "MB/s"),
