@@ -1,21 +1,20 @@
 """Preprocessing from the study file to its metrics, through the command, for real.
 
-What the native engine writes is compared byte for byte with a plain reading of docs/preprocess.md.
+What becomes of made click logs is compared byte for byte with a straightforward implementation.
 """
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from preprocess_oracle import expect
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.engines import get_engine
@@ -236,37 +235,11 @@ def finished(place: Path, name: str, inputs: Sequence[str], **changes: Any) -> P
     return place / name
 
 
-def expected(inputs: Sequence[str], threshold: int, modulo: int | None, float_type: str) -> Any:
-    """Label, numerical and categorical bytes by file name: a plain reading of the document."""
-    rows = [line.split("\t") for name in inputs for line in Path(name).read_text().splitlines()]
-    numbers = [[int(x) if x else -3 for x in row[1:14]] for row in rows]
-    logs = [[math.log(x + 3) if x > -3 else 0.0 for x in row] for row in numbers]
-    files = {
-        "label.bin": bytes(int(row[0]) for row in rows),
-        "numerical.bin": np.array(logs, dtype=np.float64).astype(float_type).tobytes(),
-    }
-    for column in range(26):
-        found = [int(row[14 + column], 16) if row[14 + column] else None for row in rows]
-        values = [v if v is None or modulo is None else v % modulo for v in found]
-        counts = Counter(v for v in values if v is not None)
-        kept = sorted(
-            (v for v, n in counts.items() if n >= threshold), key=lambda v: (-counts[v], v)
-        )
-        ids = {v: number for number, v in enumerate(kept, 1)}
-        largest = len(kept) + 1
-        kind = "<i1" if largest < 127 else "<i2" if largest < 32_767 else "<i4"
-        binary = np.array([ids.get(v, 0) if v is not None else 0 for v in values], dtype=kind)
-        files[f"cat_{column}.bin"] = binary.tobytes()
-        files[f"C{column + 1}.values"] = np.array(kept, dtype="<u4").tobytes()
-        files[f"C{column + 1}.counts"] = np.array([counts[v] for v in kept], "<u8").tobytes()
-    return files
-
-
 @pytest.mark.parametrize(
     ("threshold", "modulo", "numerical"),
     [(15, None, "float16"), (0, None, "float32"), (2, 1000, "float16")],
 )
-def test_output_is_what_the_document_says(
+def test_what_becomes_of_made_click_logs_is_what_the_document_says(
     tmp_path: Path, threshold: int, modulo: int | None, numerical: str
 ) -> None:
     inputs = made(tmp_path, rows=5_000, files=2)
@@ -274,14 +247,15 @@ def test_output_is_what_the_document_says(
         tmp_path, "run", inputs, threshold=threshold, modulo=modulo, numerical=numerical,
         workers=3, part_bytes=65_536, row_group_rows=500,
     )  # fmt: skip
-    for name, content in expected(inputs, threshold, modulo, numerical).items():
-        folder = "vocabulary" if name.startswith("C") else "binary/train"
-        assert (out / folder / name).read_bytes() == content, name
-    assert not list(out.glob("*.partial*"))
-    assert sorted(path.name for path in (out / "binary").iterdir()) == [
-        "feature_spec.yaml",
-        "train",
-    ]
+    said = expect(
+        [Path(name) for name in inputs], threshold=threshold, modulo=modulo, numerical=numerical
+    )
+    assert (said.rows, said.by_reason) == (5_000, {})
+    for name, content in said.files.items():
+        assert (out / name).read_bytes() == content, name
+    left = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    apart = [name for name in left - said.files.keys() if not name.startswith("parquet/")]
+    assert sorted(apart) == sorted(["run.json", *(f"vocabulary/C{n}.json" for n in range(1, 27))])
 
 
 def test_parquet_holds_the_raw_rows_in_row_groups(tmp_path: Path) -> None:
