@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from storlab.base.clock import monotonic_ns
@@ -38,6 +39,7 @@ from storlab.engines.torch_child import said_of, store
 
 _LOOK_S = 0.25  # between two readings of memory
 _ENCODE_UNITS = 4  # for each worker, at least
+_VOCABULARY = ("values", "counts")
 _SKIP = 'correct the file, or set malformed = "skip"'
 
 
@@ -125,11 +127,11 @@ class Run:
         self,
         name: str,
         units: Sequence[Unit],
-        resumed: int,
+        parts: tuple[int, int],
         inputs: Iterable[Path],
         at_once: int,
-    ) -> list[Any]:
-        """Carry out the units of a stage; their results, as they ended. ``_ended`` follows."""
+    ) -> None:
+        """Carry out units. ``parts``: of the whole stage, and done before. ``_ended`` follows."""
         if self._job["cold"]:
             flush(inputs, drop=True)
         self._memory.start_stage()
@@ -137,11 +139,12 @@ class Run:
         cpu_ns = _cpu_ns()
         start_ns = monotonic_ns()
         events: list[tuple[Any, ...]] = []
-        results = []
+        passes = 1
         for done in carry_out(self._pool, units, at_once):
             unit, latency_ns = done.unit, done.end_ns - done.start_ns
-            events.append((done.end_ns, latency_ns, unit.bytes, unit.columns, unit.share))
-            results.append(done.result)
+            read = (unit.bytes, unit.columns, done.passes, unit.share)
+            events.append((done.end_ns, latency_ns, *read))
+            passes = max(passes, done.passes)
         self.result["events"][name] = events
         self._stages.append(
             {
@@ -149,12 +152,11 @@ class Run:
                 "start_ns": start_ns,
                 "cpu_ns": -cpu_ns,
                 "device": moved,
-                "parts": len(units) + resumed,
-                "resumed_parts": resumed,
-                "passes": 1,
+                "parts": parts[0],
+                "resumed_parts": parts[1],
+                "passes": passes,
             }
         )
-        return results
 
     def _ended(self, output: Iterable[Path], rows: int) -> None:
         """The output of the last stage is durable: its end is now."""
@@ -181,8 +183,8 @@ class Run:
         left = [part for part in self._parts if not part.is_done()]
         units = [Unit(self._worker.ingest, (part,), part.end - part.start) for part in left]
         inputs = [Path(source) for source in self._job["inputs"]]
-        resumed = len(self._parts) - len(left)
-        self._stage("ingest", units, resumed, inputs, self._worker.parts_at_once)
+        done = (len(self._parts), len(self._parts) - len(left))
+        self._stage("ingest", units, done, inputs, self._worker.parts_at_once)
         flush([*places, self._directory / "parquet"])
         self._found = [json.loads(part.sidecar.read_text()) for part in self._parts]
         self.result |= {
@@ -196,7 +198,7 @@ class Run:
             raise RunError(_refusal(malformed, self._parts, self._found), _SKIP)
         if not self.result["rows"]:
             names = ", ".join(self._job["inputs"])
-            raise RunError(f"no rows: {names}", "name files that hold click logs")
+            raise RunError(f"there are no rows in {names}", "name files that hold click logs")
 
     def _vocabulary(self) -> None:
         place = self._directory / "vocabulary"
@@ -204,11 +206,11 @@ class Run:
         paths = [part.parquet for part in self._parts]
         files = self._files()
         units = [Unit(self._worker.vocabulary, (name, files), columns=(name,)) for name in left]
-        resumed = len(CATEGORIES) - len(left)
-        passes = self._stage("vocabulary", units, resumed, paths, self._job["workers"])
-        self._stages[-1]["passes"] = max(passes, default=1)
+        done = (len(CATEGORIES), len(CATEGORIES) - len(left))
+        self._stage("vocabulary", units, done, paths, self._job["workers"])
         flush([place])
-        self._ended(place.iterdir(), self.result["rows"])
+        files_out = (place / f"{name}.{kind}" for name in CATEGORIES for kind in _VOCABULARY)
+        self._ended(files_out, self.result["rows"])
         kept = [json.loads((place / f"{name}.json").read_text())["kept"] for name in CATEGORIES]
         self.result["cardinalities"] = [each + 1 for each in kept]
 
@@ -219,8 +221,8 @@ class Run:
         paths = [part.parquet for part in self._parts]
         vocabulary = [self._directory / "vocabulary" / f"{name}.values" for name in CATEGORIES]
         inputs = [*paths, *vocabulary]
-        resumed = 0 if units else 1
-        self._stage("encode", units, resumed, inputs, self._job["workers"])
+        done = (len(paths), 0 if units else len(paths))
+        self._stage("encode", units, done, inputs, self._job["workers"])
         if units:
             spec = feature_spec(self.result["cardinalities"], self._job["numerical"])
             (partial / "feature_spec.yaml").write_text(spec)
@@ -262,8 +264,8 @@ class Run:
         events = self.result["events"]
         for name, rows in events.items():
             events[name] = [
-                (end_ns, latency_ns, size + sum(sizes[column] for column in columns) // share)
-                for end_ns, latency_ns, size, columns, share in rows
+                (end_ns, latency_ns, raw + passes * sum(sizes[each] for each in columns) // share)
+                for end_ns, latency_ns, raw, columns, passes, share in rows
             ]
         self.result["parquet_bytes"] = sum(part.parquet.stat().st_size for part in self._parts)
         for stage in self._stages:
@@ -303,14 +305,14 @@ def _refusal(
     malformed: dict[str, Any], parts: Sequence[Part], found: Sequence[dict[str, Any]]
 ) -> str:
     """How many lines, and which one was the first: known where samples are kept."""
-    count = malformed["count"]
+    count, lines = malformed["count"], sum(said["lines"] for said in found)
     if malformed["samples"]:
         first = malformed["samples"][0]
         where = f"{first['file']}, line {first['line']}: {first['reason']}"
     else:
         at = next(n for n, said in enumerate(found) if said["malformed"])
         where = f"{parts[at].source}: {', '.join(sorted(found[at]['malformed']))}"
-    return f"{count} malformed lines, the first {where}"
+    return f"{count} of {lines} lines are malformed, the first one is {where}"
 
 
 def _cpu_ns() -> int:
@@ -369,7 +371,15 @@ def main(order_file: str) -> int:
     return 0 if failure is None else 1
 
 
+def _abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Tell, and end at once: workers end with this process, and nobody waits for them."""
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.flush()
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    sys.excepthook = _abort
     code = main(sys.argv[1])
     sys.stdout.flush()
-    os._exit(code)  # workers that are at work after a failure end with this process
+    os._exit(code)  # also of workers that are at work when one of them has failed

@@ -55,7 +55,7 @@ _PR_SET_PDEATHSIG = 1
 class Unit(NamedTuple):
     """What a worker does at once, and what it reads for it."""
 
-    work: Callable[..., Any]
+    work: Callable[..., int]  # says how many passes over its input it took
     arguments: tuple[Any, ...]
     bytes: int = 0  # of raw input
     columns: tuple[str, ...] = ()  # of Parquet files, of which it reads one of ``share``
@@ -63,12 +63,12 @@ class Unit(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A unit and what came of it."""
+    """A unit that a worker has carried out."""
 
     unit: Unit
     start_ns: int
     end_ns: int
-    result: Any
+    passes: int
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Worker:
         """That are encoded at once, or those of one part."""
         return min(self.memory_bytes // _ROW_BYTES, _MOST_ROWS)
 
-    def ingest(self, part: Part) -> None:
+    def ingest(self, part: Part) -> int:
         """One part to Parquet, then its sidecar."""
         screen: Screen[Any] = Screen(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
@@ -129,9 +129,10 @@ class Worker:
             "samples": screen.samples,
         }
         publish_json(part.sidecar, said)
+        return 1
 
     def vocabulary(self, column: str, files: list[tuple[Path, int]]) -> int:
-        """The files of a column; how many passes it took."""
+        """The files of a column; how many passes that took."""
         most = max(self.memory_bytes // self.library.bytes_per_value, _LEAST_VALUES)
         threshold = self.job["threshold"]
         kept, distinct = [], 0
@@ -146,7 +147,7 @@ class Worker:
         publish_json(place / f"{column}.json", said)
         return len(kept)
 
-    def encode_features(self, files: list[tuple[Path, int]], row: int, train: Path) -> None:
+    def encode_features(self, files: list[tuple[Path, int]], row: int, train: Path) -> int:
         """Labels and integers of files, which begin at a row of the output."""
         kind = np.dtype(self.job["numerical"]).newbyteorder("<")
         with (
@@ -159,10 +160,11 @@ class Worker:
                 label, features = self.library.features(paths)
                 labels.write(label.tobytes())
                 numerical.write(features.astype(kind, order="C").tobytes())
+        return 1
 
     def encode_column(
         self, column: str, files: list[tuple[Path, int]], row: int, train: Path
-    ) -> None:
+    ) -> int:
         """Ids of a column of files, which begin at a row of the output."""
         values = np.fromfile(self.directory / "vocabulary" / f"{column}.values", dtype="<u4")
         kind = np.dtype(id_type(len(values) + 1)).newbyteorder("<")
@@ -172,6 +174,7 @@ class Worker:
             for paths in batches(files, self.rows_at_once):
                 ids = self.library.ids(paths, column, self.modulo, index)
                 file.write(ids.astype(kind).tobytes())
+        return 1
 
 
 def pool_of(library: Library, workers: int) -> Executor:
@@ -213,7 +216,7 @@ class OrphanedError(Exception):
     """Storlab has gone."""
 
 
-def _timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, int, Any]:
+def _timed(work: Callable[..., int], arguments: tuple[Any, ...]) -> tuple[int, int, int]:
     start_ns = monotonic_ns()
-    result = work(*arguments)
-    return start_ns, monotonic_ns(), result
+    passes = work(*arguments)
+    return start_ns, monotonic_ns(), passes
