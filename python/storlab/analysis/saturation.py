@@ -114,6 +114,16 @@ class Saturation:
         """Time of the fewest workers over that of ``step``."""
         return ratio_interval(self.steps[0].times, step.times)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "target": self.target,
+            "verdict": self.verdict,
+            "workers": self.workers,
+            "text": self.text,
+            "swept": [step.workers for step in self.steps],
+        }
+
     def word(self, step: Step) -> str:
         """One number of workers in the light of the verdict, for a table."""
         at = self.workers or 0
@@ -248,11 +258,11 @@ def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> fl
     """The largest share of the time that workers can be busy for, 0 to 1, by the stages' parts."""
     at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
     shares = [
-        (stage["end_ns"] - stage["start_ns"], _stage_share(record, stage, workers, at_once))
+        (float(stage["end_ns"] - stage["start_ns"]), _stage_share(record, stage, workers, at_once))
         for stage in record.details.get("stages") or ()
         if operation in ("all", stage["name"]) and stage.get("parts")
     ]
-    whole_ns = sum(took_ns for took_ns, _ in shares)
+    whole_ns = math.fsum(took_ns for took_ns, _ in shares)
     if whole_ns <= 0:
         return 1.0
     return math.fsum(took_ns * share for took_ns, share in shares) / whole_ns
@@ -264,10 +274,12 @@ def _stage_share(record: RunRecord, stage: Mapping[str, Any], workers: int, at_o
     Where a single part takes most of the stage the sizes are far from equal: then what the workers
     had in hand is counted (Little's law).
     """
-    share = min(1.0, stage["parts"] / math.ceil(stage["parts"] / workers) / max(at_once, 1))
-    took_ns = stage["end_ns"] - stage["start_ns"]
+    parts, took_ns = int(stage["parts"]), int(stage["end_ns"] - stage["start_ns"])
+    share = min(1.0, parts / math.ceil(parts / workers) / max(at_once, 1))
     totals = record.totals.get(stage["name"])
-    if totals is None or totals.latency is None or totals.latency.max_ns < LONG_PART * took_ns:
+    if took_ns <= 0 or totals is None or totals.latency is None:
         return share
-    in_hand = totals.operations * totals.latency.mean_ns / took_ns if took_ns > 0 else 0.0
+    if totals.latency.max_ns < LONG_PART * took_ns:
+        return share
+    in_hand = totals.operations * totals.latency.mean_ns / took_ns
     return min(share, in_hand / max(at_once, 1))

@@ -36,6 +36,7 @@ from storlab.brief.preprocess import (
     bottlenecks,
     output_facts,
     preprocess_section,
+    saturation_data,
     wrong_outputs,
 )
 from storlab.brief.published import load_tables, match, published_section
@@ -113,6 +114,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
                 for record in records
             ],
             "audit": [finding.dump() for finding in findings],
+            "saturation": saturation_data(comparison),
         },
         audit=findings,
         extras=extras,

@@ -59,6 +59,16 @@ def bottlenecks(comparison: Comparison) -> list[str]:
     ]
 
 
+def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
+    """The verdicts on the run and on each stage, for the data inside the brief."""
+    return [
+        {"where": place_of(*place), "stage": stage, **one.as_dict()}
+        for place in _places(comparison)
+        for stage in ("all", *STAGES)
+        for one in saturations(comparison, *place, stage)
+    ]
+
+
 def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation]) -> str:
     """Stages that the device holds back on targets where it does not hold back the whole."""
     stages: dict[str, list[str]] = {one.target: [] for one in found if one.verdict != "device"}

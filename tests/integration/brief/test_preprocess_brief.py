@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,27 @@ def test_energy_is_stacked_by_stage(preprocess_comparison: Comparison) -> None:
     assert parts[-1]["to"] == pytest.approx(whole["value"], rel=0.02)
     assert f"{NEW}’s is 0.43× {OLD}’s at 24 workers" in plain(figure.title)
     assert {len(row) for row in figure.rows} == {6}
+
+
+def test_stages_too_short_for_the_meter_are_one_energy(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 8]", rows="4_000_000", part_size="8MiB"
+    )
+    (figure,) = drawn(compared(store), "preprocess_energy")
+    parts = {(d["x"], d["part"]) for d in figure.spec["datasets"]["parts"]}
+    assert ("8", "the whole run") in parts
+    assert ("1", "ingest") in parts
+    check_figures([figure])
+
+
+def test_the_verdicts_are_in_the_data_of_the_brief(preprocess_made: Made) -> None:
+    html = preprocess_made.html
+    start = html.index('"saturation":')
+    data = json.JSONDecoder().raw_decode(html[start + len('"saturation":') :])[0]
+    verdicts = {(one["stage"], one["target"]): one for one in data}
+    assert verdicts["all", OLD]["verdict"] == "device"
+    assert verdicts["all", OLD]["workers"] == 16
+    assert verdicts["ingest", NEW]["swept"] == [1, 4, 8, 16, 24]
 
 
 def test_specifications_are_valid_vega_lite(preprocess_comparison: Comparison) -> None:
