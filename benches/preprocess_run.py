@@ -1,0 +1,33 @@
+"""One preprocessing job by one engine, in a process of its own; prints what it did as JSON.
+
+``python benches/preprocess_run.py ENGINE`` with an order (``PreprocessJob``) on stdin.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+from storlab.engines import get_engine
+from storlab.model.preprocess_job import PreprocessJob
+
+
+def main(engine: str) -> None:
+    """Carry out the order on stdin."""
+    job = PreprocessJob.model_validate(json.load(sys.stdin))
+    base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    with tempfile.TemporaryDirectory() as place:
+        outcome = get_engine(engine).start(job, Path(place)).wait()
+    if outcome is None or outcome.status != "finished":
+        raise SystemExit(f"{engine} failed: {outcome and outcome.failure}")
+    said = {"stages": outcome.details["stages"], "version": outcome.engine.version}
+    if engine == "native":  # which does not count what this Python holds beside it
+        said["base_bytes"] = base_bytes
+    json.dump(said, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
