@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "import": "storlab.cli.import_:import_",
     "crosscheck": "storlab.cli.crosscheck:crosscheck",
     "capacity": "storlab.cli.capacity:capacity",
+    "preprocess": "storlab.cli.preprocess:preprocess",
     "clean": "storlab.cli.clean:clean",
     "verify": "storlab.cli.verify:verify",
     "audit": "storlab.cli.audit:audit",

@@ -19,9 +19,10 @@ ROW_BYTES = 245
 PARQUET_ROW_BYTES = 170
 """Most of a row in Parquet: a byte, 39 values of four, and what says which are missing."""
 NUMERICAL_BYTES = {"float16": 13 * 2, "float32": 13 * 4}
-CATEGORICAL_BYTES = 26 * 4
+CATEGORIES = 26
+CATEGORICAL_BYTES = CATEGORIES * 4
 """Most of a row's ids in split binary: all int32."""
-VOCABULARY_BYTES = 26 * 12
+VOCABULARY_BYTES = CATEGORIES * 12
 """Of a category of every column: its value and its count."""
 ROW_MEMORY_BYTES = 240
 """Of a row in a row group that is being written, whatever the implementation."""
@@ -185,6 +186,11 @@ def written_bytes(params: Params, rows: int) -> int:
     binary = 1 + NUMERICAL_BYTES[params["numerical"]] + CATEGORICAL_BYTES
     vocabulary: int = VOCABULARY_BYTES // max(1, params["threshold"])
     return rows * (PARQUET_ROW_BYTES + vocabulary + binary)
+
+
+def least_binary_bytes(params: Params, rows: int) -> int:
+    """Least that split binary takes: every id in one byte."""
+    return rows * (1 + NUMERICAL_BYTES[params["numerical"]] + CATEGORIES)
 
 
 def duration_ns(params: Params, size: int, engine: str) -> int:
