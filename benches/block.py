@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from cases import cases as all_cases
 from ours import run_job
 from rich.console import Console
 from rich.table import Table
+from surroundings import machine
 from tools import Load, Reading, as_json, fio_path, job_json
 
 START_LIMIT_MS = 100.0
@@ -35,7 +35,7 @@ def main() -> int:
         results = [measure(case, options) for case in chosen]
         if _wanted("start-stop", options):
             results.append(start_stop(files[0], options))
-    report = {"machine": machine(), "rounds": options.rounds, "cases": results}
+    report = {"machine": tested(), "rounds": options.rounds, "cases": results}
     if options.json:
         print(json.dumps(report, indent=1))
     else:
@@ -135,21 +135,15 @@ def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:
     return {"case": "start-stop", "ours": "storlab", "medians": {}, "goals": judged}
 
 
-def machine() -> dict[str, Any]:
+def tested() -> dict[str, Any]:
     """What the ratios were taken on."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     program = fio_path()
     version = "none"
     if program is not None:
         version = subprocess.run(
             [program, "--version"], capture_output=True, text=True, check=True
         ).stdout.strip()
-    return {
-        "kernel": platform.release(),
-        "cpu": cpu[0].split(":", 1)[1].strip() if cpu else platform.machine(),
-        "cores": os.cpu_count(),
-        "fio": version,
-    }
+    return {**machine(), "fio": version}
 
 
 def show(report: dict[str, Any]) -> None:

@@ -12,15 +12,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from surroundings import workplace
 
 from storlab import _native
 from storlab.base.clock import monotonic_ns
@@ -56,13 +55,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--files", type=int, default=70, help="of the training data (70)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args()
-
-
-@contextmanager
-def workplace(parent: Path) -> Iterator[Path]:
-    """A directory that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=parent.absolute()) as name:
-        yield Path(name)
 
 
 def ours(job: Job) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from contextlib import AbstractContextManager, ExitStack
@@ -35,6 +34,7 @@ from object_tools import (
 )
 from rich.console import Console
 from rich.table import Table
+from surroundings import machine
 
 MIB = 1 << 20
 OURS, WARP, BARE = "storlab", "warp", "bare loop"
@@ -77,7 +77,7 @@ def main() -> int:
             if case.server not in places:
                 places[case.server] = stack.enter_context(serving(case.server, options.directory))
             results.append(measure(case, places[case.server], options))
-    report = {"machine": machine(options), "rounds": options.rounds, "cases": results}
+    report = {"machine": tested(options), "rounds": options.rounds, "cases": results}
     if options.json:
         print(json.dumps(report, indent=1))
     else:
@@ -170,9 +170,8 @@ def verdict(text: str, values: list[float], limit: float) -> dict[str, Any]:
     }
 
 
-def machine(options: argparse.Namespace) -> dict[str, Any]:
+def tested(options: argparse.Namespace) -> dict[str, Any]:
     """What the ratios were taken on."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     versions = {"versitygw": [versitygw_path(), "--version"]}
     if options.warp:
         versions["warp"] = [options.warp, "--version"]
@@ -181,9 +180,7 @@ def machine(options: argparse.Namespace) -> dict[str, Any]:
         for name, command in versions.items()
     }
     return {
-        "kernel": platform.release(),
-        "cpu": cpu[0].split(":", 1)[1].strip() if cpu else platform.machine(),
-        "cores": os.cpu_count(),
+        **machine(),
         **{name: " ".join(text.split()[:6]) for name, text in said.items()},
     }
 

@@ -11,13 +11,10 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -26,6 +23,7 @@ from typing import Any
 from cases import Goal
 from rich.console import Console
 from rich.table import Table
+from surroundings import machine, workplace
 
 from storlab import _native
 from storlab.engines import get_engine
@@ -107,13 +105,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--directory", type=Path, default=Path(), help="of all data (here)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args()
-
-
-@contextmanager
-def workplace(parent: Path) -> Iterator[Path]:
-    """A directory that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=parent.absolute()) as name:
-        yield Path(name)
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
@@ -321,16 +312,6 @@ def verdict(
     """A figure of every round, and whether their median meets a goal."""
     spread = {"value": median(values), "lowest": min(values), "highest": max(values)}
     return {"name": text, **spread, "goal": goal, "met": met}
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
-    return {
-        "kernel": platform.release(),
-        "cpu": cpu[0].split(":", 1)[1].strip() if cpu else platform.machine(),
-        "cores": os.cpu_count(),
-    }
 
 
 def show(report: dict[str, Any]) -> None:
