@@ -22,6 +22,8 @@ mod outputs;
 mod parse;
 mod parts;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod vocabulary;
 
 use std::fs;
