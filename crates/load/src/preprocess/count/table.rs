@@ -1,0 +1,199 @@
+//! The counts of one shard.
+
+use std::collections::HashMap;
+
+use crate::preprocess::budget::{Budget, Held};
+use crate::preprocess::lookup::lines::{
+    full, home, next, place, prefetch, unmix, Line, Lines, LANES,
+};
+
+use super::{Heavy, HASH_BITS};
+
+/// Of the eight lanes of a line, on average, before the table grows.
+const ENTRIES_PER_LINE: usize = 6;
+const FIRST_LINES: usize = 2;
+const HASH_MASK: u32 = (1 << HASH_BITS) - 1;
+
+/// A value's hash within its shard and one more, so that 0 is a free lane, and its count.
+///
+/// Counts above `limit` go over into `carried`, which no more than one in `limit` rows can make
+/// larger; it is not part of the budget.
+#[derive(Debug, Default)]
+pub struct Table<'b> {
+    lines: Lines,
+    entries: usize,
+    carried: HashMap<u32, u64>,
+    kept: usize,
+    held: Option<Held<'b>>,
+}
+
+impl<'b> Table<'b> {
+    /// Count pairs of a hash and a number (see `Scatter`). Says how many it has counted: fewer
+    /// than all where the budget has no room for what the next one needs.
+    pub fn add(&mut self, pairs: &[u64], limit: u32, budget: &'b Budget) -> usize {
+        if self.lines.count() == 0 && !self.grow(budget) {
+            return 0;
+        }
+        self.ask_for(pairs);
+        let mut done = 0;
+        while let Some((ahead, count)) = count_known(self.lines.all_mut(), &pairs[done..], limit) {
+            done += ahead;
+            let (key, number) = entry(pairs[done]);
+            if count > 0 {
+                self.carry(key);
+            } else if !self.settle(key, number, limit, budget) {
+                return done;
+            }
+            done += 1;
+        }
+        pairs.len()
+    }
+
+    fn ask_for(&self, pairs: &[u64]) {
+        let lines = self.lines.all();
+        for pair in pairs {
+            prefetch(lines, home(hash(entry(*pair).0), lines.len()));
+        }
+    }
+
+    /// Count a key that is not in its home line.
+    fn settle(&mut self, key: u32, number: u32, limit: u32, budget: &'b Budget) -> bool {
+        let lines = self.lines.all_mut();
+        let mut at = home(hash(key), lines.len());
+        while full(&lines[at]) {
+            at = next(at, lines.len());
+            let count = bump(&mut lines[at], key, number);
+            if count > 0 {
+                if count > limit {
+                    self.carry(key);
+                }
+                return true;
+            }
+        }
+        if self.entries >= lines.len() * ENTRIES_PER_LINE && !self.grow(budget) {
+            return false;
+        }
+        place(self.lines.all_mut(), hash(key), key, number);
+        self.entries += 1;
+        if number > limit {
+            self.carry(key);
+        }
+        true
+    }
+
+    /// Leave 1 of a count in the table, so that its lane is not free.
+    #[cold]
+    fn carry(&mut self, key: u32) {
+        let lines = self.lines.all_mut();
+        let mut at = home(hash(key), lines.len());
+        loop {
+            let (keys, counts) = lines[at].split_at_mut(LANES);
+            if let Some(lane) = keys.iter().position(|other| *other == key) {
+                let above = std::mem::replace(&mut counts[lane], 1) - 1;
+                *self.carried.entry(key).or_default() += u64::from(above);
+                return;
+            }
+            at = next(at, lines.len());
+        }
+    }
+
+    fn grow(&mut self, budget: &'b Budget) -> bool {
+        let count = (self.lines.count() * 2).max(FIRST_LINES);
+        let Some(held) = budget.hold(Lines::bytes(count)) else { return false };
+        let mut grown = Lines::new(count);
+        let lines = grown.all_mut();
+        for line in self.lines.all() {
+            let (keys, counts) = line.split_at(LANES);
+            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > 0) {
+                place(lines, hash(*key), *key, *count);
+            }
+        }
+        self.lines = grown;
+        self.held = Some(held);
+        true
+    }
+
+    /// How many values there are.
+    pub fn distinct(&self) -> u64 {
+        self.entries as u64
+    }
+
+    /// Turn entries that were counted `threshold` times or more into pairs in the order of a
+    /// vocabulary, at the front of the same memory; entries that were carried are given back.
+    pub fn finish(&mut self, shard: usize, threshold: u64) -> Vec<Heavy> {
+        let mut heavy = Vec::new();
+        let mut kept = 0;
+        for at in 0..self.lines.count() {
+            let line = self.lines.all()[at];
+            let (keys, counts) = line.split_at(LANES);
+            let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
+            for (key, count) in keys.iter().zip(counts).take_while(|(_, count)| **count > 0) {
+                let value = unmix((shard as u32) << HASH_BITS | (*key - 1));
+                let above = self.carried.get(key).copied();
+                let total = u64::from(*count) + above.unwrap_or(0);
+                if above.is_some() && total >= threshold {
+                    heavy.push(Heavy { count: total, value });
+                } else if total >= threshold {
+                    // A line makes eight pairs at most: they end where the next line begins.
+                    pairs[kept] = [!*count, value];
+                    kept += 1;
+                }
+            }
+        }
+        self.kept = kept;
+        let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
+        pairs[..kept].sort_unstable_by_key(rank);
+        heavy
+    }
+
+    /// After `finish`: the complement of a count, and a value.
+    pub fn kept(&self) -> &[[u32; 2]] {
+        &self.lines.all().as_flattened().as_chunks().0[..self.kept]
+    }
+}
+
+/// The place of a pair in a vocabulary: by count, the highest first, then by value.
+#[inline]
+pub fn rank(pair: &[u32; 2]) -> u64 {
+    u64::from(pair[0]) << 32 | u64::from(pair[1])
+}
+
+/// Key and number of a pair.
+#[inline]
+fn entry(pair: u64) -> (u32, u32) {
+    (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)
+}
+
+/// Spread over 32 bits.
+#[inline]
+fn hash(key: u32) -> u32 {
+    (key - 1) << (u32::BITS - HASH_BITS)
+}
+
+/// Count until the first pair that is not in its home line (0), or whose count is now above
+/// `limit`: where that is, and the count.
+#[inline]
+fn count_known(lines: &mut [Line], pairs: &[u64], limit: u32) -> Option<(usize, u32)> {
+    for (at, pair) in pairs.iter().enumerate() {
+        let (key, number) = entry(*pair);
+        let home = home(hash(key), lines.len());
+        let count = bump(&mut lines[home], key, number);
+        if count.wrapping_sub(1) >= limit {
+            return Some((at, count));
+        }
+    }
+    None
+}
+
+/// Add to the count of a key in a line, without a branch: the count after, 0 where it is not there.
+#[inline]
+fn bump(line: &mut Line, key: u32, number: u32) -> u32 {
+    let (keys, counts) = line.split_at_mut(LANES);
+    let mut after = 0;
+    for lane in 0..LANES {
+        let here = if keys[lane] == key { u32::MAX } else { 0 };
+        counts[lane] += number & here;
+        after |= counts[lane] & here;
+    }
+    after
+}

@@ -1,0 +1,139 @@
+//! A hash table of cache lines: eight keys and their eight numbers lie in one line, so that a look
+//! costs one miss, and eight comparisons without a branch.
+
+#![allow(unsafe_code)]
+
+/// Keys of a line, and numbers of a line.
+pub const LANES: usize = 8;
+const WORDS: usize = 2 * LANES;
+
+/// Eight keys, then their numbers. Lanes fill from the first; a free one has the number 0.
+pub type Line = [u32; WORDS];
+
+/// Lines in a row that begins at a boundary of cache lines. All lanes are free at first.
+#[derive(Debug, Default)]
+pub struct Lines {
+    words: Vec<u32>,
+    start: usize,
+    count: usize,
+}
+
+impl Lines {
+    /// So many lines, one at least.
+    pub fn new(count: usize) -> Self {
+        let words = vec![0; Self::bytes(count) / size_of::<u32>()];
+        // What alignment asks for is what `bytes` has over the lines themselves, at most.
+        let start = words.as_ptr().align_offset(size_of::<Line>()).min(WORDS);
+        Lines { words, start, count }
+    }
+
+    /// Memory of `count` lines, in bytes.
+    pub const fn bytes(count: usize) -> usize {
+        (count + 1) * size_of::<Line>()
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// All of them, to read.
+    #[inline]
+    pub fn all(&self) -> &[Line] {
+        self.words[self.start..].as_chunks().0.split_at(self.count).0
+    }
+
+    /// All of them, to change.
+    #[inline]
+    pub fn all_mut(&mut self) -> &mut [Line] {
+        self.words[self.start..].as_chunks_mut().0.split_at_mut(self.count).0
+    }
+}
+
+/// Where a key begins to be looked for: in the order of hashes, over the whole of the lines.
+#[inline]
+pub fn home(hash: u32, lines: usize) -> usize {
+    ((u64::from(hash) * lines as u64) >> 32) as usize
+}
+
+/// The line after, in a ring.
+#[inline]
+pub fn next(at: usize, lines: usize) -> usize {
+    if at + 1 < lines {
+        at + 1
+    } else {
+        0
+    }
+}
+
+/// The number of a key in a line; 0 where it is not there.
+#[inline]
+pub fn find(line: &Line, key: u32) -> u32 {
+    let (keys, numbers) = line.split_at(LANES);
+    let mut found = 0;
+    for lane in 0..LANES {
+        found |= if keys[lane] == key { numbers[lane] } else { 0 };
+    }
+    found
+}
+
+/// No lane is free: a key that is not here may be in the next line.
+#[inline]
+pub fn full(line: &Line) -> bool {
+    line[WORDS - 1] != 0
+}
+
+/// Put a key that is in none of the lines, with a number other than 0, into the first free lane
+/// from its home on. One must be free.
+pub fn place(lines: &mut [Line], hash: u32, key: u32, number: u32) {
+    let mut at = home(hash, lines.len());
+    while full(&lines[at]) {
+        at = next(at, lines.len());
+    }
+    let line = &mut lines[at];
+    let lane = line[LANES..].iter().take_while(|number| **number != 0).count();
+    line[lane] = key;
+    line[LANES + lane] = number;
+}
+
+/// Ask for a line before it is needed.
+#[inline]
+pub fn prefetch(lines: &[Line], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        let line: *const Line = &raw const lines[at];
+        // SAFETY: a hint to the cache: it neither reads nor writes, and SSE is part of x86_64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (lines, at);
+}
+
+const FIRST: u32 = 0x9e37_79b1;
+const SECOND: u32 = 0x85eb_ca6b;
+
+/// A hash that no two values share: [`unmix`] goes back. Its high bits are its best.
+#[inline]
+pub const fn mix(value: u32) -> u32 {
+    let once = value.wrapping_mul(FIRST);
+    (once ^ (once >> 15)).wrapping_mul(SECOND)
+}
+
+/// The value of a hash.
+#[inline]
+pub const fn unmix(hash: u32) -> u32 {
+    let once = hash.wrapping_mul(inverse(SECOND));
+    (once ^ (once >> 15) ^ (once >> 30)).wrapping_mul(inverse(FIRST))
+}
+
+/// Of an odd number, modulo 2^32, by Newton's method: each step doubles the bits that are right.
+const fn inverse(odd: u32) -> u32 {
+    let mut guess = odd;
+    let mut step = 0;
+    while step < 4 {
+        guess = guess.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(guess)));
+        step += 1;
+    }
+    guess
+}
