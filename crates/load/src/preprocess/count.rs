@@ -211,8 +211,9 @@ impl<'b> Counting<'b> {
     pub fn finish(self, threshold: u64, workers: usize) -> Sorted<'b> {
         let end = self.end.into_inner();
         let tables = self.shards.into_iter().take(end).skip(self.first);
-        let mut tables: Vec<Table<'b>> =
-            tables.map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        let mut tables: Vec<Table<'b>> = tables
+            .map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .collect();
         let share = tables.len().div_ceil(workers.max(1)).max(1);
         let finish = |(number, tables): (usize, &mut [Table<'b>])| {
             let shards = self.first + number * share..;
@@ -222,7 +223,10 @@ impl<'b> Counting<'b> {
         let mut heavy: Vec<Heavy> = thread::scope(|scope| {
             let shares = tables.chunks_mut(share).enumerate();
             let threads: Vec<_> = shares.map(|share| scope.spawn(move || finish(share))).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|cause| resume_unwind(cause))).collect()
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap_or_else(|cause| resume_unwind(cause)))
+                .collect()
         });
         heavy.sort_unstable_by_key(|one| (u64::MAX - one.count, one.value));
         Sorted { end, tables, heavy }

@@ -75,12 +75,14 @@ pub fn run(
     let journal = Journal::open(&partial, &format!("{plan:?}"))?;
     let outputs = Outputs::open(&partial, &kept, job.numerical)?;
     let resumed = journal.done.len();
+    let dense = Dense::new();
     for (pass, slices) in plan.iter().enumerate() {
         let encoder = Encoder {
             job,
             findings,
             outputs: &outputs,
             tables: tables(job, slices)?,
+            dense: &dense,
             first: pass == 0,
         };
         let left: Vec<usize> =
@@ -141,7 +143,7 @@ fn tables(job: &PreprocessJob, slices: &[Slice]) -> Result<Vec<(Slice, Lookup)>>
     let build = |slice: &Slice| {
         let path = Files::of(job, slice.number).values;
         let mut values = Values::open(&path, slice.skip, slice.take)?;
-        let table = Lookup::build(values.by_ref(), slice.skip as u32 + 1);
+        let table = Lookup::build(slice.take, values.by_ref(), slice.skip as u32 + 1);
         values.end()?;
         Ok((*slice, table))
     };
@@ -233,6 +235,7 @@ struct Encoder<'e> {
     findings: &'e Findings,
     outputs: &'e Outputs,
     tables: Vec<(Slice, Lookup)>,
+    dense: &'e Dense,
     first: bool,
 }
 
@@ -243,7 +246,6 @@ struct Worker {
     reduced: Vec<u32>,
     ids: Vec<u32>,
     out: Vec<u8>,
-    dense: Dense,
 }
 
 impl Encoder<'_> {
@@ -293,7 +295,7 @@ impl Encoder<'_> {
         row: u64,
         worker: &mut Worker,
     ) -> Result<u64> {
-        let Worker { column, out, dense, .. } = worker;
+        let (Worker { column, out, .. }, dense) = (worker, self.dense);
         let row_bytes = self.outputs.numerical.bytes;
         let width = row_bytes / INTEGERS;
         let mut bytes = 0;

@@ -190,7 +190,11 @@ fn little_memory_takes_more_passes_and_gives_the_same() {
     for stage in [1, 2] {
         assert!(details(&outcome)["stages"][stage]["passes"].as_u64().unwrap() > 1, "{stage}");
     }
-    let few = crate::start("preprocess", &bench.job("few", &json!({"memory_bytes": 1000})), &Default::default());
+    let few = crate::start(
+        "preprocess",
+        &bench.job("few", &json!({"memory_bytes": 1000})),
+        &Default::default(),
+    );
     assert!(few.err().unwrap().to_string().starts_with("memory: is 1000 bytes"));
 }
 
@@ -264,7 +268,10 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     assert!(details(&outcome)["resumed_parts"].as_u64().unwrap() >= resumed);
     let again = bench.finished("r", &more);
     assert_eq!(details(&again)["output"], details(&outcome)["output"]);
-    assert_eq!(details(&again)["stages"][0]["resumed_parts"], details(&again)["stages"][0]["parts"]);
+    assert_eq!(
+        details(&again)["stages"][0]["resumed_parts"],
+        details(&again)["stages"][0]["parts"]
+    );
     let other = bench.run("r", &json!({"resume": true, "threshold": 3}));
     let message = other.summary.failure.unwrap().message;
     assert!(message.contains("was begun with other threshold"), "{message}");
