@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use crate::preprocess::budget::{Budget, Held};
 use crate::preprocess::lookup::lines::{
-    full, home, next, place, prefetch, unmix, Line, Lines, LANES,
+    entries, full, home, next, place, prefetch, put, unmix, Line, Lines, LANES,
 };
 
 use super::{Heavy, HASH_BITS};
 
 /// Of the eight lanes of a line, on average, before the table grows.
-const ENTRIES_PER_LINE: usize = 6;
+const ENTRIES_PER_LINE: usize = 5;
 const FIRST_LINES: usize = 2;
 const HASH_MASK: u32 = (1 << HASH_BITS) - 1;
 
@@ -70,10 +70,13 @@ impl<'b> Table<'b> {
                 return true;
             }
         }
-        if self.entries >= lines.len() * ENTRIES_PER_LINE && !self.grow(budget) {
+        if self.entries < lines.len() * ENTRIES_PER_LINE {
+            put(&mut lines[at], key, number);
+        } else if self.grow(budget) {
+            place(self.lines.all_mut(), hash(key), key, number);
+        } else {
             return false;
         }
-        place(self.lines.all_mut(), hash(key), key, number);
         self.entries += 1;
         if number > limit {
             self.carry(key);
@@ -98,18 +101,22 @@ impl<'b> Table<'b> {
     }
 
     fn grow(&mut self, budget: &'b Budget) -> bool {
-        let count = (self.lines.count() * 2).max(FIRST_LINES);
-        let Some(held) = budget.hold(Lines::bytes(count)) else { return false };
-        let mut grown = Lines::new(count);
-        let lines = grown.all_mut();
-        for line in self.lines.all() {
-            let (keys, counts) = line.split_at(LANES);
-            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > 0) {
-                place(lines, hash(*key), *key, *count);
-            }
+        let before = self.lines.count();
+        if before == 0 {
+            self.held = budget.hold(Lines::bytes(FIRST_LINES));
+            self.lines = self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
+            return self.held.is_some();
         }
-        self.lines = grown;
-        self.held = Some(held);
+        let more = Lines::bytes(2 * before) - Lines::bytes(before);
+        let strays = budget.hold(self.entries * size_of::<(u32, u32)>());
+        if strays.is_none() || !self.held.as_mut().is_some_and(|held| held.more(more)) {
+            return false;
+        }
+        let strays = self.lines.double(self.entries, hash);
+        let lines = self.lines.all_mut();
+        for (key, count) in strays {
+            place(lines, hash(key), key, count);
+        }
         true
     }
 
@@ -125,17 +132,16 @@ impl<'b> Table<'b> {
         let mut kept = 0;
         for at in 0..self.lines.count() {
             let line = self.lines.all()[at];
-            let (keys, counts) = line.split_at(LANES);
             let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
-            for (key, count) in keys.iter().zip(counts).take_while(|(_, count)| **count > 0) {
-                let value = unmix((shard as u32) << HASH_BITS | (*key - 1));
-                let above = self.carried.get(key).copied();
-                let total = u64::from(*count) + above.unwrap_or(0);
+            for (key, count) in entries(&line) {
+                let value = unmix((shard as u32) << HASH_BITS | (key - 1));
+                let above = self.carried.get(&key).copied();
+                let total = u64::from(count) + above.unwrap_or(0);
                 if above.is_some() && total >= threshold {
                     heavy.push(Heavy { count: total, value });
                 } else if total >= threshold {
                     // A line makes eight pairs at most: they end where the next line begins.
-                    pairs[kept] = [!*count, value];
+                    pairs[kept] = [!count, value];
                     kept += 1;
                 }
             }
@@ -167,7 +173,7 @@ fn entry(pair: u64) -> (u32, u32) {
 /// Spread over 32 bits.
 #[inline]
 fn hash(key: u32) -> u32 {
-    (key - 1) << (u32::BITS - HASH_BITS)
+    key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
 }
 
 /// Count until the first pair that is not in its home line (0), or whose count is now above
