@@ -56,6 +56,15 @@ impl Budget {
     }
 }
 
+impl Held<'_> {
+    /// Take `bytes` more; false, with nothing taken, where that is more than is left.
+    pub fn more(&mut self, bytes: usize) -> bool {
+        let taken = self.budget.take(bytes);
+        self.bytes += if taken { bytes } else { 0 };
+        taken
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.budget.give(self.bytes);

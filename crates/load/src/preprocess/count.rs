@@ -32,6 +32,8 @@ const CHUNK: usize = 4096;
 const PAUSE: usize = 15;
 /// Counts above this are carried.
 const LIMIT: u32 = 1 << 31;
+/// Values that a worker gathers at most, so that they and `LIMIT` fit a number together.
+const GATHERED: usize = 1 << 30;
 
 /// One pass over a column, shared by all workers.
 ///
@@ -54,7 +56,7 @@ pub struct Scatter<'b> {
     blocks: Vec<[u64; BLOCK]>,
     lengths: [usize; SHARDS],
     frequent: Vec<u64>,
-    /// Values since `frequent` was empty: more than `LIMIT` could overflow a number.
+    /// Values that may be in `frequent` and the blocks.
     gathered: usize,
     pause: usize,
     _held: Held<'b>,
@@ -102,8 +104,8 @@ impl<'b> Counting<'b> {
                 }
                 continue;
             }
-            if scatter.gathered + chunk.len() > LIMIT as usize {
-                self.settle(scatter)?;
+            if scatter.gathered + chunk.len() > GATHERED {
+                self.flush(scatter)?;
             }
             scatter.gathered += chunk.len();
             if self.add_frequent(scatter, chunk)? > chunk.len() / 2 {
@@ -170,18 +172,17 @@ impl<'b> Counting<'b> {
     }
 
     fn drain(&self, scatter: &mut Scatter<'b>, shard: usize) -> Result<()> {
-        let length = std::mem::take(&mut scatter.lengths[shard]);
-        let mut pairs = &scatter.blocks[shard][..length];
-        while !pairs.is_empty() {
+        let mut length = std::mem::take(&mut scatter.lengths[shard]);
+        while length > 0 {
             let mut table = lock(&self.shards[shard]);
             let end = self.end.load(Relaxed);
             if !(self.first..end).contains(&shard) {
                 break;
             }
-            let counted = table.add(pairs, self.limit, self.budget);
+            let pairs = &mut scatter.blocks[shard][..length];
+            length = table.add(pairs, self.limit, self.budget);
             drop(table);
-            pairs = &pairs[counted..];
-            if !pairs.is_empty() {
+            if length > 0 {
                 self.shed(end)?;
             }
         }

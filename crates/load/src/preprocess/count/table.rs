@@ -4,14 +4,16 @@ use std::collections::HashMap;
 
 use crate::preprocess::budget::{Budget, Held};
 use crate::preprocess::lookup::lines::{
-    full, home, next, place, prefetch, unmix, Line, Lines, LANES,
+    entries, full, home, next, place, prefetch, put, unmix, Line, Lines, LANES,
 };
 
 use super::{Heavy, HASH_BITS};
 
 /// Of the eight lanes of a line, on average, before the table grows.
-const ENTRIES_PER_LINE: usize = 6;
+const ENTRIES_PER_LINE: usize = 5;
 const FIRST_LINES: usize = 2;
+/// Tables of up to so many lines are in a near cache anyway, all shards of a column together.
+const NEAR_LINES: usize = 16;
 const HASH_MASK: u32 = (1 << HASH_BITS) - 1;
 
 /// A value's hash within its shard and one more, so that 0 is a free lane, and its count.
@@ -28,88 +30,104 @@ pub struct Table<'b> {
 }
 
 impl<'b> Table<'b> {
-    /// Count pairs of a hash and a number (see `Scatter`). Says how many it has counted: fewer
-    /// than all where the budget has no room for what the next one needs.
-    pub fn add(&mut self, pairs: &[u64], limit: u32, budget: &'b Budget) -> usize {
+    /// Count pairs of a hash and a number (see `Scatter`). Says how many of them are left, then at
+    /// the front: some, where the budget has no room for what they need.
+    pub fn add(&mut self, pairs: &mut [u64], limit: u32, budget: &'b Budget) -> usize {
         if self.lines.count() == 0 && !self.grow(budget) {
-            return 0;
+            return pairs.len();
         }
-        self.ask_for(pairs);
-        let mut done = 0;
-        while let Some((ahead, count)) = count_known(self.lines.all_mut(), &pairs[done..], limit) {
-            done += ahead;
-            let (key, number) = entry(pairs[done]);
-            if count > 0 {
-                self.carry(key);
-            } else if !self.settle(key, number, limit, budget) {
-                return done;
-            }
-            done += 1;
-        }
-        pairs.len()
-    }
-
-    fn ask_for(&self, pairs: &[u64]) {
         let lines = self.lines.all();
-        for pair in pairs {
+        for pair in pairs.iter().filter(|_| lines.len() > NEAR_LINES) {
             prefetch(lines, home(hash(entry(*pair).0), lines.len()));
         }
+        let mut left = self.add_known(pairs, limit);
+        let lines = self.lines.all_mut();
+        for pair in &pairs[..left] {
+            prefetch(lines, next(home(hash(entry(*pair).0), lines.len()), lines.len()));
+        }
+        while left > 0 && self.settle(pairs[left - 1], limit, budget) {
+            left -= 1;
+        }
+        left
     }
 
-    /// Count a key that is not in its home line.
-    fn settle(&mut self, key: u32, number: u32, limit: u32, budget: &'b Budget) -> bool {
+    /// Count what is in the line where it begins to be looked for. Says how many pairs are left,
+    /// then at the front.
+    fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
+        let lines = self.lines.all_mut();
+        let mut left = 0;
+        let mut above = false;
+        for at in 0..pairs.len() {
+            let (key, number) = entry(pairs[at]);
+            let home = home(hash(key), lines.len());
+            let count = bump(&mut lines[home], key, number);
+            // Without a branch, as both are common.
+            pairs[left] = pairs[at];
+            left += usize::from(count == 0);
+            above |= count > limit;
+        }
+        if above {
+            self.carry_all(limit);
+        }
+        left
+    }
+
+    /// Count a pair, wherever its key is.
+    fn settle(&mut self, pair: u64, limit: u32, budget: &'b Budget) -> bool {
+        let (key, number) = entry(pair);
         let lines = self.lines.all_mut();
         let mut at = home(hash(key), lines.len());
-        while full(&lines[at]) {
+        let mut count = bump(&mut lines[at], key, number);
+        while count == 0 && full(&lines[at]) {
             at = next(at, lines.len());
-            let count = bump(&mut lines[at], key, number);
-            if count > 0 {
-                if count > limit {
-                    self.carry(key);
-                }
-                return true;
+            count = bump(&mut lines[at], key, number);
+        }
+        if count == 0 {
+            if self.entries < lines.len() * ENTRIES_PER_LINE {
+                put(&mut lines[at], key, number);
+            } else if self.grow(budget) {
+                place(self.lines.all_mut(), hash(key), key, number);
+            } else {
+                return false;
             }
+            self.entries += 1;
+            count = number;
         }
-        if self.entries >= lines.len() * ENTRIES_PER_LINE && !self.grow(budget) {
-            return false;
-        }
-        place(self.lines.all_mut(), hash(key), key, number);
-        self.entries += 1;
-        if number > limit {
-            self.carry(key);
+        if count > limit {
+            self.carry_all(limit);
         }
         true
     }
 
-    /// Leave 1 of a count in the table, so that its lane is not free.
+    /// Leave 1 of each count above `limit` in the table, so that its lane is not free.
     #[cold]
-    fn carry(&mut self, key: u32) {
-        let lines = self.lines.all_mut();
-        let mut at = home(hash(key), lines.len());
-        loop {
-            let (keys, counts) = lines[at].split_at_mut(LANES);
-            if let Some(lane) = keys.iter().position(|other| *other == key) {
-                let above = std::mem::replace(&mut counts[lane], 1) - 1;
-                *self.carried.entry(key).or_default() += u64::from(above);
-                return;
+    fn carry_all(&mut self, limit: u32) {
+        for line in self.lines.all_mut() {
+            let (keys, counts) = line.split_at_mut(LANES);
+            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > limit) {
+                let above = std::mem::replace(count, 1) - 1;
+                *self.carried.entry(*key).or_default() += u64::from(above);
             }
-            at = next(at, lines.len());
         }
     }
 
     fn grow(&mut self, budget: &'b Budget) -> bool {
-        let count = (self.lines.count() * 2).max(FIRST_LINES);
-        let Some(held) = budget.hold(Lines::bytes(count)) else { return false };
-        let mut grown = Lines::new(count);
-        let lines = grown.all_mut();
-        for line in self.lines.all() {
-            let (keys, counts) = line.split_at(LANES);
-            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > 0) {
-                place(lines, hash(*key), *key, *count);
-            }
+        let before = self.lines.count();
+        if before == 0 {
+            self.held = budget.hold(Lines::bytes(FIRST_LINES));
+            self.lines = self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
+            return self.held.is_some();
         }
-        self.lines = grown;
-        self.held = Some(held);
+        let more = Lines::bytes(2 * before) - Lines::bytes(before);
+        let strays = budget.hold(self.entries * size_of::<(u32, u32)>());
+        if strays.is_none() || !self.held.as_mut().is_some_and(|held| held.more(more)) {
+            return false;
+        }
+        let strays = self.lines.double(self.entries, hash);
+        let lines = self.lines.all_mut();
+        for (key, count) in strays {
+            place(lines, hash(key), key, count);
+        }
         true
     }
 
@@ -125,17 +143,16 @@ impl<'b> Table<'b> {
         let mut kept = 0;
         for at in 0..self.lines.count() {
             let line = self.lines.all()[at];
-            let (keys, counts) = line.split_at(LANES);
             let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
-            for (key, count) in keys.iter().zip(counts).take_while(|(_, count)| **count > 0) {
-                let value = unmix((shard as u32) << HASH_BITS | (*key - 1));
-                let above = self.carried.get(key).copied();
-                let total = u64::from(*count) + above.unwrap_or(0);
+            for (key, count) in entries(&line) {
+                let value = unmix((shard as u32) << HASH_BITS | (key - 1));
+                let above = self.carried.get(&key).copied();
+                let total = u64::from(count) + above.unwrap_or(0);
                 if above.is_some() && total >= threshold {
                     heavy.push(Heavy { count: total, value });
                 } else if total >= threshold {
                     // A line makes eight pairs at most: they end where the next line begins.
-                    pairs[kept] = [!*count, value];
+                    pairs[kept] = [!count, value];
                     kept += 1;
                 }
             }
@@ -167,22 +184,7 @@ fn entry(pair: u64) -> (u32, u32) {
 /// Spread over 32 bits.
 #[inline]
 fn hash(key: u32) -> u32 {
-    (key - 1) << (u32::BITS - HASH_BITS)
-}
-
-/// Count until the first pair that is not in its home line (0), or whose count is now above
-/// `limit`: where that is, and the count.
-#[inline]
-fn count_known(lines: &mut [Line], pairs: &[u64], limit: u32) -> Option<(usize, u32)> {
-    for (at, pair) in pairs.iter().enumerate() {
-        let (key, number) = entry(*pair);
-        let home = home(hash(key), lines.len());
-        let count = bump(&mut lines[home], key, number);
-        if count.wrapping_sub(1) >= limit {
-            return Some((at, count));
-        }
-    }
-    None
+    key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
 }
 
 /// Add to the count of a key in a line, without a branch: the count after, 0 where it is not there.

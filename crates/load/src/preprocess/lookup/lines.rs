@@ -22,14 +22,51 @@ impl Lines {
     /// So many lines, one at least.
     pub fn new(count: usize) -> Self {
         let words = vec![0; Self::bytes(count) / size_of::<u32>()];
-        // What alignment asks for is what `bytes` has over the lines themselves, at most.
-        let start = words.as_ptr().align_offset(size_of::<Line>()).min(WORDS);
+        let start = Self::boundary(&words);
         Lines { words, start, count }
+    }
+
+    /// `bytes` has one line over, which is all that alignment can ask for.
+    fn boundary(words: &[u32]) -> usize {
+        words.as_ptr().align_offset(size_of::<Line>()).min(WORDS)
     }
 
     /// Memory of `count` lines, in bytes.
     pub const fn bytes(count: usize) -> usize {
         (count + 1) * size_of::<Line>()
+    }
+
+    /// Twice as many where they stand, so that no second copy is needed. Entries that were not in
+    /// the line where their key begins to be looked for are out of the table then: the answer.
+    pub fn double(&mut self, entries: usize, hash: impl Fn(u32) -> u32) -> Vec<(u32, u32)> {
+        let (before, start) = (self.count, self.start);
+        self.words.reserve_exact(before * WORDS);
+        self.words.resize(self.words.len() + before * WORDS, 0);
+        self.count = 2 * before;
+        self.start = Self::boundary(&self.words);
+        self.words.copy_within(start..start + before * WORDS, self.start);
+        let lines = self.all_mut();
+        let mut strays = Vec::with_capacity(entries);
+        for at in (0..before).rev() {
+            let line = lines[at];
+            let mut halves = [[0; WORDS]; 2];
+            let mut lengths = [0; 2];
+            for lane in 0..LANES {
+                let (key, number) = (line[lane], line[LANES + lane]);
+                let into = home(hash(key), 2 * before);
+                let stays = (into / 2 == at) & (number != 0);
+                // All write, without a branch; only what stays moves the end.
+                let (half, end) = (&mut halves[into % 2], &mut lengths[into % 2]);
+                half[*end % LANES] = if stays { key } else { half[*end % LANES] };
+                half[LANES + *end % LANES] = if stays { number } else { half[LANES + *end % LANES] };
+                *end += usize::from(stays);
+                if !stays & (number != 0) {
+                    strays.push((key, number));
+                }
+            }
+            lines[2 * at..2 * at + 2].copy_from_slice(&halves);
+        }
+        strays
     }
 
     /// How many.
@@ -90,10 +127,23 @@ pub fn place(lines: &mut [Line], hash: u32, key: u32, number: u32) {
     while full(&lines[at]) {
         at = next(at, lines.len());
     }
-    let line = &mut lines[at];
-    let lane = line[LANES..].iter().take_while(|number| **number != 0).count();
+    put(&mut lines[at], key, number);
+}
+
+/// Put a key into the first free lane of a line that is not full.
+#[inline]
+pub fn put(line: &mut Line, key: u32, number: u32) {
+    let lane = line[LANES..].iter().filter(|number| **number != 0).count();
     line[lane] = key;
     line[LANES + lane] = number;
+}
+
+/// Keys and numbers of a line.
+#[inline]
+pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
+    let (keys, numbers) = line.split_at(LANES);
+    let pairs = keys.iter().copied().zip(numbers.iter().copied());
+    pairs.take_while(|(_, number)| *number != 0)
 }
 
 /// Ask for a line before it is needed.
