@@ -367,7 +367,7 @@ fn patch<const N: usize>(
     out: &mut [u8],
     bytes: impl Fn(u32) -> [u8; N],
 ) {
-    let mut put = |place: &mut [u8], id: u32| {
+    let put = |place: &mut [u8], id: u32| {
         if id != 0 {
             place.copy_from_slice(&bytes(id));
         }

@@ -176,15 +176,17 @@ fn floats_are_rounded_once() {
 
 #[test]
 fn little_memory_takes_more_passes_and_gives_the_same() {
-    let mut random = stream(3, "test", 1);
-    let mut many = rows(3, 3000);
-    for row in &mut many {
-        row.2[9] = Some(random.next_u64() as u32);
-        row.2[19] = Some(random.next_u64() as u32 % 2000);
+    let mut many = rows(3, 40_000);
+    for (number, row) in many.iter_mut().enumerate() {
+        row.2[9] = Some((number as u32).wrapping_mul(0x9e37_79b9));
+        row.2[19] = Some(number as u32 % 20_000);
     }
     let bench = Bench::new(&[text(&many)]);
-    let rows_bytes = 2 * (7 * super::ROW_BYTES + super::WORKER_BYTES);
-    let more = json!({"threshold": 1, "memory_bytes": rows_bytes + 20_000});
+    let rows_bytes = 2 * (5000 * super::ROW_BYTES + super::WORKER_BYTES);
+    let memory = rows_bytes + 700_000;
+    let more = json!({
+        "threshold": 1, "memory_bytes": memory, "row_group_rows": 5000, "part_bytes": 1 << 20,
+    });
     let outcome = bench.finished("little", &more);
     check_files(&bench.out("little"), &expected(&many, 1, None));
     for stage in [1, 2] {

@@ -115,7 +115,8 @@ impl<'b> Table<'b> {
         let before = self.lines.count();
         if before == 0 {
             self.held = budget.hold(Lines::bytes(FIRST_LINES));
-            self.lines = self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
+            self.lines =
+                self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
             return self.held.is_some();
         }
         let more = Lines::bytes(2 * before) - Lines::bytes(before);
