@@ -4,10 +4,12 @@ pub mod lines;
 #[cfg(test)]
 mod tests;
 
-use lines::{find, full, home, mix, next, place, prefetch, Lines};
+use lines::{find, full, home, last, mix, next, prefetch, put, Lines, LAST};
 
 /// Of the eight lanes of a line: more costs time, fewer memory.
 const ENTRIES_PER_LINE: u64 = 4;
+/// With the id in the last lane of a full line: values that belong here are in the next one.
+const PASSED: u32 = 1 << 31;
 /// Lines that are asked for together.
 const BATCH: usize = 64;
 /// Tables up to this size are in a near cache anyway.
@@ -35,7 +37,12 @@ impl Lookup {
         let mut lines = Lines::new(Self::lines_for(entries));
         let all = lines.all_mut();
         for (value, id) in values.take(entries as usize).zip(first_id..) {
-            place(all, mix(value), value, id);
+            let mut at = home(mix(value), all.len());
+            while full(&all[at]) {
+                all[at][LAST] |= PASSED;
+                at = next(at, all.len());
+            }
+            put(&mut all[at], value, id);
         }
         Lookup { lines }
     }
@@ -64,9 +71,10 @@ impl Lookup {
 
 #[inline]
 fn look(lines: &[lines::Line], value: u32, at: usize) -> u32 {
-    let id = find(&lines[at], value);
-    // One branch that is seldom taken, and not one for each reason.
-    if (id == 0) & full(&lines[at]) {
+    let line = &lines[at];
+    let id = find(line, value) & !PASSED;
+    // As numbers, so that this is one branch, which is seldom taken, and not one for each reason.
+    if id.wrapping_sub(1) & last(line) >= PASSED {
         return look_on(lines, value, at);
     }
     id
@@ -76,8 +84,8 @@ fn look(lines: &[lines::Line], value: u32, at: usize) -> u32 {
 fn look_on(lines: &[lines::Line], value: u32, mut at: usize) -> u32 {
     loop {
         at = next(at, lines.len());
-        let id = find(&lines[at], value);
-        if id != 0 || !full(&lines[at]) {
+        let id = find(&lines[at], value) & !PASSED;
+        if id != 0 || last(&lines[at]) < PASSED {
             return id;
         }
     }

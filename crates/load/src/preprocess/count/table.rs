@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::preprocess::budget::{Budget, Held};
 use crate::preprocess::lookup::lines::{
-    entries, full, home, next, place, prefetch, put, unmix, Line, Lines, LANES,
+    entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES,
 };
 
 use super::{Heavy, HASH_BITS};
@@ -86,7 +86,7 @@ impl<'b> Table<'b> {
             if self.entries < lines.len() * ENTRIES_PER_LINE {
                 put(&mut lines[at], key, number);
             } else if self.grow(budget) {
-                place(self.lines.all_mut(), hash(key), key, number);
+                place(self.lines.all_mut(), key, number);
             } else {
                 return false;
             }
@@ -127,7 +127,7 @@ impl<'b> Table<'b> {
         let strays = self.lines.double(self.entries, hash);
         let lines = self.lines.all_mut();
         for (key, count) in strays {
-            place(lines, hash(key), key, count);
+            place(lines, key, count);
         }
         true
     }
@@ -186,6 +186,15 @@ fn entry(pair: u64) -> (u32, u32) {
 #[inline]
 fn hash(key: u32) -> u32 {
     key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
+}
+
+/// Put a key that is not there into the first free lane from its home on. One must be free.
+fn place(lines: &mut [Line], key: u32, count: u32) {
+    let mut at = home(hash(key), lines.len());
+    while full(&lines[at]) {
+        at = next(at, lines.len());
+    }
+    put(&mut lines[at], key, count);
 }
 
 /// Add to the count of a key in a line, without a branch: the count after, 0 where it is not there.

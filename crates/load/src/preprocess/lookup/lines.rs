@@ -6,6 +6,8 @@
 /// Keys of a line, and numbers of a line.
 pub const LANES: usize = 8;
 const WORDS: usize = 2 * LANES;
+/// Where the number of the last lane is.
+pub const LAST: usize = WORDS - 1;
 
 /// Eight keys, then their numbers. Lanes fill from the first; a free one has the number 0.
 pub type Line = [u32; WORDS];
@@ -118,17 +120,13 @@ pub fn find(line: &Line, key: u32) -> u32 {
 /// No lane is free: a key that is not here may be in the next line.
 #[inline]
 pub fn full(line: &Line) -> bool {
-    line[WORDS - 1] != 0
+    last(line) != 0
 }
 
-/// Put a key that is in none of the lines, with a number other than 0, into the first free lane
-/// from its home on. One must be free.
-pub fn place(lines: &mut [Line], hash: u32, key: u32, number: u32) {
-    let mut at = home(hash, lines.len());
-    while full(&lines[at]) {
-        at = next(at, lines.len());
-    }
-    put(&mut lines[at], key, number);
+/// The number of the last lane: 0 where one is free.
+#[inline]
+pub fn last(line: &Line) -> u32 {
+    line[LAST]
 }
 
 /// Put a key into the first free lane of a line that is not full.
