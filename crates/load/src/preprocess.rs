@@ -2,6 +2,7 @@
 
 mod budget;
 mod check;
+mod clicks;
 mod count;
 mod dense;
 mod generate;
@@ -28,9 +29,7 @@ pub fn start(job: PreprocessJob) -> Result<Run> {
     let control = Arc::new(Control::default());
     let mine = control.clone();
     match job.task {
-        Task::Generate => {
-            Run::begin(control, move |board| generate::run(&job, &mine, board))
-        }
+        Task::Generate => Run::begin(control, move |board| generate::run(&job, &mine, board)),
         Task::Run | Task::Remove => Err(Error::spec("task", "is not there yet", "wait")),
     }
 }
