@@ -58,13 +58,11 @@ impl Output {
         let mut text = "channel_spec:\n  label:\n  - label\nfeature_spec:\n".to_owned();
         for (column, cardinality) in self.cardinalities.into_iter().enumerate() {
             let bits = 8 * self.widths[column];
-            text += &format!("  cat_{column}.bin:\n    cardinality: {cardinality}\n");
-            text += &format!("    dtype: int{bits}\n");
+            let fields = format!("    cardinality: {cardinality}\n    dtype: int{bits}\n");
+            text.extend([format!("  cat_{column}.bin:\n"), fields]);
         }
         text += "  label:\n    dtype: bool\n";
-        for column in 0..NUMERICAL {
-            text += &format!("  num_{column}:\n    dtype: float16\n");
-        }
+        text.extend((0..NUMERICAL).map(|it| format!("  num_{it}:\n    dtype: float16\n")));
         text + "metadata: {}\nsource_spec:\n  train:\n  - features:\n    - label\n"
     }
 
@@ -182,8 +180,8 @@ fn rows_that_cannot_be_are_refused() {
         (|it| it.ids[1][99] = 3, "cat_1.bin", "id 3 in row 100, and the cardinality is 3"),
         (|it| it.ids[7][5] = -1, "cat_7.bin", "id -1 in row 6"),
         (|it| it.ids[20][5] = 70_000, "cat_20.bin", "id 70000 in row 6"),
-        (|it| drop(it.ids[4].pop()), "cat_4.bin", "99 bytes; 1 for each of 100"),
-        (|it| drop(it.numbers.pop()), "numerical.bin", "26 for each of 100"),
+        (|it| it.ids[4].truncate(99), "cat_4.bin", "99 bytes; 1 for each of 100"),
+        (|it| it.numbers.truncate(99), "numerical.bin", "26 for each of 100"),
     ];
     for (damage, file, words) in damages {
         let mut output = Output::new(100);

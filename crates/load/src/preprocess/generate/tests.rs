@@ -65,7 +65,7 @@ fn bytes_are_the_same_whatever_the_threads() {
         let text = read(&one);
         assert!(text == read(&four), "{file}");
         assert!(text != read(&other), "{file}");
-        let lines = text.iter().filter(|&&byte| byte == b'\n').count();
+        let lines = String::from_utf8(text.clone()).unwrap().lines().count();
         assert_eq!(lines as u64, ROWS / 2);
         bytes += text.len() as u64;
     }
@@ -151,11 +151,14 @@ fn a_cancelled_run_leaves_whole_files_only() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_ends_the_run_with_its_name() {
+fn a_full_disk_ends_the_run_with_the_name_of_the_file() {
     let home = home();
-    fs::create_dir(home.path().join(".partial-day_1")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", home.path().join(".partial-day_1")).unwrap();
     let outcome = ended(&start(2, job(home.path(), ROWS, FILES, 7)));
     assert_eq!(outcome.summary.status, Status::Failed);
     let failure = outcome.summary.failure.unwrap();
-    assert!(failure.message.contains(".partial-day_1"), "{}", failure.message);
+    assert_eq!(failure.errno_name, Some("ENOSPC"), "{}", failure.message);
+    assert!(failure.message.contains("write of") && failure.message.contains(".partial-day_1"));
+    let left = names(home.path());
+    assert!(left.iter().all(|name| name == "data.json" || name == "day_0"), "{left:?}");
 }
