@@ -27,6 +27,7 @@ const NUMERICAL: usize = 13;
 const CATEGORIES: usize = 26;
 /// Bytes of an id as it is digested.
 const ID: usize = size_of::<u32>();
+/// Of all files, in memory at once.
 const BLOCK_ROWS: usize = 1 << 18;
 /// What a thread digests at once.
 const STRETCH_ROWS: usize = 1 << 13;
@@ -48,7 +49,7 @@ pub fn check(directory: &Path) -> Result<Value> {
     let features = Features::read(&binary.join("feature_spec.yaml"))?;
     let threads = available_cores();
     let mut table = Table::open(&binary.join("train"), &features)?;
-    let rows_digest = table.digest(threads)?;
+    let rows_digest = table.digest(threads, BLOCK_ROWS)?;
     let vocabulary = directory.join("vocabulary");
     let dictionary_digest = dictionary::digest(&vocabulary, &features.cardinalities, threads)?;
     let columns: serde_json::Map<String, Value> =
@@ -272,12 +273,12 @@ impl Table {
         self.sources.iter().enumerate().flat_map(|(place, source)| source.digests(place))
     }
 
-    /// Go through all rows; returns the digest that does not know their order.
-    fn digest(&mut self, threads: usize) -> Result<u64> {
+    /// Go through all rows, so many at a time; returns the digest that does not know their order.
+    fn digest(&mut self, threads: usize, block_rows: usize) -> Result<u64> {
         let sum = AtomicU64::new(0);
         let mut first = 0;
         while first < self.rows {
-            let rows = (self.rows - first).min(BLOCK_ROWS as u64) as usize;
+            let rows = (self.rows - first).min(block_rows as u64) as usize;
             each(threads, self.sources.iter_mut(), |source| source.load(first, rows))?;
             each(threads, self.columns(), |column| {
                 column.digest();
