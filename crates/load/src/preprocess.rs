@@ -6,6 +6,7 @@
 mod budget;
 mod check;
 mod chunks;
+mod clicks;
 mod columns;
 mod count;
 mod crew;
