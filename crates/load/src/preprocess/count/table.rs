@@ -6,6 +6,7 @@ use crate::preprocess::budget::{Budget, Held};
 use crate::preprocess::lookup::lines::{
     entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES,
 };
+use crate::preprocess::merge::rank;
 
 use super::{Heavy, HASH_BITS};
 
@@ -115,7 +116,8 @@ impl<'b> Table<'b> {
         let before = self.lines.count();
         if before == 0 {
             self.held = budget.hold(Lines::bytes(FIRST_LINES));
-            self.lines = self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
+            self.lines =
+                self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
             return self.held.is_some();
         }
         let more = Lines::bytes(2 * before) - Lines::bytes(before);
@@ -159,20 +161,16 @@ impl<'b> Table<'b> {
         }
         self.kept = kept;
         let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
-        pairs[..kept].sort_unstable_by_key(rank);
+        pairs[..kept]
+            .sort_unstable_by_key(|[above, value]| u64::from(*above) << 32 | u64::from(*value));
         heavy
     }
 
-    /// After `finish`: the complement of a count, and a value.
-    pub fn kept(&self) -> &[[u32; 2]] {
-        &self.lines.all().as_flattened().as_chunks().0[..self.kept]
+    /// What `finish` has left, as ranks in order.
+    pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
+        let pairs = &self.lines.all().as_flattened().as_chunks().0[..self.kept];
+        pairs.iter().map(|[above, value]| rank(*value, u64::from(!*above)))
     }
-}
-
-/// The place of a pair in a vocabulary: by count, the highest first, then by value.
-#[inline]
-pub fn rank(pair: &[u32; 2]) -> u64 {
-    u64::from(pair[0]) << 32 | u64::from(pair[1])
 }
 
 /// Key and number of a pair.

@@ -60,7 +60,8 @@ impl Lines {
                 // All write, without a branch; only what stays moves the end.
                 let (half, end) = (&mut halves[into % 2], &mut lengths[into % 2]);
                 half[*end % LANES] = if stays { key } else { half[*end % LANES] };
-                half[LANES + *end % LANES] = if stays { number } else { half[LANES + *end % LANES] };
+                half[LANES + *end % LANES] =
+                    if stays { number } else { half[LANES + *end % LANES] };
                 *end += usize::from(stays);
                 if !stays & (number != 0) {
                     strays.push((key, number));
