@@ -140,8 +140,10 @@ impl Tournament {
         let mut node = (self.nodes.len() + source as usize) / 2;
         while node > 0 {
             let other = self.nodes[node];
-            self.nodes[node] = winner.max(other);
-            winner = winner.min(other);
+            // Without a branch, as nobody can tell which way it would go.
+            let swap = u128::from(other < winner).wrapping_neg() & (winner ^ other);
+            self.nodes[node] = other ^ swap;
+            winner ^= swap;
             node /= 2;
         }
         self.nodes[0] = winner;

@@ -168,8 +168,15 @@ impl<'b> Table<'b> {
 
     /// What `finish` has left, as ranks in order.
     pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
-        let pairs = &self.lines.all().as_flattened().as_chunks().0[..self.kept];
-        pairs.iter().map(|[above, value]| rank(*value, u64::from(!*above)))
+        let lines = self.lines.all();
+        let pairs = &lines.as_flattened().as_chunks().0[..self.kept];
+        pairs.iter().enumerate().map(|(at, [above, value])| {
+            // Of many shards that are read in turn, a processor sees no order.
+            if at % LANES == 0 {
+                prefetch(lines, at / LANES + 1);
+            }
+            rank(*value, u64::from(!*above))
+        })
     }
 }
 
