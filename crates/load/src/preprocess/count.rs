@@ -6,7 +6,10 @@ mod tests;
 
 use std::io::{self, Write};
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -14,8 +17,8 @@ use storlab_base::{Error, Result};
 
 use super::budget::{Budget, Held};
 use super::lookup::lines::mix;
-use super::merge::{Tournament, Vocabulary};
-use table::{rank, Table};
+use super::merge::{Tournament, Vocabulary, END};
+use table::Table;
 
 /// Parts of a column, by the top bits of the hash of a value.
 pub const SHARDS: usize = 256;
@@ -46,7 +49,9 @@ pub struct Counting<'b> {
     first: usize,
     end: AtomicUsize,
     shards: Vec<Mutex<Table<'b>>>,
+    /// One at a time; how often it was done, once the memory is free.
     shedding: Mutex<()>,
+    sheds: AtomicUsize,
     limit: u32,
 }
 
@@ -71,7 +76,8 @@ impl<'b> Counting<'b> {
     fn with_limit(budget: &'b Budget, first: usize, limit: u32) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let end = AtomicUsize::new(SHARDS);
-        Counting { budget, first, end, shards, shedding: Mutex::default(), limit }
+        let (shedding, sheds) = (Mutex::default(), AtomicUsize::new(0));
+        Counting { budget, first, end, shards, shedding, sheds, limit }
     }
 
     /// For one worker.
@@ -174,37 +180,39 @@ impl<'b> Counting<'b> {
     fn drain(&self, scatter: &mut Scatter<'b>, shard: usize) -> Result<()> {
         let mut length = std::mem::take(&mut scatter.lengths[shard]);
         while length > 0 {
+            let sheds = self.sheds.load(Acquire);
             let mut table = lock(&self.shards[shard]);
-            let end = self.end.load(Relaxed);
-            if !(self.first..end).contains(&shard) {
+            if !(self.first..self.end.load(Relaxed)).contains(&shard) {
                 break;
             }
             let pairs = &mut scatter.blocks[shard][..length];
             length = table.add(pairs, self.limit, self.budget);
             drop(table);
             if length > 0 {
-                self.shed(end)?;
+                self.shed(sheds)?;
             }
         }
         Ok(())
     }
 
-    /// Give up the upper half of the shards, unless that was done since `end` was read.
+    /// Give up the upper half of the shards, unless that was done since the budget had no room.
     ///
     /// `end` is lowered before a shard is freed under its lock: who locks it later knows.
-    fn shed(&self, end: usize) -> Result<()> {
+    fn shed(&self, sheds: usize) -> Result<()> {
         let _one = lock(&self.shedding);
-        if self.end.load(Relaxed) < end {
+        if self.sheds.load(Relaxed) > sheds {
             return Ok(());
         }
-        let half = (end - self.first) / 2;
-        if half == 0 {
+        let end = self.end.load(Relaxed);
+        let middle = self.first + (end - self.first) / 2;
+        if middle == self.first {
             return Err(too_little(self.budget));
         }
-        self.end.store(self.first + half, Relaxed);
-        for shard in &self.shards[self.first + half..end] {
+        self.end.store(middle, Relaxed);
+        for shard in &self.shards[middle..end] {
             *lock(shard) = Table::default();
         }
+        self.sheds.fetch_add(1, Release);
         Ok(())
     }
 
@@ -272,12 +280,12 @@ impl Sorted<'_> {
         for one in &self.heavy {
             vocabulary.write(one.value, one.count)?;
         }
-        let mut shards: Vec<_> = self.tables.iter().map(|table| table.kept().iter()).collect();
-        let firsts = shards.iter_mut().map(|pairs| pairs.next().map_or(u64::MAX, rank));
-        let mut tournament = Tournament::new(firsts, u64::MAX);
-        while let Some((rank_now, shard)) = tournament.winner() {
-            vocabulary.write(rank_now as u32, u64::from(!((rank_now >> 32) as u32)))?;
-            tournament.replace(shards[shard].next().map_or(u64::MAX, rank));
+        let mut shards: Vec<_> = self.tables.iter().map(Table::kept).collect();
+        let firsts = shards.iter_mut().map(|ranks| ranks.next().unwrap_or(END));
+        let mut tournament = Tournament::new(firsts);
+        while let Some((value, count, shard)) = tournament.winner() {
+            vocabulary.write(value, count)?;
+            tournament.replace(shards[shard].next().unwrap_or(END));
         }
         vocabulary.finish().map(drop)
     }

@@ -23,7 +23,7 @@ impl<R: Read> Run<R> {
         Run { values: buffered(values), counts: buffered(counts) }
     }
 
-    /// The place of the next value among all: the complement of its count, then itself.
+    /// The next rank.
     fn next(&mut self) -> io::Result<u128> {
         let ends = (self.values.fill_buf()?.is_empty(), self.counts.fill_buf()?.is_empty());
         if ends == (true, true) {
@@ -32,13 +32,9 @@ impl<R: Read> Run<R> {
         let (mut value, mut count) = ([0; 4], [0; 8]);
         self.values.read_exact(&mut value)?;
         self.counts.read_exact(&mut count)?;
-        let above = u128::from(!u64::from_le_bytes(count));
-        Ok(above << 32 | u128::from(u32::from_le_bytes(value)))
+        Ok(rank(u32::from_le_bytes(value), u64::from_le_bytes(count)))
     }
 }
-
-/// After all places that there are.
-const END: u128 = u128::MAX;
 
 /// Merge runs that have no value in common into one. Says how many values that has.
 ///
@@ -51,10 +47,10 @@ pub fn merge<R: Read>(
     counts: &mut dyn Write,
 ) -> io::Result<u64> {
     let firsts = runs.iter_mut().map(Run::next).collect::<io::Result<Vec<_>>>()?;
-    let mut tournament = Tournament::new(firsts.into_iter(), END);
+    let mut tournament = Tournament::new(firsts.into_iter());
     let mut vocabulary = Vocabulary::new(values, counts);
-    while let Some((place, run)) = tournament.winner() {
-        vocabulary.write(place as u32, !((place >> 32) as u64))?;
+    while let Some((value, count, run)) = tournament.winner() {
+        vocabulary.write(value, count)?;
         tournament.replace(runs[run].next()?);
     }
     vocabulary.finish()
@@ -90,22 +86,32 @@ impl<'w> Vocabulary<'w> {
     }
 }
 
-/// A tree of losers (Knuth, The Art of Computer Programming 3, 5.4.1) over sources in order: the
-/// least key of all, with one comparison a level.
-#[derive(Debug)]
-pub struct Tournament<K> {
-    /// The winner, then the loser of each match from the final on: children of n are 2n, 2n + 1.
-    nodes: Vec<(K, u32)>,
-    end: K,
+/// The place of a value in a vocabulary: by count, the highest first, then by value.
+#[inline]
+pub fn rank(value: u32, count: u64) -> u128 {
+    u128::from(!count) << u32::BITS | u128::from(value)
 }
 
-impl<K: Copy + Ord> Tournament<K> {
-    /// From the first key of each source; `end` comes after all keys, and says that there is none.
-    pub fn new(firsts: impl Iterator<Item = K>, end: K) -> Self {
-        let mut winners: Vec<(K, u32)> = firsts.zip(0..).collect();
+/// After all ranks that there are: counts are 1 or more.
+pub const END: u128 = (1 << 96) - 1;
+
+/// A tree of losers (Knuth, The Art of Computer Programming 3, 5.4.1) over sources that are in
+/// order: the least rank of all, with one comparison a level.
+#[derive(Debug)]
+pub struct Tournament {
+    /// The winner, then the loser of each match from the final on: those of match n come from
+    /// matches 2n and 2n + 1. A rank with its source below it.
+    nodes: Vec<u128>,
+}
+
+impl Tournament {
+    /// From the first rank of each source, [`END`] where it has none.
+    pub fn new(firsts: impl Iterator<Item = u128>) -> Self {
+        let mut winners: Vec<u128> =
+            firsts.zip(0..).map(|(rank, n)| with_source(rank, n)).collect();
         let leaves = winners.len().next_power_of_two();
-        winners.resize(leaves, (end, 0));
-        let mut nodes = vec![(end, 0); leaves];
+        winners.resize(leaves, with_source(END, 0));
+        let mut nodes = winners.clone();
         while winners.len() > 1 {
             let matches = winners.len() / 2;
             for number in 0..matches {
@@ -116,26 +122,35 @@ impl<K: Copy + Ord> Tournament<K> {
             winners.truncate(matches);
         }
         nodes[0] = winners[0];
-        Tournament { nodes, end }
+        Tournament { nodes }
     }
 
-    /// The least key, and whose it is.
-    pub fn winner(&self) -> Option<(K, usize)> {
-        let (key, source) = self.nodes[0];
-        (key != self.end).then_some((key, source as usize))
+    /// The value and the count that come first, and the source they are from.
+    pub fn winner(&self) -> Option<(u32, u64, usize)> {
+        let winner = self.nodes[0];
+        let rank = winner >> u32::BITS;
+        let source = winner as u32 as usize;
+        (rank < END).then_some((rank as u32, !((rank >> u32::BITS) as u64), source))
     }
 
-    /// The key after the winner, of the same source.
-    pub fn replace(&mut self, key: K) {
-        let mut candidate = (key, self.nodes[0].1);
-        let mut node = (self.nodes.len() + candidate.1 as usize) / 2;
+    /// The rank after the winner, of the same source.
+    pub fn replace(&mut self, rank: u128) {
+        let source = self.nodes[0] as u32;
+        let mut winner = with_source(rank, source);
+        let mut node = (self.nodes.len() + source as usize) / 2;
         while node > 0 {
-            let loser = self.nodes[node];
-            let loses = loser.0 < candidate.0;
-            self.nodes[node] = if loses { candidate } else { loser };
-            candidate = if loses { loser } else { candidate };
+            let other = self.nodes[node];
+            // Without a branch, as nobody can tell which way it would go.
+            let swap = u128::from(other < winner).wrapping_neg() & (winner ^ other);
+            self.nodes[node] = other ^ swap;
+            winner ^= swap;
             node /= 2;
         }
-        self.nodes[0] = candidate;
+        self.nodes[0] = winner;
     }
+}
+
+#[inline]
+fn with_source(rank: u128, source: u32) -> u128 {
+    rank << u32::BITS | u128::from(source)
 }

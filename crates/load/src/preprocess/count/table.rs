@@ -6,6 +6,7 @@ use crate::preprocess::budget::{Budget, Held};
 use crate::preprocess::lookup::lines::{
     entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES,
 };
+use crate::preprocess::merge::rank;
 
 use super::{Heavy, HASH_BITS};
 
@@ -160,20 +161,23 @@ impl<'b> Table<'b> {
         }
         self.kept = kept;
         let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
-        pairs[..kept].sort_unstable_by_key(rank);
+        pairs[..kept]
+            .sort_unstable_by_key(|[above, value]| u64::from(*above) << 32 | u64::from(*value));
         heavy
     }
 
-    /// After `finish`: the complement of a count, and a value.
-    pub fn kept(&self) -> &[[u32; 2]] {
-        &self.lines.all().as_flattened().as_chunks().0[..self.kept]
+    /// What `finish` has left, as ranks in order.
+    pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
+        let lines = self.lines.all();
+        let pairs = &lines.as_flattened().as_chunks().0[..self.kept];
+        pairs.iter().enumerate().map(|(at, [above, value])| {
+            // Of many shards that are read in turn, a processor sees no order.
+            if at % LANES == 0 {
+                prefetch(lines, at / LANES + 1);
+            }
+            rank(*value, u64::from(!*above))
+        })
     }
-}
-
-/// The place of a pair in a vocabulary: by count, the highest first, then by value.
-#[inline]
-pub fn rank(pair: &[u32; 2]) -> u64 {
-    u64::from(pair[0]) << 32 | u64::from(pair[1])
 }
 
 /// Key and number of a pair.

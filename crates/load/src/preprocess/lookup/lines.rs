@@ -145,15 +145,14 @@ pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
     pairs.take_while(|(_, number)| *number != 0)
 }
 
-/// Ask for a line before it is needed.
+/// Ask for a line, if there is one, before it is needed.
 #[inline]
 pub fn prefetch(lines: &[Line], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    {
+    if let Some(line) = lines.get(at) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        let line: *const Line = &raw const lines[at];
         // SAFETY: a hint to the cache: it neither reads nor writes, and SSE is part of x86_64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (lines, at);
