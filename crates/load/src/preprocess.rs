@@ -28,7 +28,7 @@ mod tests;
 mod vocabulary;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -167,7 +167,7 @@ impl Stages<'_> {
     fn ingest(&mut self, parts: &[Part]) -> Result<Option<Findings>> {
         let job = self.job;
         let resumed = parts.iter().filter(|part| part.facts().is_some()).count();
-        let begun = self.begin(INGEST, &mut job.inputs.iter().map(|path| path.as_path()))?;
+        let begun = self.begin(INGEST, &mut job.inputs.iter().map(PathBuf::as_path))?;
         ingest::run(job, parts, &mut self.crew)?;
         if self.crew.is_over() {
             return Ok(None);
@@ -177,7 +177,7 @@ impl Stages<'_> {
         let rows = findings.rows;
         let done = Done { rows, output_bytes, parts: parts.len(), resumed, passes: 1 };
         self.end(&begun, &done);
-        let input_bytes = sizes(job.inputs.iter().map(|path| path.as_path()))?;
+        let input_bytes = sizes(job.inputs.iter().map(PathBuf::as_path))?;
         for (name, value) in [
             ("rows", json!(findings.rows)),
             ("lines", json!(findings.lines)),

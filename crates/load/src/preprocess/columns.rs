@@ -78,6 +78,7 @@ impl Columns {
     }
 
     /// Of the rows that have one.
+    #[cfg(test)]
     pub fn values(&self, column: usize) -> &[u32] {
         &self.values[column][..self.lengths[column]]
     }

@@ -149,7 +149,7 @@ fn check_foreign(directory: &Path) -> Result<()> {
         if !known {
             return Err(Error::spec(
                 "directory",
-                format!("{} holds {name:?}, which is not storlab's", directory.display()),
+                format!("holds {}, which is not storlab's", directory.join(&name).display()),
                 "move it away, or choose another directory",
             ));
         }

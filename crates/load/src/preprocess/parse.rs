@@ -55,16 +55,13 @@ pub fn line(data: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
         _ => return None,
     };
     let mut present = 0u64;
-    match fields(data, at + 2, columns, &mut present) {
-        Some(next) => {
-            columns.end_row(label, present);
-            Some(next)
-        }
-        None => {
-            columns.undo(present);
-            None
-        }
+    let next = fields(data, at + 2, columns, &mut present);
+    if next.is_some() {
+        columns.end_row(label, present);
+    } else {
+        columns.undo(present);
     }
+    next
 }
 
 fn fields(data: &[u8], mut at: usize, columns: &mut Columns, present: &mut u64) -> Option<usize> {
@@ -165,7 +162,7 @@ fn hexadecimal(bytes: u64) -> Option<u32> {
 /// Why a line that could not be parsed could not, and in which field, counted from 1. `line` has
 /// no end of line.
 pub fn diagnose(line: &[u8]) -> (Reason, Option<usize>) {
-    if line.iter().filter(|&&byte| byte == TAB).count() != FIELDS - 1 {
+    if line.split(|&byte| byte == TAB).count() != FIELDS {
         return (Reason::Fields, None);
     }
     let wrong = line.split(|&byte| byte == TAB).enumerate().find_map(|(index, field)| {

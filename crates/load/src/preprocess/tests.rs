@@ -1,6 +1,6 @@
 //! The stages together, against the semantics written down once more in the plainest way.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,8 +51,8 @@ impl Bench {
     }
 
     fn run(&self, name: &str, more: &Value) -> Outcome {
-        let run = crate::start("preprocess", &self.job(name, more), &Default::default()).unwrap();
-        assert!(run.wait(Some(Duration::from_secs(120))));
+        let run = crate::start("preprocess", &self.job(name, more), &BTreeMap::new()).unwrap();
+        assert!(run.wait(Some(Duration::from_mins(2))));
         run.outcome().unwrap()
     }
 
@@ -195,7 +195,7 @@ fn little_memory_takes_more_passes_and_gives_the_same() {
     let few = crate::start(
         "preprocess",
         &bench.job("few", &json!({"memory_bytes": 1000})),
-        &Default::default(),
+        &BTreeMap::new(),
     );
     assert!(few.err().unwrap().to_string().starts_with("memory: is 1000 bytes"));
 }
@@ -204,9 +204,9 @@ fn little_memory_takes_more_passes_and_gives_the_same() {
 fn malformed_lines_are_counted_sampled_and_left_out() {
     let good = rows(4, 60);
     let mut first = text(&good[..30]);
-    first.insert_str(0, "\n");
+    first.insert(0, '\n');
     first.push_str("2\tx\n");
-    let second = text(&good[30..]).replacen("\t", "\tx", 1);
+    let second = text(&good[30..]).replacen('\t', "\tx", 1);
     let bench = Bench::new(&[first, second.trim_end_matches('\n').to_owned()]);
     let outcome = bench.finished("skip", &json!({"malformed": "skip", "part_bytes": 4096}));
     let kept: Vec<Row> = good[..30].iter().chain(&good[31..]).cloned().collect();
@@ -257,10 +257,10 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     let more = json!({"resume": true});
     let mut resumed = 0;
     for wait_ms in [20, 60, 150, 300] {
-        let run = crate::start("preprocess", &bench.job("r", &more), &Default::default()).unwrap();
+        let run = crate::start("preprocess", &bench.job("r", &more), &BTreeMap::new()).unwrap();
         run.wait(Some(Duration::from_millis(wait_ms)));
         run.cancel();
-        assert!(run.wait(Some(Duration::from_secs(60))));
+        assert!(run.wait(Some(Duration::from_mins(1))));
         let outcome = run.outcome().unwrap();
         assert!(outcome.summary.failure.is_none(), "{:?}", outcome.summary.failure);
         resumed = details(&outcome)["resumed_parts"].as_u64().unwrap().max(resumed);
