@@ -131,6 +131,7 @@ pub struct Tally {
     collector: Collector,
     start_ns: u64,
     cpu: CpuMark,
+    cpu_end: Option<CpuMark>,
     workers: usize,
 }
 
@@ -159,6 +160,7 @@ impl Tally {
             collector: Collector::new(workers, interval_ns, false, kinds.to_vec()),
             start_ns: monotonic_ns(),
             cpu: CpuMark::now(),
+            cpu_end: None,
             workers,
         }
     }
@@ -179,9 +181,14 @@ impl Tally {
         self.collector.end_job(worker, self.start_ns);
     }
 
+    /// What the process does from now on is no longer the run's.
+    pub fn close(&mut self) {
+        self.cpu_end = Some(CpuMark::now());
+    }
+
     /// All workers have ended; the window ended at `end_ns`.
     pub fn finish(mut self, end_ns: u64, control: &Control, extras: Extras) -> Outcome {
-        let cpu_end = CpuMark::now();
+        let cpu_end = self.cpu_end.unwrap_or_else(CpuMark::now);
         self.collector.finish(self.start_ns, end_ns);
         let status = match (&extras.failure, control.cancelled()) {
             (Some(_), _) => Status::Failed,

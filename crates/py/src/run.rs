@@ -1,6 +1,7 @@
 //! `storlab._native.Run`, and the verification pass.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -131,6 +132,16 @@ pub fn verify_pass(py: Python<'_>, job_json: &str) -> PyResult<String> {
         })
         .map_err(to_python)?;
     serde_json::to_string(&report).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// Look through what a preprocessing run left in a directory, and digest it.
+///
+/// Returns JSON: `details.output` of the run. Raises ValueError for an output that is empty or
+/// contradicts itself, OSError for what cannot be read.
+#[pyfunction]
+pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
+    let output = py.detach(|| storlab_load::check(Path::new(path))).map_err(to_python)?;
+    Ok(output.to_string())
 }
 
 /// JSON of what this machine offers: `uring` {available, reason, features} and `clock` {source,

@@ -1,1 +1,302 @@
-//! Counting the values of a column within a budget: see `Counting`.
+//! Counting the values of a column within a budget: see [`Counting`].
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+use std::panic::resume_unwind;
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use storlab_base::{Error, Result};
+
+use super::budget::{Budget, Held};
+use super::lookup::lines::mix;
+use super::merge::{Tournament, Vocabulary, END};
+use table::Table;
+
+/// Parts of a column, by the top bits of the hash of a value.
+pub const SHARDS: usize = 256;
+const HASH_BITS: u32 = u32::BITS - SHARDS.ilog2();
+
+/// Pairs that a worker gathers for a shard before it takes the shard's lock.
+const BLOCK: usize = 128;
+/// Values that a worker counts by itself, because they come often.
+const FREQUENT: usize = 1 << FREQUENT_BITS;
+const FREQUENT_BITS: u32 = 12;
+/// Values between two looks at whether that is worth it.
+const CHUNK: usize = 4096;
+/// Chunks until the next look, where it was not.
+const PAUSE: usize = 15;
+/// Counts above this are carried.
+const LIMIT: u32 = 1 << 31;
+/// Values that a worker gathers at most, so that they and `LIMIT` fit a number together.
+const GATHERED: usize = 1 << 30;
+
+/// One pass over a column, shared by all workers.
+///
+/// What it counts is `first..end` of the shards. Where the budget has no room, the upper half of
+/// them is given up, and left to a later pass: `end` goes down. A shard below the last `end` was
+/// never given up, so all of its values were counted.
+#[derive(Debug)]
+pub struct Counting<'b> {
+    budget: &'b Budget,
+    first: usize,
+    end: AtomicUsize,
+    shards: Vec<Mutex<Table<'b>>>,
+    /// One at a time; how often it was done, once the memory is free.
+    shedding: Mutex<()>,
+    sheds: AtomicUsize,
+    limit: u32,
+}
+
+/// What a worker gathers before it comes to the shards: pairs of a hash (high half) and a number.
+#[derive(Debug)]
+pub struct Scatter<'b> {
+    blocks: Vec<[u64; BLOCK]>,
+    lengths: [usize; SHARDS],
+    frequent: Vec<u64>,
+    /// Values that may be in `frequent` and the blocks.
+    gathered: usize,
+    pause: usize,
+    _held: Held<'b>,
+}
+
+impl<'b> Counting<'b> {
+    /// Of the shards from `first` on.
+    pub fn new(budget: &'b Budget, first: usize) -> Self {
+        Self::with_limit(budget, first, LIMIT)
+    }
+
+    fn with_limit(budget: &'b Budget, first: usize, limit: u32) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let end = AtomicUsize::new(SHARDS);
+        let (shedding, sheds) = (Mutex::default(), AtomicUsize::new(0));
+        Counting { budget, first, end, shards, shedding, sheds, limit }
+    }
+
+    /// For one worker.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where the budget has no room for it.
+    pub fn scatter(&self) -> Result<Scatter<'b>> {
+        let bytes = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();
+        let held = self.budget.hold(bytes).ok_or_else(|| too_little(self.budget))?;
+        Ok(Scatter {
+            blocks: vec![[0; BLOCK]; SHARDS],
+            lengths: [0; SHARDS],
+            frequent: vec![0; FREQUENT],
+            gathered: 0,
+            pause: 0,
+            _held: held,
+        })
+    }
+
+    /// Count values.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where the budget has no room for a single shard.
+    pub fn add(&self, scatter: &mut Scatter<'b>, values: &[u32]) -> Result<()> {
+        for chunk in values.chunks(CHUNK) {
+            if scatter.pause > 0 {
+                scatter.pause -= 1;
+                for value in chunk {
+                    self.push(scatter, u64::from(mix(*value)) << 32 | 1)?;
+                }
+                continue;
+            }
+            if scatter.gathered + chunk.len() > GATHERED {
+                self.flush(scatter)?;
+            }
+            scatter.gathered += chunk.len();
+            if self.add_frequent(scatter, chunk)? > chunk.len() / 2 {
+                scatter.pause = PAUSE;
+            }
+        }
+        Ok(())
+    }
+
+    /// Count in `frequent`, each value in its one place there. Says how many had to make way.
+    fn add_frequent(&self, scatter: &mut Scatter<'b>, values: &[u32]) -> Result<usize> {
+        let mut evicted = 0;
+        for value in values {
+            let hash = mix(*value);
+            let place = &mut scatter.frequent[(hash >> (u32::BITS - FREQUENT_BITS)) as usize];
+            let before = *place;
+            let same = (before >> 32) as u32 == hash;
+            *place = if same { before + 1 } else { u64::from(hash) << 32 | 1 };
+            // All write, without a branch; only what makes way moves the end of the block.
+            let leaves = usize::from(!same & (before as u32 != 0));
+            evicted += leaves;
+            let shard = (before >> (32 + HASH_BITS)) as usize;
+            let length = &mut scatter.lengths[shard];
+            scatter.blocks[shard][*length] = before;
+            *length += leaves;
+            if *length == BLOCK {
+                self.drain(scatter, shard)?;
+            }
+        }
+        Ok(evicted)
+    }
+
+    #[inline]
+    fn push(&self, scatter: &mut Scatter<'b>, pair: u64) -> Result<()> {
+        let shard = (pair >> (32 + HASH_BITS)) as usize;
+        let length = &mut scatter.lengths[shard];
+        scatter.blocks[shard][*length] = pair;
+        *length += 1;
+        if *length == BLOCK {
+            return self.drain(scatter, shard);
+        }
+        Ok(())
+    }
+
+    /// Bring `frequent` to the blocks.
+    fn settle(&self, scatter: &mut Scatter<'b>) -> Result<()> {
+        for place in 0..FREQUENT {
+            let pair = std::mem::take(&mut scatter.frequent[place]);
+            if pair as u32 != 0 {
+                self.push(scatter, pair)?;
+            }
+        }
+        scatter.gathered = 0;
+        Ok(())
+    }
+
+    /// Bring all that a worker has gathered to the shards: before `finish`, for each worker.
+    ///
+    /// # Errors
+    /// As [`Counting::add`].
+    pub fn flush(&self, scatter: &mut Scatter<'b>) -> Result<()> {
+        self.settle(scatter)?;
+        (0..SHARDS).try_for_each(|shard| self.drain(scatter, shard))
+    }
+
+    fn drain(&self, scatter: &mut Scatter<'b>, shard: usize) -> Result<()> {
+        let mut length = std::mem::take(&mut scatter.lengths[shard]);
+        while length > 0 {
+            let sheds = self.sheds.load(Acquire);
+            let mut table = lock(&self.shards[shard]);
+            if !(self.first..self.end.load(Relaxed)).contains(&shard) {
+                break;
+            }
+            let pairs = &mut scatter.blocks[shard][..length];
+            length = table.add(pairs, self.limit, self.budget);
+            drop(table);
+            if length > 0 {
+                self.shed(sheds)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Give up the upper half of the shards, unless that was done since the budget had no room.
+    ///
+    /// `end` is lowered before a shard is freed under its lock: who locks it later knows.
+    fn shed(&self, sheds: usize) -> Result<()> {
+        let _one = lock(&self.shedding);
+        if self.sheds.load(Relaxed) > sheds {
+            return Ok(());
+        }
+        let end = self.end.load(Relaxed);
+        let middle = self.first + (end - self.first) / 2;
+        if middle == self.first {
+            return Err(too_little(self.budget));
+        }
+        self.end.store(middle, Relaxed);
+        for shard in &self.shards[middle..end] {
+            *lock(shard) = Table::default();
+        }
+        self.sheds.fetch_add(1, Release);
+        Ok(())
+    }
+
+    /// Drop what was counted less than `threshold` times, and sort the rest, on `workers` threads.
+    pub fn finish(self, threshold: u64, workers: usize) -> Sorted<'b> {
+        let end = self.end.into_inner();
+        let tables = self.shards.into_iter().take(end).skip(self.first);
+        let mut tables: Vec<Table<'b>> = tables
+            .map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .collect();
+        let share = tables.len().div_ceil(workers.max(1)).max(1);
+        let finish = |(number, tables): (usize, &mut [Table<'b>])| {
+            let shards = self.first + number * share..;
+            let heavy = tables.iter_mut().zip(shards);
+            heavy.flat_map(|(table, shard)| table.finish(shard, threshold)).collect::<Vec<_>>()
+        };
+        let mut heavy: Vec<Heavy> = thread::scope(|scope| {
+            let shares = tables.chunks_mut(share).enumerate();
+            let threads: Vec<_> = shares.map(|share| scope.spawn(move || finish(share))).collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap_or_else(|cause| resume_unwind(cause)))
+                .collect()
+        });
+        heavy.sort_unstable_by_key(|one| (u64::MAX - one.count, one.value));
+        Sorted { end, tables, heavy }
+    }
+}
+
+/// A value whose count was carried: it comes before all that were not.
+#[derive(Clone, Copy, Debug)]
+struct Heavy {
+    count: u64,
+    value: u32,
+}
+
+/// What a pass has counted, in the order of a vocabulary.
+#[derive(Debug)]
+pub struct Sorted<'b> {
+    /// Where the next pass begins; [`SHARDS`] after the last one.
+    pub end: usize,
+    tables: Vec<Table<'b>>,
+    heavy: Vec<Heavy>,
+}
+
+impl Sorted<'_> {
+    /// Values that were counted often enough.
+    pub fn kept(&self) -> u64 {
+        let kept = self.tables.iter().map(|table| table.kept().len()).sum::<usize>();
+        (kept + self.heavy.len()) as u64
+    }
+
+    /// Values, also those that were not.
+    pub fn distinct(&self) -> u64 {
+        self.tables.iter().map(Table::distinct).sum()
+    }
+
+    /// Values (32 bits) and their counts (64 bits), little endian, by count, the highest first,
+    /// then by value.
+    ///
+    /// # Errors
+    /// The writers'.
+    pub fn write(self, values: &mut dyn Write, counts: &mut dyn Write) -> io::Result<()> {
+        let mut vocabulary = Vocabulary::new(values, counts);
+        for one in &self.heavy {
+            vocabulary.write(one.value, one.count)?;
+        }
+        let mut shards: Vec<_> = self.tables.iter().map(Table::kept).collect();
+        let firsts = shards.iter_mut().map(|ranks| ranks.next().unwrap_or(END));
+        let mut tournament = Tournament::new(firsts);
+        while let Some((value, count, shard)) = tournament.winner() {
+            vocabulary.write(value, count)?;
+            tournament.replace(shards[shard].next().unwrap_or(END));
+        }
+        vocabulary.finish().map(drop)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn too_little(budget: &Budget) -> Error {
+    let (limit, used) = (budget.limit(), budget.used());
+    let what = format!("is {limit} ({used} in use), too little to count a column with");
+    Error::spec("memory_bytes", what, "set a larger memory")
+}

@@ -1,1 +1,104 @@
 //! Numerical features: the logarithm of an integer as a half or a float.
+
+/// Bits of an integer's place below its leading one. A half is at least 2^-8 from the next where
+/// 9 bits and more make an integer inexact, which is more than the logarithm grows in a cell.
+const CELL_BITS: u32 = 8;
+/// Logarithms that are kept.
+const SMALL: usize = 1 << 12;
+
+/// ln(x + 3), and 0 where that is not defined.
+#[derive(Debug)]
+pub struct Dense {
+    halves: Vec<Cell>,
+    floats: Vec<f32>,
+}
+
+/// Integers that share their leading bits: their logarithms round to one half, or to two.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    /// The first integer that has the higher half.
+    above: u32,
+    half: u16,
+}
+
+impl Default for Dense {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Dense {
+    /// All cells, which takes about a millisecond.
+    pub fn new() -> Self {
+        let halves = (0..u32::BITS << CELL_BITS).map(Cell::new).collect();
+        let floats = (0..SMALL).map(|n| f64::from(n.max(1) as u32).ln() as f32).collect();
+        Dense { halves, floats }
+    }
+
+    /// As the bits of a float16, rounded once, to the nearest, ties to even.
+    #[inline]
+    pub fn half(&self, x: i32) -> u16 {
+        let n = shifted(x);
+        let cell = self.halves[cell_of(n)];
+        cell.half + u16::from(n >= cell.above)
+    }
+
+    /// As a float32, rounded once, to the nearest, ties to even.
+    #[inline]
+    pub fn float(&self, x: i32) -> f32 {
+        let n = shifted(x);
+        self.floats.get(n as usize).copied().unwrap_or_else(|| f64::from(n).ln() as f32)
+    }
+}
+
+/// x + 3, and 1, whose logarithm is 0, for all that is less.
+#[inline]
+fn shifted(x: i32) -> u32 {
+    x.max(-2).wrapping_add(3) as u32
+}
+
+#[inline]
+fn cell_of(n: u32) -> usize {
+    let zeros = n.leading_zeros();
+    let below = (u64::from(n) << (zeros + CELL_BITS + 1)) >> u32::BITS;
+    ((u32::BITS - 1 - zeros) << CELL_BITS | (below as u32 & ((1 << CELL_BITS) - 1))) as usize
+}
+
+impl Cell {
+    fn new(cell: u32) -> Self {
+        let bits = cell >> CELL_BITS;
+        let leading = u64::from(1 << CELL_BITS | cell & ((1 << CELL_BITS) - 1));
+        // Where an integer has fewer bits than a place, other cells are never looked at.
+        let first = (leading << bits >> CELL_BITS) as u32;
+        let last = (((leading + 1) << bits >> CELL_BITS) - 1).max(u64::from(first)) as u32;
+        let half = half_of_ln(first);
+        let (mut same, mut above) = (first, u64::from(last) + 1);
+        while above - u64::from(same) > 1 {
+            let middle = (u64::from(same) + above) / 2;
+            if half_of_ln(middle as u32) == half {
+                same = middle as u32;
+            } else {
+                above = middle;
+            }
+        }
+        // Beyond all integers that are looked at, in the last cell.
+        Cell { above: u32::try_from(above).unwrap_or(u32::MAX), half }
+    }
+}
+
+fn half_of_ln(n: u32) -> u16 {
+    if n == 1 {
+        return 0;
+    }
+    half_bits(f64::from(n).ln())
+}
+
+/// To the nearest, ties to even, of a number that is normal as a half: 2^-14 to 65504.
+fn half_bits(number: f64) -> u16 {
+    const DROPPED: u32 = 52 - 10;
+    const BIAS: u64 = (1023 - 15) << 10;
+    let bits = number.to_bits();
+    let odd = bits >> DROPPED & 1;
+    let rounded = (bits + (1 << (DROPPED - 1)) - 1 + odd) >> DROPPED;
+    (rounded - BIAS) as u16
+}

@@ -1,1 +1,156 @@
 //! Merging sorted runs of values into the files of a vocabulary.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+
+const BUFFER_BYTES: usize = 1 << 16;
+const RUN_BUFFER_BYTES: usize = 1 << 14;
+
+/// What one pass has written: values (32 bits) and counts (64 bits), little endian, by count, the
+/// highest first, then by value.
+#[derive(Debug)]
+pub struct Run<R> {
+    values: BufReader<R>,
+    counts: BufReader<R>,
+}
+
+impl<R: Read> Run<R> {
+    /// From the beginning of both; they are buffered here.
+    pub fn new(values: R, counts: R) -> Self {
+        let buffered = |reader| BufReader::with_capacity(RUN_BUFFER_BYTES, reader);
+        Run { values: buffered(values), counts: buffered(counts) }
+    }
+
+    /// The next rank.
+    fn next(&mut self) -> io::Result<u128> {
+        let ends = (self.values.fill_buf()?.is_empty(), self.counts.fill_buf()?.is_empty());
+        if ends == (true, true) {
+            return Ok(END);
+        }
+        let (mut value, mut count) = ([0; 4], [0; 8]);
+        self.values.read_exact(&mut value)?;
+        self.counts.read_exact(&mut count)?;
+        Ok(rank(u32::from_le_bytes(value), u64::from_le_bytes(count)))
+    }
+}
+
+/// Merge runs that have no value in common into one. Says how many values that has.
+///
+/// # Errors
+/// Those of readers and writers; [`io::ErrorKind::UnexpectedEof`] for a run with more values than
+/// counts, or fewer.
+pub fn merge<R: Read>(
+    runs: &mut [Run<R>],
+    values: &mut dyn Write,
+    counts: &mut dyn Write,
+) -> io::Result<u64> {
+    let firsts = runs.iter_mut().map(Run::next).collect::<io::Result<Vec<_>>>()?;
+    let mut tournament = Tournament::new(firsts.into_iter());
+    let mut vocabulary = Vocabulary::new(values, counts);
+    while let Some((value, count, run)) = tournament.winner() {
+        vocabulary.write(value, count)?;
+        tournament.replace(runs[run].next()?);
+    }
+    vocabulary.finish()
+}
+
+/// The two files of a vocabulary, while they are written.
+pub struct Vocabulary<'w> {
+    values: BufWriter<&'w mut dyn Write>,
+    counts: BufWriter<&'w mut dyn Write>,
+    written: u64,
+}
+
+impl<'w> Vocabulary<'w> {
+    /// They are buffered here.
+    pub fn new(values: &'w mut dyn Write, counts: &'w mut dyn Write) -> Self {
+        let values = BufWriter::with_capacity(BUFFER_BYTES, values);
+        Vocabulary { values, counts: BufWriter::with_capacity(BUFFER_BYTES, counts), written: 0 }
+    }
+
+    /// The next value.
+    pub fn write(&mut self, value: u32, count: u64) -> io::Result<()> {
+        self.values.write_all(&value.to_le_bytes())?;
+        self.counts.write_all(&count.to_le_bytes())?;
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Flush both. Says how many values there are.
+    pub fn finish(mut self) -> io::Result<u64> {
+        self.values.flush()?;
+        self.counts.flush()?;
+        Ok(self.written)
+    }
+}
+
+/// The place of a value in a vocabulary: by count, the highest first, then by value.
+#[inline]
+pub fn rank(value: u32, count: u64) -> u128 {
+    u128::from(!count) << u32::BITS | u128::from(value)
+}
+
+/// After all ranks that there are: counts are 1 or more.
+pub const END: u128 = (1 << 96) - 1;
+
+/// A tree of losers (Knuth, The Art of Computer Programming 3, 5.4.1) over sources that are in
+/// order: the least rank of all, with one comparison a level.
+#[derive(Debug)]
+pub struct Tournament {
+    /// The winner, then the loser of each match from the final on: those of match n come from
+    /// matches 2n and 2n + 1. A rank with its source below it.
+    nodes: Vec<u128>,
+}
+
+impl Tournament {
+    /// From the first rank of each source, [`END`] where it has none.
+    pub fn new(firsts: impl Iterator<Item = u128>) -> Self {
+        let mut winners: Vec<u128> =
+            firsts.zip(0..).map(|(rank, n)| with_source(rank, n)).collect();
+        let leaves = winners.len().next_power_of_two();
+        winners.resize(leaves, with_source(END, 0));
+        let mut nodes = winners.clone();
+        while winners.len() > 1 {
+            let matches = winners.len() / 2;
+            for number in 0..matches {
+                let (one, other) = (winners[2 * number], winners[2 * number + 1]);
+                nodes[matches + number] = one.max(other);
+                winners[number] = one.min(other);
+            }
+            winners.truncate(matches);
+        }
+        nodes[0] = winners[0];
+        Tournament { nodes }
+    }
+
+    /// The value and the count that come first, and the source they are from.
+    pub fn winner(&self) -> Option<(u32, u64, usize)> {
+        let winner = self.nodes[0];
+        let rank = winner >> u32::BITS;
+        let source = winner as u32 as usize;
+        (rank < END).then_some((rank as u32, !((rank >> u32::BITS) as u64), source))
+    }
+
+    /// The rank after the winner, of the same source.
+    pub fn replace(&mut self, rank: u128) {
+        let source = self.nodes[0] as u32;
+        let mut winner = with_source(rank, source);
+        let mut node = (self.nodes.len() + source as usize) / 2;
+        while node > 0 {
+            let other = self.nodes[node];
+            // Without a branch, as nobody can tell which way it would go.
+            let swap = u128::from(other < winner).wrapping_neg() & (winner ^ other);
+            self.nodes[node] = other ^ swap;
+            winner ^= swap;
+            node /= 2;
+        }
+        self.nodes[0] = winner;
+    }
+}
+
+#[inline]
+fn with_source(rank: u128, source: u32) -> u128 {
+    rank << u32::BITS | u128::from(source)
+}

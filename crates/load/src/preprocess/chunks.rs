@@ -1,0 +1,160 @@
+//! Reading a column of a Parquet file, one row group at a time.
+
+use std::fs::File;
+use std::io::{self, Cursor};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::Int32Type;
+use parquet::errors::{ParquetError, Result as Parquet};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+use storlab_base::{Error, Result};
+
+/// A Parquet file whose columns are read whole, row group by row group.
+pub struct Group<'p> {
+    path: &'p Path,
+    file: File,
+    metadata: ParquetMetaData,
+}
+
+/// What was read of one column in one row group. Buffers are kept from one to the next.
+#[derive(Default)]
+pub struct Column {
+    values: Vec<i32>,
+    levels: Vec<i16>,
+    /// Rows.
+    pub rows: usize,
+    /// As stored.
+    pub bytes: u64,
+}
+
+impl Column {
+    /// Of the rows that have one.
+    #[allow(unsafe_code)]
+    pub fn unsigned(&self) -> &[u32] {
+        // SAFETY: the two have the same size and alignment, and any bits are a value of both.
+        unsafe { std::slice::from_raw_parts(self.values.as_ptr().cast(), self.values.len()) }
+    }
+
+    /// As they are stored.
+    pub fn values(&self) -> &[i32] {
+        &self.values
+    }
+
+    /// 1 for each row that has a value, 0 for the others; empty where all have.
+    pub fn levels(&self) -> &[i16] {
+        if self.values.len() == self.rows {
+            &[]
+        } else {
+            &self.levels
+        }
+    }
+}
+
+impl<'p> Group<'p> {
+    /// Read the footer.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a file that cannot be read, or is none of Parquet.
+    pub fn open(path: &'p Path) -> Result<Self> {
+        let file = File::open(path).map_err(|e| failed("open", path, e))?;
+        let metadata = ParquetMetaDataReader::new()
+            .parse_and_finish(&file)
+            .map_err(|e| failed("read", path, io::Error::other(e)))?;
+        Ok(Group { path, file, metadata })
+    }
+
+    /// Row groups.
+    pub fn len(&self) -> usize {
+        self.metadata.num_row_groups()
+    }
+
+    /// Of a row group.
+    pub fn rows(&self, group: usize) -> usize {
+        self.metadata.row_group(group).num_rows() as usize
+    }
+
+    /// Read column `index` of row group `group` into `column`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for what cannot be read or is damaged.
+    pub fn read(&self, group: usize, index: usize, column: &mut Column) -> Result<()> {
+        let row_group = self.metadata.row_group(group);
+        let chunk = row_group.column(index);
+        column.rows = self.rows(group);
+        column.values.clear();
+        column.levels.clear();
+        let stored = Stored::read(&self.file, chunk).map_err(|e| failed("read", self.path, e))?;
+        column.bytes = stored.bytes.len() as u64;
+        decode(stored, chunk, column).map_err(|e| failed("read", self.path, io::Error::other(e)))
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::io(operation, path.display().to_string(), 0, source)
+}
+
+fn decode(stored: Stored, chunk: &ColumnChunkMetaData, column: &mut Column) -> Parquet<()> {
+    let descriptor = chunk.column_descr_ptr();
+    let pages = SerializedPageReader::new(Arc::new(stored), chunk, column.rows, None)?;
+    let mut reader = ColumnReaderImpl::<Int32Type>::new(descriptor, Box::new(pages));
+    let mut rows = 0;
+    while rows < column.rows {
+        let levels = Some(&mut column.levels);
+        let (more, ..) =
+            reader.read_records(column.rows - rows, levels, None, &mut column.values)?;
+        if more == 0 {
+            return Err(ParquetError::EOF("a column is shorter than its row group".into()));
+        }
+        rows += more;
+    }
+    Ok(())
+}
+
+/// The bytes of a column chunk, addressed as in its file.
+struct Stored {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Stored {
+    fn read(file: &File, chunk: &ColumnChunkMetaData) -> io::Result<Self> {
+        let (start, len) = chunk.byte_range();
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, start)?;
+        Ok(Stored { start, bytes: bytes.into() })
+    }
+
+    fn from(&self, start: u64) -> Parquet<Bytes> {
+        let outside = || ParquetError::EOF("a page lies outside of its column".into());
+        let at = start.checked_sub(self.start).ok_or_else(outside)? as usize;
+        (at <= self.bytes.len()).then(|| self.bytes.slice(at..)).ok_or_else(outside)
+    }
+}
+
+impl Length for Stored {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Stored {
+    type T = Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> Parquet<Self::T> {
+        Ok(Cursor::new(self.from(start)?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Parquet<Bytes> {
+        let rest = self.from(start)?;
+        if length > rest.len() {
+            return Err(ParquetError::EOF("a page is longer than its column".into()));
+        }
+        Ok(rest.slice(..length))
+    }
+}

@@ -1,0 +1,224 @@
+//! The lines of one part of a file, in blocks of whole ones.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use storlab_base::{Error, Result};
+
+use super::parse::PADDING;
+
+/// Read at once.
+pub const BLOCK_BYTES: usize = 4 << 20;
+/// No line of a click log is so long, and memory has an end.
+const LONGEST_LINE: usize = 64 << 20;
+const LF: u8 = b'\n';
+
+/// Reads the lines that begin in a range of a file.
+pub struct Lines<'p> {
+    path: &'p Path,
+    file: File,
+    /// Of the file.
+    size: u64,
+    /// Lines that begin here or later belong to others.
+    end: u64,
+    /// What is read next.
+    next: u64,
+    /// Bytes in front of the first line, and what was left of the last block.
+    kept: usize,
+    buffer: Vec<u8>,
+}
+
+/// Whole lines, each with its end, and [`PADDING`] bytes after them.
+pub struct Block<'b> {
+    /// With the padding.
+    pub data: &'b [u8],
+    /// Without it.
+    pub len: usize,
+    /// Bytes of the part that were read for it.
+    pub bytes: u64,
+}
+
+impl<'p> Lines<'p> {
+    /// Those that begin in `start..end` of the file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a file that cannot be read.
+    pub fn open(path: &'p Path, start: u64, end: u64) -> Result<Self> {
+        let failed = |e| Error::io("open", path.display().to_string(), 0, e);
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        let end = end.min(size);
+        let mut lines = Lines { path, file, size, end, next: start, kept: 0, buffer: Vec::new() };
+        if start > 0 && start < end {
+            lines.skip_to_line(start)?;
+        }
+        Ok(lines)
+    }
+
+    /// The line that `start` lies in belongs to the part before, unless it begins there.
+    fn skip_to_line(&mut self, start: u64) -> Result<()> {
+        let mut probe = vec![0; 4096];
+        let mut at = start - 1;
+        loop {
+            let read = self.read_at(at, &mut probe)?;
+            if let Some(found) = probe[..read].iter().position(|&byte| byte == LF) {
+                self.next = at + found as u64 + 1;
+                return Ok(());
+            }
+            at += read as u64;
+            if read == 0 || at >= self.end {
+                self.next = self.end;
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next whole lines; `None` after the last.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for what cannot be read.
+    pub fn block(&mut self) -> Result<Option<Block<'_>>> {
+        let before = self.next - self.kept as u64;
+        if before >= self.end {
+            return Ok(None);
+        }
+        loop {
+            self.fill()?;
+            let held = self.kept;
+            let ends_here = self.next >= self.size;
+            if ends_here && self.buffer[held - 1] != LF {
+                self.buffer[held] = LF;
+                self.kept += 1;
+                self.next += 1;
+            }
+            // The last line of the part is the one that begins last before its end.
+            let own = (self.end - before) as usize;
+            let limit = if self.kept >= own {
+                let after = self.buffer[own - 1..self.kept].iter().position(|&b| b == LF);
+                after.map(|found| own + found)
+            } else {
+                self.buffer[..self.kept].iter().rposition(|&b| b == LF).map(|found| found + 1)
+            };
+            let Some(len) = limit else {
+                self.not_endless(before)?;
+                continue;
+            };
+            let whole = before + len as u64;
+            let last = whole >= self.end;
+            let bytes = whole.min(self.size) - before;
+            return Ok(Some(self.hand_over(len, last, bytes)));
+        }
+    }
+
+    fn not_endless(&self, at: u64) -> Result<()> {
+        if self.kept < LONGEST_LINE {
+            return Ok(());
+        }
+        let what = "a line is longer than 64 MiB: this is no click log";
+        let source = io::Error::new(io::ErrorKind::InvalidData, what);
+        Err(Error::io("read", self.path.display().to_string(), at, source))
+    }
+
+    fn hand_over(&mut self, len: usize, last: bool, bytes: u64) -> Block<'_> {
+        // What follows the last whole line is read anew: less than a line.
+        self.next -= (self.kept - len) as u64;
+        self.kept = 0;
+        if last {
+            self.next = self.next.max(self.end);
+        }
+        Block { data: &self.buffer[..len + PADDING], len, bytes }
+    }
+
+    /// Read a block behind what is kept.
+    fn fill(&mut self) -> Result<()> {
+        let held = self.kept;
+        self.buffer.resize((held + BLOCK_BYTES + PADDING + 1).max(self.buffer.len()), 0);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = self.read_at(self.next, &mut buffer[held..held + BLOCK_BYTES]);
+        self.buffer = buffer;
+        let read = read?;
+        if read == 0 {
+            let source = io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter");
+            return Err(Error::io("read", self.path.display().to_string(), self.next, source));
+        }
+        self.kept += read;
+        self.next += read as u64;
+        Ok(())
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match self.file.read_at(&mut into[done..], at + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    return Err(Error::io("read", self.path.display().to_string(), at, e));
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(path: &Path, start: u64, end: u64) -> Vec<u8> {
+        let mut lines = Lines::open(path, start, end).unwrap();
+        let mut all = Vec::new();
+        while let Some(block) = lines.block().unwrap() {
+            assert_eq!(block.data[block.len - 1], LF);
+            all.extend_from_slice(&block.data[..block.len]);
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn parts_hold_every_line_once(
+            text in "([a-c]{0,9}\n){0,9}[a-c]{0,5}", part in 1..20u64,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("f");
+            std::fs::write(&path, &text).unwrap();
+            let mut expected = text.into_bytes();
+            let size = expected.len() as u64;
+            if expected.last().is_some_and(|&byte| byte != LF) {
+                expected.push(LF);
+            }
+            let mut all = Vec::new();
+            for start in (0..size).step_by(part as usize) {
+                let own = read(&path, start, start + part);
+                if !own.is_empty() {
+                    let before = all.len() as u64;
+                    prop_assert!((start..start + part).contains(&before));
+                }
+                all.extend(own);
+            }
+            prop_assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn lines_across_blocks_are_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let mut text = Vec::new();
+        for number in 0..(3 * BLOCK_BYTES / 100) {
+            text.extend(format!("{number:0width$}\n", width = 60 + number % 80).bytes());
+        }
+        std::fs::write(&path, &text).unwrap();
+        assert!(read(&path, 0, u64::MAX) == text);
+        let middle = text.len() as u64 / 2;
+        let mut halves = read(&path, 0, middle);
+        halves.extend(read(&path, middle, u64::MAX));
+        assert!(halves == text);
+    }
+}

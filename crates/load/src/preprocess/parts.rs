@@ -1,0 +1,176 @@
+//! Input files cut into parts, and what is known of each part once its Parquet file is there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+use storlab_base::{Error, Result};
+
+use super::outputs::{publish, read_json};
+use super::parse::Reason;
+use super::spec::PreprocessJob;
+
+/// The lines that begin in a range of an input file.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its number in the order.
+    pub file: usize,
+    /// In the file.
+    pub start: u64,
+    /// In the file.
+    pub end: u64,
+    /// Where its Parquet file belongs.
+    pub parquet: PathBuf,
+}
+
+/// A line that is none. Its number counts from 0 at the part's first line.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Sample {
+    /// In the part.
+    pub line: u64,
+    /// Why.
+    pub reason: Reason,
+    /// From 1.
+    pub field: Option<usize>,
+    /// Its first bytes.
+    pub text: String,
+}
+
+/// What lies beside the Parquet file of a part: that it is there says that the other is whole.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct PartFacts {
+    /// In the Parquet file.
+    pub rows: u64,
+    /// Of the input.
+    pub lines: u64,
+    /// By reason.
+    pub malformed: BTreeMap<String, u64>,
+    /// The first ones.
+    pub samples: Vec<Sample>,
+}
+
+impl Part {
+    /// All parts of an order's inputs, in order.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for an input that is not there.
+    pub fn all(job: &PreprocessJob) -> Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        for (file, path) in job.inputs.iter().enumerate() {
+            let size = size_of_input(path)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let directory = job.directory.join("parquet").join(format!("{file:03}-{name}"));
+            for number in 0..size.div_ceil(job.part_bytes) {
+                let start = number * job.part_bytes;
+                let end = (start + job.part_bytes).min(size);
+                let parquet = directory.join(format!("part-{number:05}.parquet"));
+                parts.push(Part { file, start, end, parquet });
+            }
+        }
+        Ok(parts)
+    }
+
+    fn sidecar(&self) -> PathBuf {
+        self.parquet.with_extension("json")
+    }
+
+    /// What was found in it; `None` where it is not finished.
+    pub fn facts(&self) -> Option<PartFacts> {
+        read_json(&self.sidecar())
+    }
+
+    /// Say that the Parquet file is whole.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn finish(&self, facts: &PartFacts) -> Result<()> {
+        publish(&self.sidecar(), json!(facts).to_string().as_bytes())
+    }
+}
+
+fn size_of_input(path: &Path) -> Result<u64> {
+    let found =
+        fs::metadata(path).map_err(|e| Error::io("open", path.display().to_string(), 0, e))?;
+    if found.is_file() {
+        return Ok(found.len());
+    }
+    Err(Error::spec("inputs", format!("{} is no file", path.display()), "name files"))
+}
+
+/// What was found in all parts.
+pub struct Findings {
+    /// Of all parts.
+    pub rows: u64,
+    /// Of all parts.
+    pub lines: u64,
+    /// First row of each part.
+    pub first_row: Vec<u64>,
+    by_reason: BTreeMap<String, u64>,
+    samples: Vec<Value>,
+}
+
+impl Findings {
+    /// Add up what lies beside the parts.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a part that is not finished.
+    pub fn of(job: &PreprocessJob, parts: &[Part]) -> Result<Self> {
+        let mut all = Findings {
+            rows: 0,
+            lines: 0,
+            first_row: Vec::with_capacity(parts.len()),
+            by_reason: BTreeMap::new(),
+            samples: Vec::new(),
+        };
+        let (mut file, mut line) = (usize::MAX, 0);
+        for part in parts {
+            if part.file != file {
+                (file, line) = (part.file, 0);
+            }
+            let facts = part.facts().ok_or_else(|| unfinished(part))?;
+            all.first_row.push(all.rows);
+            all.rows += facts.rows;
+            all.lines += facts.lines;
+            for (reason, count) in facts.malformed {
+                *all.by_reason.entry(reason).or_default() += count;
+            }
+            let room = job.malformed_samples - all.samples.len();
+            all.samples.extend(facts.samples.into_iter().take(room).map(|sample| {
+                json!({
+                    "file": job.inputs[file].display().to_string(),
+                    "line": line + sample.line + 1,
+                    "reason": sample.reason,
+                    "field": sample.field,
+                    "text": sample.text,
+                })
+            }));
+            line += facts.lines;
+        }
+        Ok(all)
+    }
+
+    /// Lines that are none.
+    pub fn malformed(&self) -> u64 {
+        self.by_reason.values().sum()
+    }
+
+    /// For the run's details.
+    pub fn malformed_details(&self) -> Value {
+        json!({"count": self.malformed(), "by_reason": self.by_reason, "samples": self.samples})
+    }
+
+    /// The first malformed line: `<path>, line <n>: <reason>`; empty where none was sampled.
+    pub fn first_malformed(&self) -> String {
+        self.samples.first().map_or_else(String::new, |sample| {
+            let text = |name: &str| sample[name].as_str().unwrap_or_default().to_owned();
+            format!("{}, line {}: {}", text("file"), sample["line"], text("reason"))
+        })
+    }
+}
+
+fn unfinished(part: &Part) -> Error {
+    let source = std::io::Error::new(std::io::ErrorKind::NotFound, "the part is not finished");
+    Error::io("read", part.sidecar().display().to_string(), 0, source)
+}
