@@ -21,7 +21,7 @@ from storlab.engines.dataframe_layout import COLUMNS, INTEGERS
 _PIECE_BYTES = 1 << 20  # that fit into a cache
 _LINE_BY_LINE_BYTES = 32 << 10
 _TEXT_BYTES = 200  # of a malformed line, in a sample
-_TABS = len(COLUMNS) - 1
+_SEPARATORS = np.frombuffer(b"\t" * (len(COLUMNS) - 1) + b"\n", dtype=np.uint8)
 _LETTERS = b"\t\n-0123456789ABCDEFabcdef"
 _INTEGER = re.compile(rb"(-?)0*([0-9]{1,10})")
 _CATEGORY = re.compile(rb"[0-9A-Fa-f]{8}")
@@ -49,7 +49,7 @@ def owned_lines(source: Path, start: int, end: int, chunk_bytes: int) -> Iterato
             at += len(data)
             whole = data.rfind(b"\n") + 1
             if whole:
-                yield rest + data[:whole]
+                yield b"".join((rest, memoryview(data)[:whole]))
                 rest = data[whole:]
             else:
                 rest += data
@@ -91,16 +91,16 @@ def _is_clean_piece(data: bytes) -> bool:
     if data.translate(None, _LETTERS):
         return False
     letters = np.frombuffer(data, dtype=np.uint8)
-    ends = np.flatnonzero(letters == ord("\n"))
-    every = np.flatnonzero(letters == ord("\t"))
-    if len(every) != _TABS * len(ends):
+    every = np.flatnonzero(letters <= ord("\n"))  # of the letters above: tab and LF
+    if len(every) % len(COLUMNS):
         return False
-    tabs = every.reshape(-1, _TABS)
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    separators = every.reshape(-1, len(COLUMNS))
+    if (letters[separators] != _SEPARATORS).any():
+        return False
+    starts = np.concatenate([[0], separators[:-1, -1] + 1])
     labels = letters[starts]
     return bool(
-        (tabs[:, 0] == starts + 1).all()
-        and (tabs[:, -1] < ends).all()
+        (separators[:, 0] == starts + 1).all()
         and ((labels == ord("0")) | (labels == ord("1"))).all()
     )
 
