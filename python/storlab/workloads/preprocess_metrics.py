@@ -75,7 +75,8 @@ def scopes_of(outcome: RunOutcome) -> list[Scope]:
     if stages and not details["resumed_parts"]:
         whole = Scope(
             operation="all",
-            ns=common.window_ns(outcome),
+            ns=max(stage["end_ns"] for stage in stages)
+            - min(stage["start_ns"] for stage in stages),
             rows=details["rows"],
             input_bytes=details["input_bytes"],
             cpu_ns=sum(stage["cpu_ns"] for stage in stages),
