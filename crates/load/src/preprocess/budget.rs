@@ -37,7 +37,7 @@ impl Budget {
 
     /// Take `bytes` for as long as the answer lives; None where that is more than is left.
     pub fn hold(&self, bytes: usize) -> Option<Held<'_>> {
-        self.take(bytes).then_some(Held { budget: self, bytes })
+        self.take(bytes).then(|| Held { budget: self, bytes })
     }
 
     /// In all.

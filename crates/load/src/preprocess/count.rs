@@ -86,7 +86,13 @@ impl<'b> Counting<'b> {
     /// [`Error::Spec`] where the budget has no room for it.
     pub fn scatter(&self) -> Result<Scatter<'b>> {
         let bytes = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();
-        let held = self.budget.hold(bytes).ok_or_else(|| too_little(self.budget))?;
+        let held = loop {
+            let sheds = self.sheds.load(Acquire);
+            if let Some(held) = self.budget.hold(bytes) {
+                break held;
+            }
+            self.shed(sheds)?;
+        };
         Ok(Scatter {
             blocks: vec![[0; BLOCK]; SHARDS],
             lengths: [0; SHARDS],

@@ -1,5 +1,8 @@
 //! Numerical features: the logarithm of an integer as a half or a float.
 
+#[cfg(test)]
+mod tests;
+
 /// Bits of an integer's place below its leading one. A half is at least 2^-8 from the next where
 /// 9 bits and more make an integer inexact, which is more than the logarithm grows in a cell.
 const CELL_BITS: u32 = 8;
