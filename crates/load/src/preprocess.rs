@@ -1,16 +1,11 @@
 //! DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
 
-#[allow(dead_code)]
 mod budget;
 mod check;
-#[allow(dead_code)]
 mod count;
-#[allow(dead_code)]
 mod dense;
 mod generate;
-#[allow(dead_code)]
 mod lookup;
-#[allow(dead_code)]
 mod merge;
 mod spec;
 
