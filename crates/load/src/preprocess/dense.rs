@@ -77,7 +77,7 @@ impl Cell {
         let half = half_of_ln(first);
         let (mut same, mut above) = (first, u64::from(last) + 1);
         while above - u64::from(same) > 1 {
-            let middle = (u64::from(same) + above) / 2;
+            let middle = u64::midpoint(u64::from(same), above);
             if half_of_ln(middle as u32) == half {
                 same = middle as u32;
             } else {

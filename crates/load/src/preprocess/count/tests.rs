@@ -1,6 +1,6 @@
 //! Against a `HashMap`, within budgets that force several passes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
@@ -16,7 +16,9 @@ type Files = (Vec<u8>, Vec<u8>);
 
 fn expected(values: &[u32], threshold: u64) -> Files {
     let mut counts: HashMap<u32, u64> = HashMap::new();
-    values.iter().for_each(|value| *counts.entry(*value).or_default() += 1);
+    for value in values {
+        *counts.entry(*value).or_default() += 1;
+    }
     let mut kept: Vec<(u32, u64)> = counts.into_iter().filter(|(_, n)| *n >= threshold).collect();
     kept.sort_unstable_by_key(|(value, count)| (u64::MAX - count, *value));
     let values = kept.iter().flat_map(|(value, _)| value.to_le_bytes()).collect();
@@ -24,7 +26,7 @@ fn expected(values: &[u32], threshold: u64) -> Files {
 }
 
 fn distinct(values: &[u32]) -> u64 {
-    values.iter().collect::<std::collections::HashSet<_>>().len() as u64
+    values.iter().collect::<HashSet<_>>().len() as u64
 }
 
 /// One pass, the values dealt to workers in pieces.

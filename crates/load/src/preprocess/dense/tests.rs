@@ -1,15 +1,20 @@
 //! Against the definition, rounded by other means.
 
+use std::cmp::Ordering;
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
+
+static DENSE: LazyLock<Dense> = LazyLock::new(Dense::new);
 
 /// The half next to a number, by comparison with the middles between halves.
 fn nearest_half(number: f64) -> u16 {
     let value = |bits: u16| f64::from(half::f16::from_bits(bits));
     let (mut low, mut high) = (0, 0x7c00);
     while high - low > 1 {
-        let middle = (low + high) / 2;
+        let middle = u16::midpoint(low, high);
         if value(middle) <= number {
             low = middle;
         } else {
@@ -18,15 +23,15 @@ fn nearest_half(number: f64) -> u16 {
     }
     // Exact: halves have 11 bits.
     let middle = f64::midpoint(value(low), value(high));
-    let up = number > middle || (number == middle && low % 2 == 1);
-    if up {
-        high
-    } else {
-        low
+    match number.total_cmp(&middle) {
+        Ordering::Less => low,
+        Ordering::Equal => low + low % 2,
+        Ordering::Greater => high,
     }
 }
 
-fn assert_dense(dense: &Dense, x: i32) {
+fn assert_dense(x: i32) {
+    let dense = &DENSE;
     let logarithm = if x <= -3 { 0.0 } else { (f64::from(x) + 3.0).ln() };
     assert_eq!(dense.half(x), nearest_half(logarithm), "{x}");
     assert_eq!(dense.float(x).to_bits(), (logarithm as f32).to_bits(), "{x}");
@@ -34,23 +39,21 @@ fn assert_dense(dense: &Dense, x: i32) {
 
 #[test]
 fn boundaries() {
-    let dense = Dense::new();
     for x in [i32::MIN, -4, -3, -2, -1, 0, 1, 65535, 65536, i32::MAX - 1, i32::MAX] {
-        assert_dense(&dense, x);
+        assert_dense(x);
     }
     for bits in 0..31 {
-        (-5..5).for_each(|beside| assert_dense(&dense, (1 << bits) + beside));
+        (-5..5).for_each(|beside| assert_dense((1 << bits) + beside));
     }
-    assert_eq!([dense.half(-2), dense.half(-1), dense.half(0)], [0, 0x398c, 0x3c65]);
-    assert_eq!(dense.half(i32::MAX), 0x4d5f);
+    assert_eq!([-2, -1, 0].map(|x| DENSE.half(x)), [0, 0x398c, 0x3c65]);
+    assert_eq!(DENSE.half(i32::MAX), 0x4d5f);
 }
 
 #[test]
 fn where_a_half_ends() {
-    let dense = Dense::new();
-    for cell in &dense.halves[8 << CELL_BITS..31 << CELL_BITS] {
+    for cell in &DENSE.halves[8 << CELL_BITS..31 << CELL_BITS] {
         let x = (cell.above - 3) as i32;
-        (-1..2).for_each(|beside| assert_dense(&dense, x.saturating_add(beside)));
+        (-1..2).for_each(|beside| assert_dense(x.saturating_add(beside)));
     }
 }
 
@@ -68,6 +71,6 @@ fn numbers_are_rounded_once() {
 proptest! {
     #[test]
     fn any_integer(bits in 0u32..32, x: i32) {
-        assert_dense(&Dense::new(), x >> bits);
+        assert_dense(x >> bits);
     }
 }
