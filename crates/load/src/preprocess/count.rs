@@ -138,7 +138,7 @@ impl<'b> Counting<'b> {
             let same = (before >> 32) as u32 == hash;
             *place = if same { before + 1 } else { u64::from(hash) << 32 | 1 };
             // All write, without a branch; only what makes way moves the end of the block.
-            let leaves = usize::from(!same && before as u32 != 0);
+            let leaves = usize::from(!same) * usize::from(before as u32 != 0);
             evicted += leaves;
             let shard = (before >> (32 + HASH_BITS)) as usize;
             let length = &mut scatter.lengths[shard];
