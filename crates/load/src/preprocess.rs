@@ -134,7 +134,7 @@ struct Done {
 
 fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     let memory = Memory::begin();
-    let prepared = outputs::claim(job).and_then(|()| Part::all(job));
+    let prepared = prepare(job);
     let crew = Crew::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
     let mut stages = Stages {
         device: DeviceCounters::of(&job.directory),
@@ -153,6 +153,16 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     stages.finish(control)
 }
 
+/// Before the window: the directory, the parts, and inputs that have to come from their device.
+fn prepare(job: &PreprocessJob) -> Result<Vec<Part>> {
+    outputs::claim(job)?;
+    let parts = Part::all(job)?;
+    if job.cold {
+        job.inputs.iter().try_for_each(|path| chill(path))?;
+    }
+    Ok(parts)
+}
+
 impl Stages<'_> {
     fn all(&mut self, parts: &[Part]) -> Result<()> {
         let Some(findings) = self.ingest(parts)? else { return Ok(()) };
@@ -167,7 +177,7 @@ impl Stages<'_> {
     fn ingest(&mut self, parts: &[Part]) -> Result<Option<Findings>> {
         let job = self.job;
         let resumed = parts.iter().filter(|part| part.facts().is_some()).count();
-        let begun = self.begin(INGEST, &mut job.inputs.iter().map(PathBuf::as_path))?;
+        let begun = self.begin(INGEST, &mut std::iter::empty())?;
         ingest::run(job, parts, &mut self.crew)?;
         if self.crew.is_over() {
             return Ok(None);
@@ -274,7 +284,11 @@ impl Stages<'_> {
     /// The window ends; what was made is looked at after it.
     fn finish(self, control: &Control) -> Outcome {
         let Stages { job, crew, board, device, mut extras, .. } = self;
-        let end_ns = monotonic_ns().max(crew.start_ns() + 1);
+        let end_ns = match extras.spans.last() {
+            Some(last) if extras.spans.len() == KINDS.len() => last.end_ns,
+            _ => monotonic_ns(),
+        };
+        let end_ns = end_ns.max(crew.start_ns() + 1);
         let mut tally = crew.end();
         tally.close();
         if extras.failure.is_none() && !control.stopping() {

@@ -51,6 +51,7 @@ impl Budget {
     }
 
     /// The most that was taken at any time.
+    #[cfg(test)]
     pub fn peak(&self) -> usize {
         self.peak.load(Relaxed)
     }

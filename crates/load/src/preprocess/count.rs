@@ -49,8 +49,9 @@ pub struct Counting<'b> {
     first: usize,
     end: AtomicUsize,
     shards: Vec<Mutex<Table<'b>>>,
-    /// One at a time; how often it was done, once the memory is free.
+    /// Only one worker gives up shards at a time.
     shedding: Mutex<()>,
+    /// How often that was done, counted once the memory is free.
     sheds: AtomicUsize,
     limit: u32,
 }
@@ -80,13 +81,19 @@ impl<'b> Counting<'b> {
         Counting { budget, first, end, shards, shedding, sheds, limit }
     }
 
-    /// For one worker.
+    /// For one worker: about 300 kB of the budget.
     ///
     /// # Errors
-    /// [`Error::Spec`] where the budget has no room for it.
+    /// [`Error::Spec`] where that has no room for it.
     pub fn scatter(&self) -> Result<Scatter<'b>> {
         let bytes = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();
-        let held = self.budget.hold(bytes).ok_or_else(|| too_little(self.budget))?;
+        let held = loop {
+            let sheds = self.sheds.load(Acquire);
+            if let Some(held) = self.budget.hold(bytes) {
+                break held;
+            }
+            self.shed(sheds)?;
+        };
         Ok(Scatter {
             blocks: vec![[0; BLOCK]; SHARDS],
             lengths: [0; SHARDS],
@@ -131,7 +138,7 @@ impl<'b> Counting<'b> {
             let same = (before >> 32) as u32 == hash;
             *place = if same { before + 1 } else { u64::from(hash) << 32 | 1 };
             // All write, without a branch; only what makes way moves the end of the block.
-            let leaves = usize::from(!same & (before as u32 != 0));
+            let leaves = usize::from(!same) * usize::from(before as u32 != 0);
             evicted += leaves;
             let shard = (before >> (32 + HASH_BITS)) as usize;
             let length = &mut scatter.lengths[shard];
@@ -297,6 +304,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn too_little(budget: &Budget) -> Error {
     let (limit, used) = (budget.limit(), budget.used());
-    let what = format!("is {limit} ({used} in use), too little to count a column with");
+    let what = format!("is {limit} bytes ({used} in use), too little to count a column with");
     Error::spec("memory_bytes", what, "set a larger memory")
 }

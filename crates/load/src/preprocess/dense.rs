@@ -1,5 +1,8 @@
 //! Numerical features: the logarithm of an integer as a half or a float.
 
+#[cfg(test)]
+mod tests;
+
 /// Bits of an integer's place below its leading one. A half is at least 2^-8 from the next where
 /// 9 bits and more make an integer inexact, which is more than the logarithm grows in a cell.
 const CELL_BITS: u32 = 8;
@@ -74,7 +77,7 @@ impl Cell {
         let half = half_of_ln(first);
         let (mut same, mut above) = (first, u64::from(last) + 1);
         while above - u64::from(same) > 1 {
-            let middle = (u64::from(same) + above) / 2;
+            let middle = u64::midpoint(u64::from(same), above);
             if half_of_ln(middle as u32) == half {
                 same = middle as u32;
             } else {

@@ -32,7 +32,7 @@ impl Lookup {
     }
 
     /// Of the first `entries` of `values`, which are all different: the first has the id
-    /// `first_id`, 1 or more, the next one the id after it.
+    /// `first_id`, 1 or more, the next one the id after it. All are below 2^31.
     pub fn build(entries: u64, values: impl Iterator<Item = u32>, first_id: u32) -> Self {
         let mut lines = Lines::new(Self::lines_for(entries));
         let all = lines.all_mut();

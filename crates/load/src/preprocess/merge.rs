@@ -137,7 +137,7 @@ impl Tournament {
     pub fn replace(&mut self, rank: u128) {
         let source = self.nodes[0] as u32;
         let mut winner = with_source(rank, source);
-        let mut node = (self.nodes.len() + source as usize) / 2;
+        let mut node = (self.nodes.len() + source as usize) >> 1;
         while node > 0 {
             let other = self.nodes[node];
             // Without a branch, as nobody can tell which way it would go.

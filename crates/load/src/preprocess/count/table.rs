@@ -112,17 +112,18 @@ impl<'b> Table<'b> {
         }
     }
 
+    /// False, with nothing changed, where the budget has no room for it.
     fn grow(&mut self, budget: &'b Budget) -> bool {
         let before = self.lines.count();
         if before == 0 {
-            self.held = budget.hold(Lines::bytes(FIRST_LINES));
-            self.lines =
-                self.held.as_ref().map_or_else(Lines::default, |_| Lines::new(FIRST_LINES));
-            return self.held.is_some();
+            let Some(held) = budget.hold(Lines::bytes(FIRST_LINES)) else { return false };
+            self.held = Some(held);
+            self.lines = Lines::new(FIRST_LINES);
+            return true;
         }
         let more = Lines::bytes(2 * before) - Lines::bytes(before);
-        let strays = budget.hold(self.entries * size_of::<(u32, u32)>());
-        if strays.is_none() || !self.held.as_mut().is_some_and(|held| held.more(more)) {
+        let beside = budget.hold(self.entries * size_of::<(u32, u32)>());
+        if beside.is_none() || !self.held.as_mut().is_some_and(|held| held.more(more)) {
             return false;
         }
         let strays = self.lines.double(self.entries, hash);

@@ -38,8 +38,9 @@ impl Lines {
         (count + 1) * size_of::<Line>()
     }
 
-    /// Twice as many where they stand, so that no second copy is needed. Entries that were not in
-    /// the line where their key begins to be looked for are out of the table then: the answer.
+    /// Twice as many where they stand, so that no second copy is needed. Says which of the
+    /// `entries` are out of the table then: those that did not lie in the line where their key
+    /// begins to be looked for.
     pub fn double(&mut self, entries: usize, hash: impl Fn(u32) -> u32) -> Vec<(u32, u32)> {
         let (before, start) = (self.count, self.start);
         self.words.reserve_exact(before * WORDS);
@@ -56,14 +57,14 @@ impl Lines {
             for lane in 0..LANES {
                 let (key, number) = (line[lane], line[LANES + lane]);
                 let into = home(hash(key), 2 * before);
-                let stays = (into / 2 == at) & (number != 0);
+                let stays = into / 2 == at && number != 0;
                 // All write, without a branch; only what stays moves the end.
                 let (half, end) = (&mut halves[into % 2], &mut lengths[into % 2]);
-                half[*end % LANES] = if stays { key } else { half[*end % LANES] };
-                half[LANES + *end % LANES] =
-                    if stays { number } else { half[LANES + *end % LANES] };
+                let lane = *end % LANES;
+                half[lane] = if stays { key } else { half[lane] };
+                half[LANES + lane] = if stays { number } else { half[LANES + lane] };
                 *end += usize::from(stays);
-                if !stays & (number != 0) {
+                if !stays && number != 0 {
                     strays.push((key, number));
                 }
             }
