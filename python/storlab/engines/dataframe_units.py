@@ -50,6 +50,7 @@ _MOST_ROWS = 1 << 18
 _LEAST_VALUES = 4096
 _LOOK_S = 0.5
 _PR_SET_PDEATHSIG = 1
+_PARENT = os.getppid()
 
 
 class Unit(NamedTuple):
@@ -197,7 +198,6 @@ def _follow(parent: int) -> None:
 
 def carry_out(pool: Executor, units: Iterable[Unit], at_once: int) -> Iterator[Done]:
     """Units as they end. The first error of one is raised; so is ``Orphaned``."""
-    parent = os.getppid()
     left = iter(units)
     going: dict[Future[Any], Unit] = {}
     while True:
@@ -206,7 +206,7 @@ def carry_out(pool: Executor, units: Iterable[Unit], at_once: int) -> Iterator[D
         if not going:
             return
         ended, _ = wait(going, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-        if os.getppid() != parent:
+        if os.getppid() != _PARENT:
             raise OrphanedError
         for future in ended:
             yield Done(going.pop(future), *future.result())

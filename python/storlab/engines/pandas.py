@@ -15,7 +15,7 @@ class PandasEngine(DataframeEngine):
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
         """A worker has one thread."""
-        return {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}
+        return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
     def notes(self, job: PreprocessJob) -> list[str]:
         """Who does what."""
