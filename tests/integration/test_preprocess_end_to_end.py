@@ -193,9 +193,11 @@ def test_refused_lines_fail_the_run_and_name_the_first(tmp_path: Path) -> None:
     assert run_study(tmp_path, refusing) == ExitCode.RUN_FAILED
     (record,) = ResultStore.open(tmp_path / "results").records()
     assert record.failure is not None
-    assert "5" in record.failure.message
-    assert f"{tmp_path / 'data' / 'raw' / 'day_2'}, line 2: label" in record.failure.message
-    assert 'malformed = "skip"' in record.failure.fix
+    said = f"{record.failure.message}; {record.failure.fix}"
+    assert "5 of 10 lines" in said
+    assert f"{tmp_path / 'data' / 'raw' / 'day_2'}, line 2: label" in said
+    assert 'correct the file, or set malformed = "skip"' in said
+    assert "malformed-lines" not in {flag.kind for flag in record.flags}
     assert record.metrics == []
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["raw"]
 

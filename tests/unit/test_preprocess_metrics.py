@@ -217,6 +217,7 @@ def test_malformed_lines_are_counted_by_what_is_wrong_with_them() -> None:
         "4,000 of 8,000,000 lines (0.05 %) are malformed and left out (not 40 fields: 2,000; no "
         "integer: 1; no category: 1,999)"
     )
+    assert flags(outcome(malformed=malformed), 'malformed = "refuse"') == {}  # the run has failed
     assert flags(outcome()) == {}
 
 

@@ -1,8 +1,8 @@
 """Metrics and flags of preprocessing, from what the engine tells of each stage. See docs/method.md.
 
 ``details["stages"]`` has one entry for each stage, with clock readings in ns, bytes and rows. The
-time of the run is its window: from the start of the first stage to the end of the last. Between two
-stages the page cache is emptied, which is in the window and in no stage.
+time of the run is that from the start of the first to the end of the last. Between two stages the
+input of the next is dropped from the page cache, which is in the run's time and in no stage's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads import common_metrics as common
 
 GB = 1_000_000_000
-LEAST_DEVICE_SHARE = (
-    0.9  # of the raw bytes, what the device must have read while they were ingested
-)
+LEAST_DEVICE_SHARE = 0.9
+"""Of the raw bytes, what the device must have read while they were ingested."""
 _REASONS = {
     "fields": "not 40 fields",
     "label": "no label",
@@ -161,7 +160,7 @@ def _metric(name: str, value: float, unit: str, scope: Scope) -> Metric:
 def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
     makers: list[Callable[[], Flag | None]] = [
-        lambda: _malformed_flag(outcome),
+        lambda: _malformed_flag(params, outcome),
         lambda: _resumed_flag(outcome),
         lambda: _cache_flag(params, outcome),
         lambda: _idle_flag(params, outcome),
@@ -173,9 +172,10 @@ def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
     return [flag for make in makers if (flag := make()) is not None]
 
 
-def _malformed_flag(outcome: RunOutcome) -> Flag | None:
+def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    """Of lines that were left out; where they are refused, the failure tells of them."""
     said = outcome.details.get("malformed")
-    if not said or not said["count"]:
+    if not said or not said["count"] or params["malformed"] == "refuse":
         return None
     count, lines = said["count"], outcome.details["lines"]
     reasons = [f"{_REASONS.get(name, name)}: {n:,}" for name, n in said["by_reason"].items() if n]
