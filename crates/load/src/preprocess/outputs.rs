@@ -118,8 +118,8 @@ pub fn claim(job: &PreprocessJob) -> Result<()> {
             None => {}
         }
     }
-    remove(&job.directory)?;
     make_directory(&job.directory)?;
+    clear(&job.directory)?;
     publish(&path, format!("{fingerprint:#}\n").as_bytes())
 }
 
@@ -153,6 +153,18 @@ fn check_foreign(directory: &Path) -> Result<()> {
                 "move it away, or choose another directory",
             ));
         }
+    }
+    Ok(())
+}
+
+/// Remove what is in a run's directory, and keep itself: it may be a mount point, or be held.
+fn clear(directory: &Path) -> Result<()> {
+    check_foreign(directory)?;
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let path = entry.map_err(failed("read", directory))?.path();
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(failed("remove", &path))?;
     }
     Ok(())
 }
