@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -331,11 +332,18 @@ def _library(engine: str) -> Library:
     return PolarsLibrary()
 
 
+def _await_others(directory: Path) -> None:
+    """Whom a killed storlab left at work here: two would take a part's file from each other."""
+    held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: forked workers hold it, too
+    fcntl.flock(held, fcntl.LOCK_EX)
+
+
 def _carry_out(run: Run, library: Library, job: dict[str, Any], engine: str) -> None:
     directory = Path(job["directory"])
     why = prepare(directory, fingerprint(job, engine), resume=job["resume"])
     if why is not None:
         raise RunError(why, "go on with the same study, or leave resume out")
+    _await_others(directory)
     pool = pool_of(library, job["workers"])
     memory = MemoryWatch()
     try:
