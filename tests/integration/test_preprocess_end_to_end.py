@@ -122,10 +122,8 @@ def test_every_run_did_all_the_work(ran: Ran) -> None:
         assert details["stages"][0]["input_bytes"] == details["input_bytes"]
         assert details["output"]["rows"] == ROWS
         assert details["output"]["bytes"] == details["output_bytes"]
-        assert (record.window_start_ns, record.window_end_ns) == (
-            record.spans[0].start_ns,
-            record.spans[-1].end_ns,
-        )
+        assert record.window_start_ns <= record.spans[0].start_ns
+        assert record.window_end_ns == record.spans[-1].end_ns
         for span in record.spans:
             assert record.totals[span.kind].bytes == span.bytes
         assert {"malformed-lines", "resumed", "workers-idle"}.isdisjoint(
@@ -141,11 +139,11 @@ def test_all_runs_of_equal_rows_give_equal_output(ran: Ran) -> None:
 
 def test_metrics_agree_with_the_stages_they_come_from(ran: Ran) -> None:
     for record in ran.of("made"):
-        window_s = (record.window_end_ns - record.window_start_ns) / 1e9
-        assert value(record, "completion_time_s") == pytest.approx(window_s)
-        assert value(record, "rows_s") == pytest.approx(ROWS / window_s)
+        took_s = (record.spans[-1].end_ns - record.spans[0].start_ns) / 1e9
+        assert value(record, "completion_time_s") == pytest.approx(took_s)
+        assert value(record, "rows_s") == pytest.approx(ROWS / took_s)
         raw = record.details["input_bytes"]
-        assert value(record, "input_mb_s") == pytest.approx(raw / window_s / 1e6)
+        assert value(record, "input_mb_s") == pytest.approx(raw / took_s / 1e6)
         for stage in record.details["stages"]:
             seconds = (stage["end_ns"] - stage["start_ns"]) / 1e9
             name = stage["name"]
@@ -154,7 +152,7 @@ def test_metrics_agree_with_the_stages_they_come_from(ran: Ran) -> None:
             assert value(record, "cpu_s", name) == pytest.approx(stage["cpu_ns"] / 1e9)
         stages = record.details["stages"]
         assert value(record, "cpu_s") == pytest.approx(sum(s["cpu_ns"] for s in stages) / 1e9)
-        assert sum(value(record, "completion_time_s", s) for s in STAGES) <= window_s * (1 + 1e-9)
+        assert sum(value(record, "completion_time_s", s) for s in STAGES) <= took_s * (1 + 1e-9)
         assert value(record, "worker_busy_percent") > 0
 
 
