@@ -165,6 +165,7 @@ def test_a_run_goes_on_where_it_was_left(tmp_path: Path, engine: str, left: str)
     parts = outcome.details["stages"][0]["parts"]
     assert resumed[0] == (parts - 1 if left == "ingest" else parts)
     assert outcome.details["resumed_parts"] == sum(resumed) > 0
+    assert outcome.details["input_bytes"] == Path(job.inputs[0]).stat().st_size
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -111,6 +111,7 @@ class Run:
         self.result: dict[str, Any] = {
             "stages": self._stages,
             "events": {},
+            "input_bytes": sum(part.end - part.start for part in self._parts),
             "rows": 0,
             "lines": 0,
             "malformed": {"count": 0, "by_reason": {}, "samples": []},

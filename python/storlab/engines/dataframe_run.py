@@ -12,6 +12,7 @@ from storlab.engines.events import Events
 from storlab.model.preprocess_job import STAGES, PreprocessJob
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Span
 
+_SAID = ("rows", "lines", "input_bytes", "malformed", "device_counters")
 _FIX = "see raw/stderr.txt; processes that end by signal 9 lack memory"
 
 
@@ -64,8 +65,7 @@ class DataframeRun(ChildRun):
         by_name = {stage["name"]: stage for stage in stages}
         return {
             "stages": stages,
-            **{name: said[name] for name in ("rows", "lines", "malformed", "device_counters")},
-            "input_bytes": by_name["ingest"].get("input_bytes"),
+            **{name: said[name] for name in _SAID},
             "parquet_bytes": said.get("parquet_bytes"),
             "output_bytes": by_name.get("encode", {}).get("output_bytes"),
             "resumed_parts": sum(stage["resumed_parts"] for stage in stages),
