@@ -88,8 +88,8 @@ def preprocess(
     """Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.
 
     The pipeline of preprocessing studies, outside of a study: the same stages and the same bytes,
-    but nothing is compared, and the output stays. FILES are only read. A run that was interrupted
-    or killed goes on after its last finished part when the same command is given again.
+    but nothing is compared, and the output stays. The files are only read. A run that was
+    interrupted or killed goes on after its last finished part when the same command is given again.
 
     Example: storlab preprocess day_0 day_1 day_2 --out prepared
     """
