@@ -57,8 +57,11 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("verb"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """What killed runs leave for their programs goes with the test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("programs")))
+        yield Place(tmp_path_factory.mktemp("verb"))
 
 
 def said(call: list[str], code: int = 0) -> dict[str, Any]:

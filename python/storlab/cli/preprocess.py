@@ -15,6 +15,7 @@ from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, console, emit_json, log, report_error
 from storlab.lab.execution import Interrupted, StopRequest
 from storlab.lab.preprocessing import Preprocessing, carry_out, plan_preprocessing, told_flags
+from storlab.model.preprocess_job import STAGES
 from storlab.model.result import RunOutcome
 
 _MOST_SAMPLES = 5  # that are printed; --json has all that were kept
@@ -185,7 +186,7 @@ def _table(outcome: RunOutcome, stages: list[dict[str, Any]]) -> Table:
         table.add_column(column, justify="right")
     for stage in stages:
         table.add_row(stage["name"], *_figures(stage))
-    if len(stages) > 1:
+    if len(stages) == len(STAGES):
         table.add_row("all", *_figures(_sum(outcome, stages)), style="bold")
     return table
 

@@ -253,8 +253,8 @@ def _space(params: dict[str, Any], data: RawData, directory: Path) -> Iterator[s
         what = f"the output takes at least {format_bytes_si(least)}, and {free}"
         raise PreflightError("--out", what, "make room, or name another directory")
     if most > room:
-        needed = format_bytes_si(most - there)
-        yield f"--out: the rest takes up to {needed}, and {free}; a run that fails can go on"
+        more = format_bytes_si(most - there)
+        yield f"--out: the output may take {more} more, and {free}; a run that fails can go on"
 
 
 def _allocated(directory: Path) -> int:
