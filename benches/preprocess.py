@@ -112,11 +112,11 @@ def chosen(options: argparse.Namespace) -> list[Case]:
     peers = [name for name in PEERS if name in options.peers]
     found = [
         Case("snappy", (OURS, *peers)),
-        Case("no compression", compression="none"),
+        Case("uncompressed", compression="none"),
         Case("zstd", compression="zstd"),
-        Case("all categories", (OURS, *(name for name in peers if name == DUCKDB)), threshold=0),
+        Case("threshold 0", (OURS, *(name for name in peers if name == DUCKDB)), threshold=0),
     ]
-    found += [Case(f"{mib} MiB of memory", memory_mib=mib) for mib in (512, 256)]
+    found += [Case(f"{mib} MiB", memory_mib=mib) for mib in (512, 256)]
     if options.workers > 1:
         found.append(Case(f"{options.workers} workers", workers=options.workers))
     return found
