@@ -139,7 +139,11 @@ impl From<&Error> for Failure {
             }
             Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
             Error::Store { fix, .. } => failure.fix.clone_from(fix),
-            Error::Spec { .. } | Error::Backend { .. } => {}
+            Error::Spec { field, what, fix } => {
+                failure.message = format!("{field}: {what}");
+                failure.fix.clone_from(fix);
+            }
+            Error::Backend { .. } => {}
         }
         failure
     }

@@ -245,9 +245,10 @@ impl Stages<'_> {
         self.crew.take_moved();
         Memory::reset_peak();
         self.board.enter(KINDS[place].name, None);
+        let start_ns = if place == INGEST { self.crew.start_ns() } else { monotonic_ns() };
         Ok(Begun {
             place,
-            start_ns: monotonic_ns(),
+            start_ns,
             cpu: ProcessCpu::now(),
             device: self.device.as_ref().and_then(DeviceCounters::now),
         })

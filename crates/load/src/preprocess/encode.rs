@@ -246,6 +246,7 @@ struct Worker {
     reduced: Vec<u32>,
     ids: Vec<u32>,
     out: Vec<u8>,
+    found: Vec<u8>,
 }
 
 impl Encoder<'_> {
@@ -319,69 +320,76 @@ impl Encoder<'_> {
     }
 
     fn ids(&self, slice: Slice, table: &Lookup, row: u64, worker: &mut Worker) -> Result<()> {
-        let Worker { column, reduced, ids, out, .. } = worker;
+        let Worker { column, reduced, ids, out, found } = worker;
         let place = &self.outputs.categories[slice.number - 1];
         let values = reduce(column.unsigned(), self.job.modulo, reduced);
-        ids.resize(values.len(), 0);
-        table.find(values, ids);
+        ids.clear();
+        ids.resize(values.len() + 1, 0);
+        table.find(values, &mut ids[..values.len()]);
         out.clear();
         out.resize(column.rows * place.bytes, 0);
-        if slice.skip > 0 {
-            place.read(row, out)?;
-        }
         match place.bytes {
-            1 => patch(column.levels(), ids, out, |id| (id as u8).to_le_bytes()),
-            2 => patch(column.levels(), ids, out, |id| (id as u16).to_le_bytes()),
-            _ => patch(column.levels(), ids, out, u32::to_le_bytes),
+            1 => place_ids(column.levels(), ids, out, |id| (id as u8).to_le_bytes()),
+            2 => place_ids(column.levels(), ids, out, |id| (id as u16).to_le_bytes()),
+            _ => place_ids(column.levels(), ids, out, u32::to_le_bytes),
+        }
+        if slice.skip > 0 {
+            found.clear();
+            found.resize(out.len(), 0);
+            place.read(row, found)?;
+            add_ids(found, out);
         }
         place.write(row, out)
     }
 }
 
-/// Put what was made of each value into the place of its row.
+/// Put what was made of each value into the place of its row, and zeros where there is none.
 fn spread<'o, const N: usize>(
     column: &Column,
     places: impl Iterator<Item = &'o mut [u8]>,
     make: impl Fn(i32) -> [u8; N],
 ) {
-    let levels = column.levels();
+    let (levels, values) = (column.levels(), column.values());
     if levels.is_empty() {
-        for (&value, place) in column.values().iter().zip(places) {
+        for (&value, place) in values.iter().zip(places) {
             place[..N].copy_from_slice(&make(value));
         }
         return;
     }
-    let mut values = column.values().iter();
+    // Without a branch: which rows have a value, no processor foresees.
+    let Some(last) = values.len().checked_sub(1) else { return };
+    let mut next = 0;
     for (&level, place) in levels.iter().zip(places) {
-        if level != 0 {
-            let value = values.next().copied().unwrap_or_default();
-            place[..N].copy_from_slice(&make(value));
-        }
+        let made = make(values[next.min(last)]);
+        let found = if level == 0 { [0; N] } else { made };
+        place[..N].copy_from_slice(&found);
+        next += level as usize;
     }
 }
 
-/// Put every id that was found into its row.
-fn patch<const N: usize>(
+/// Put the id of every row into its place. `ids` end with a 0 that is no row's.
+fn place_ids<const N: usize>(
     levels: &[i16],
     ids: &[u32],
     out: &mut [u8],
     bytes: impl Fn(u32) -> [u8; N],
 ) {
-    let put = |place: &mut [u8], id: u32| {
-        if id != 0 {
-            place.copy_from_slice(&bytes(id));
-        }
-    };
+    let places = out.as_chunks_mut::<N>().0;
     if levels.is_empty() {
-        out.chunks_exact_mut(N).zip(ids).for_each(|(place, &id)| put(place, id));
+        places.iter_mut().zip(ids).for_each(|(place, &id)| *place = bytes(id));
         return;
     }
-    let mut ids = ids.iter();
-    for (place, &level) in out.chunks_exact_mut(N).zip(levels) {
-        if level != 0 {
-            put(place, ids.next().copied().unwrap_or_default());
-        }
+    let mut next = 0;
+    for (place, &level) in places.iter_mut().zip(levels) {
+        *place = bytes(ids[next] * level as u32);
+        next += level as usize;
     }
+}
+
+/// The rows whose ids other passes have found keep them.
+fn add_ids(found: &[u8], out: &mut [u8]) {
+    // Of a row at most one pass finds an id, and 0 is no id.
+    out.iter_mut().zip(found).for_each(|(place, &before)| *place |= before);
 }
 
 /// Which parts are encoded, for a run that goes on. What was written before the machine went down

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
-use storlab_base::{monotonic_ns, Result};
+use storlab_base::{monotonic_ns, Error, Result};
 
 use super::columns::{properties, schema, Columns};
 use super::crew::{Crew, Turn};
@@ -39,12 +39,7 @@ pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<(
 }
 
 fn one(job: &PreprocessJob, part: &Part, columns: &mut Columns, turn: &mut Turn<'_>) -> Result<()> {
-    let beside = aside(&part.parquet);
-    let file = File::create(&beside).map_err(failed("create", &beside))?;
-    let bad = |e: ParquetError| failed("write", &beside)(io_error(e));
-    let schema = schema().map_err(bad)?;
-    let properties = properties(job.compression);
-    let mut writer = SerializedFileWriter::new(file, schema, properties).map_err(bad)?;
+    let mut output = Output::create(job, &part.parquet)?;
     let mut facts = PartFacts::default();
     let mut lines = Lines::open(&job.inputs[part.file], part.start, part.end)?;
     columns.clear();
@@ -58,9 +53,7 @@ fn one(job: &PreprocessJob, part: &Part, columns: &mut Columns, turn: &mut Turn<
             };
             facts.lines += 1;
             if columns.is_full() {
-                columns.write(&mut writer).map_err(bad)?;
-                facts.rows += columns.rows() as u64;
-                columns.clear();
+                output.write(columns, &mut facts)?;
             }
         }
         turn.record(INGEST, block.bytes, start_ns);
@@ -69,14 +62,59 @@ fn one(job: &PreprocessJob, part: &Part, columns: &mut Columns, turn: &mut Turn<
             return Ok(());
         }
     }
-    if columns.rows() > 0 {
-        columns.write(&mut writer).map_err(bad)?;
-        facts.rows += columns.rows() as u64;
-    }
-    writer.finish().map_err(bad)?;
-    writer.inner().sync_all().map_err(failed("sync", &beside))?;
-    name_file(&part.parquet)?;
+    output.write(columns, &mut facts)?;
+    output.finish()?;
     part.finish(&facts)
+}
+
+/// The Parquet file of a part. How it is written, its first rows decide.
+struct Output<'j> {
+    job: &'j PreprocessJob,
+    path: &'j Path,
+    beside: PathBuf,
+    file: Option<File>,
+    writer: Option<SerializedFileWriter<File>>,
+}
+
+impl<'j> Output<'j> {
+    fn create(job: &'j PreprocessJob, path: &'j Path) -> Result<Self> {
+        let beside = aside(path);
+        let file = Some(File::create(&beside).map_err(failed("create", &beside))?);
+        Ok(Output { job, path, beside, file, writer: None })
+    }
+
+    fn failed(&self, error: ParquetError) -> Error {
+        failed("write", &self.beside)(io_error(error))
+    }
+
+    fn begin(&mut self, columns: &Columns) -> Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let properties = properties(self.job.compression, columns);
+        let writer =
+            schema().and_then(|schema| SerializedFileWriter::new(file, schema, properties));
+        self.writer = Some(writer.map_err(|e| self.failed(e))?);
+        Ok(())
+    }
+
+    /// All rows of `columns`, which then has none.
+    fn write(&mut self, columns: &mut Columns, facts: &mut PartFacts) -> Result<()> {
+        self.begin(columns)?;
+        if let Some(writer) = self.writer.as_mut().filter(|_| columns.rows() > 0) {
+            let written = columns.write(writer);
+            written.map_err(|e| self.failed(e))?;
+            facts.rows += columns.rows() as u64;
+        }
+        columns.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if let Some(mut writer) = self.writer.take() {
+            writer.finish().map_err(|e| self.failed(e))?;
+            writer.inner().sync_all().map_err(failed("sync", &self.beside))?;
+        }
+        name_file(self.path)
+    }
 }
 
 /// Count a line that is none, and say where the next one begins.

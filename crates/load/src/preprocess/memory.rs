@@ -10,6 +10,7 @@ pub struct Memory {
 impl Memory {
     /// What is resident now does not count.
     pub fn begin() -> Self {
+        trim();
         Memory { before: status("VmRSS:").unwrap_or(0) }
     }
 
@@ -23,6 +24,16 @@ impl Memory {
     /// Bytes at the highest since the last reset, above the beginning.
     pub fn peak(&self) -> u64 {
         status("VmHWM:").unwrap_or(0).saturating_sub(self.before)
+    }
+}
+
+/// What the allocator keeps of an earlier run would count as there before, and be used by this one.
+fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[allow(unsafe_code)]
+    // SAFETY: takes a number, and any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

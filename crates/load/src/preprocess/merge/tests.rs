@@ -19,7 +19,10 @@ proptest! {
         parts in 1usize..9,
     ) {
         let entries: HashMap<u32, u64> =
-            entries.into_iter().map(|(v, (n, big))| (v, if big { u64::MAX - n } else { n })).collect();
+            entries
+                .into_iter()
+                .map(|(v, (n, big))| (v, if big { u64::MAX - n } else { n }))
+                .collect();
         let mut shares = vec![Vec::new(); parts];
         for (number, entry) in entries.iter().enumerate() {
             shares[number % parts].push((*entry.0, *entry.1));
