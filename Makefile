@@ -18,7 +18,7 @@ DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build demo test test-rust test-python lint fmt docs bench bench-fixed bench-object lock clean
+.PHONY: help setup build demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,11 +46,12 @@ python/storlab/_native.pyi: $(VENV)/.built
 	$(MATURIN) generate-stubs --profile dev --quiet --out target/stubs
 	cp target/stubs/storlab/_native.pyi $@
 
-demo: build  ## four short studies, one of each kind of work; prints where their briefs lie
+demo: build  ## five short studies, one of each kind of work; prints where their briefs lie
 	$(BIN)/storlab run studies/demo.toml --clean --out $(DEMO_OUT)
 	$(BIN)/storlab run studies/demo-object.toml --clean --out $(DEMO_OUT)-object
 	$(BIN)/storlab run studies/demo-training.toml --clean --out $(DEMO_OUT)-training
 	$(BIN)/storlab run studies/demo-checkpoint.toml --clean --out $(DEMO_OUT)-checkpoint
+	$(BIN)/storlab run studies/demo-preprocess.toml --clean --out $(DEMO_OUT)-preprocess
 
 test: build  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-rust
@@ -86,6 +87,9 @@ bench-fixed: build  ## speed of training reads and checkpoints beside fio (BENCH
 
 bench-object: build  ## speed beside warp and a bare receive loop, against versitygw (BENCH_ARGS)
 	$(BIN)/python benches/object.py $(BENCH_ARGS)
+
+bench-preprocess: build  ## speed of preprocessing beside pandas, Polars and DuckDB (BENCH_ARGS)
+	$(BIN)/python benches/preprocess.py $(BENCH_ARGS)
 
 lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group tools \
