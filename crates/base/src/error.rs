@@ -1,6 +1,7 @@
 //! The one error type of the Rust side. Python maps it once, in `crates/py`.
 
 use std::io;
+use std::path::Path;
 
 /// What an I/O was, for messages and histograms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,3 +117,8 @@ impl Error {
 
 /// Of this project.
 pub type Result<T> = std::result::Result<T, Error>;
+/// For `map_err`: an operation on a whole file or directory failed.
+pub fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.display().to_string();
+    move |source| Error::io(operation, path, 0, source)
+}

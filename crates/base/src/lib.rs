@@ -8,7 +8,7 @@ mod payload;
 mod random;
 
 pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns, Clock, TimeSource};
-pub use error::{Error, OpKind, Result};
+pub use error::{failed, Error, OpKind, Result};
 pub use histogram::Histogram;
 pub use pattern::{Offsets, Pattern, Share};
 pub use payload::{Payload, PayloadSpec, CHUNK_BYTES};

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use storlab_base::{monotonic_ns, Clock, Error, Result};
+use storlab_base::{failed, monotonic_ns, Clock, Error, Result};
 use storlab_io::{DeviceBytes, DeviceCounters};
 
 use crate::cpu::ProcessCpu;
@@ -332,15 +332,15 @@ fn accept(job: &PreprocessJob, findings: &Findings) -> Result<()> {
 
 fn sizes<'p>(mut paths: impl Iterator<Item = &'p Path>) -> Result<u64> {
     paths.try_fold(0, |sum, path| {
-        let found = fs::metadata(path).map_err(outputs::failed("open", path))?;
+        let found = fs::metadata(path).map_err(failed("open", path))?;
         Ok(sum + found.len())
     })
 }
 
 fn tree_bytes(directory: &Path) -> Result<u64> {
     let mut sum = 0;
-    for entry in fs::read_dir(directory).map_err(outputs::failed("read", directory))? {
-        let path = entry.map_err(outputs::failed("read", directory))?.path();
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let path = entry.map_err(failed("read", directory))?.path();
         sum +=
             if path.is_dir() { tree_bytes(&path)? } else { sizes([path.as_path()].into_iter())? };
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use storlab_base::{Error, Result};
+use storlab_base::{failed, Result};
 
 use super::spec::{CheckpointJob, Publish, SyncMode};
 
@@ -37,11 +37,6 @@ pub struct Shelf {
     home: PathBuf,
     publish: Publish,
     sync: SyncMode,
-}
-
-fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.display().to_string();
-    move |source| Error::io(operation, path, 0, source)
 }
 
 impl Shelf {

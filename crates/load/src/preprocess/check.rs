@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use serde_json::{json, Value};
-use storlab_base::{Error, Result};
+use storlab_base::{failed, Error, Result};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use crate::cpu::available_cores;
@@ -67,11 +67,6 @@ pub fn check(directory: &Path) -> Result<Value> {
 
 fn digits(digest: u64) -> String {
     format!("{digest:016x}")
-}
-
-fn failed(operation: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.display().to_string();
-    move |e| Error::io(operation, path, 0, e)
 }
 
 /// A file that contradicts itself or another one.

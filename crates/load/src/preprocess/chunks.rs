@@ -13,7 +13,7 @@ use parquet::errors::{ParquetError, Result as Parquet};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
-use storlab_base::{Error, Result};
+use storlab_base::{failed, Result};
 
 /// A Parquet file whose columns are read whole, row group by row group.
 pub struct Group<'p> {
@@ -62,10 +62,10 @@ impl<'p> Group<'p> {
     /// # Errors
     /// [`Error::Io`] for a file that cannot be read, or is none of Parquet.
     pub fn open(path: &'p Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| failed("open", path, e))?;
+        let file = File::open(path).map_err(failed("open", path))?;
         let metadata = ParquetMetaDataReader::new()
             .parse_and_finish(&file)
-            .map_err(|e| failed("read", path, io::Error::other(e)))?;
+            .map_err(|e| failed("read", path)(io::Error::other(e)))?;
         Ok(Group { path, file, metadata })
     }
 
@@ -89,14 +89,10 @@ impl<'p> Group<'p> {
         column.rows = self.rows(group);
         column.values.clear();
         column.levels.clear();
-        let stored = Stored::read(&self.file, chunk).map_err(|e| failed("read", self.path, e))?;
+        let stored = Stored::read(&self.file, chunk).map_err(failed("read", self.path))?;
         column.bytes = stored.bytes.len() as u64;
-        decode(stored, chunk, column).map_err(|e| failed("read", self.path, io::Error::other(e)))
+        decode(stored, chunk, column).map_err(|e| failed("read", self.path)(io::Error::other(e)))
     }
-}
-
-fn failed(operation: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::io(operation, path.display().to_string(), 0, source)
 }
 
 fn decode(stored: Stored, chunk: &ColumnChunkMetaData, column: &mut Column) -> Parquet<()> {

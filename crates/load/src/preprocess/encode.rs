@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{failed, monotonic_ns, Error, Result};
 
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
@@ -18,7 +18,7 @@ use super::crew::{Crew, Turn};
 use super::dense::Dense;
 use super::feature_spec::{self, id_bytes};
 use super::lookup::Lookup;
-use super::outputs::{failed, flush_directory, make_directory};
+use super::outputs::{flush_directory, make_directory};
 use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::vocabulary::{reduce, Files, Values};

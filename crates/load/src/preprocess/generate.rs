@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{failed, monotonic_ns, Error, Result};
 
 use super::clicks::{Text, BLOCK_ROWS};
+use super::outputs;
 use super::spec::{Clicks, PreprocessJob};
 use crate::cpu::available_cores;
 use crate::fixed::{Extras, Ledger, Span, Tally};
@@ -107,27 +108,18 @@ fn mistake<T>() -> Result<T> {
     Err(Error::Backend { backend: "preprocess", what })
 }
 
-fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.display().to_string();
-    move |e| Error::io(operation, path, 0, e)
-}
-
 fn name_of(file: u32) -> String {
     format!("day_{file}")
 }
 
 fn aside(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!(".partial-{name}"))
+    outputs::aside(&directory.join(name))
 }
 
 /// Give what was written aside its own name, for good.
 fn publish(file: &fs::File, directory: &Path, name: &str) -> Result<()> {
-    let aside = aside(directory, name);
-    file.sync_all().map_err(failed("sync", &aside))?;
-    fs::rename(&aside, directory.join(name)).map_err(failed("rename", &aside))?;
-    fs::File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(failed("sync", directory))
+    file.sync_all().map_err(failed("sync", &aside(directory, name)))?;
+    outputs::name_file(&directory.join(name))
 }
 
 /// The sidecar.

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{failed, monotonic_ns, Error, Result};
 
 use super::columns::{properties, schema, Columns};
 use super::crew::{Crew, Turn};
 use super::lines::Lines;
-use super::outputs::{aside, failed, make_directory, name_file};
+use super::outputs::{aside, make_directory, name_file};
 use super::parse::{self, diagnose};
 use super::parts::{Part, PartFacts, Sample};
 use super::spec::PreprocessJob;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{json, Value};
-use storlab_base::{Error, Result};
+use storlab_base::{failed, Error, Result};
 use storlab_io::drop_cache;
 
 use super::spec::PreprocessJob;
@@ -16,12 +16,6 @@ const RUN: &str = "run.json";
 const PARTIAL: &str = ".partial-";
 /// All that a run makes.
 const OWN: [&str; 5] = [RUN, "parquet", "vocabulary", "binary", "binary.partial"];
-
-/// For `map_err`: an operation on a path failed.
-pub fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.display().to_string();
-    move |source| Error::io(operation, path, 0, source)
-}
 
 /// Make a directory, and those above it.
 ///

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{failed, monotonic_ns, Error, Result};
 use storlab_io::{File, Pass, Stream, StreamSpec};
 
 use super::format::{FileFacts, Layout};
@@ -104,11 +104,6 @@ fn make_files(
     }
     drop(ledger);
     let _ = end.send(ended.map(|()| made));
-}
-
-fn failed(operation: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.display().to_string();
-    move |e| Error::io(operation, path, 0, e)
 }
 
 /// What a thread makes files with.
