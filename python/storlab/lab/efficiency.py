@@ -72,8 +72,10 @@ def per_watt_metrics(
     return found
 
 
-def idles(outcome: RunOutcome | RunRecord) -> bool:
-    """Whether data moved in spans that leave a part of the window out: pauses and deletions."""
+def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
+    """Whether rates leave a part of the window out, between spans: pauses and deletions."""
+    if page.whole_window:
+        return False
     moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
     window_ns = outcome.window_end_ns - outcome.window_start_ns
     return bool(moving) and sum(moving) < MOVING_SHARE * window_ns

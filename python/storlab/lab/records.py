@@ -51,7 +51,7 @@ def completed_record(
     without_energy: list[str] = []
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
-        if idles(outcome):
+        if idles(outcome, workload.page):
             # Its rates leave pauses out, and the window's energy does not: the two do not divide.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
