@@ -81,6 +81,25 @@ def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
     return bool(moving) and sum(moving) < MOVING_SHARE * window_ns
 
 
+def of_whole_work(
+    metrics: Sequence[Metric], outcome: RunOutcome | RunRecord, page: Page
+) -> list[Metric]:
+    """Without times and energies of stages that an earlier process began, and of their run.
+
+    They would be those of the rest of the work, beside others of all of it.
+    """
+    stages = outcome.details.get("stages") or ()
+    begun = {stage["name"] for stage in stages if stage["resumed_parts"]}
+    if not begun:
+        return list(metrics)
+
+    def is_of_the_rest(metric: Metric) -> bool:
+        told = "energy" in metric.name or metric.name == "span_time_s"
+        return metric.operation in ("all", *begun) and (told or is_efficiency(metric, page))
+
+    return [metric for metric in metrics if not is_of_the_rest(metric)]
+
+
 def is_efficiency(metric: Metric, page: Page) -> bool:
     """Whether a metric divides what was done in the window by the window's energy."""
     return metric.name.startswith("efficiency_") or metric.name == f"{page.rate}_w"

@@ -11,6 +11,7 @@ from storlab.lab.efficiency import (
     energy_metrics,
     idles,
     is_efficiency,
+    of_whole_work,
     per_watt_metrics,
     span_metrics,
     span_notes,
@@ -57,6 +58,7 @@ def completed_record(
         metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
+        metrics = of_whole_work(metrics, outcome, workload.page)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
         flags += _power_flags(target, power)
