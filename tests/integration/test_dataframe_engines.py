@@ -101,6 +101,8 @@ def test_malformed_lines_are_refused_where_the_order_says_so(tmp_path: Path, eng
     assert f"{first['file']}, line {first['line']}: {first['reason']}" in outcome.failure.message
     assert outcome.failure.fix == 'correct the file, or set malformed = "skip"'
     assert outcome.details["malformed"]["samples"] == expected.samples
+    (ingest,) = outcome.details["stages"]
+    assert ingest["input_bytes"] == sum(path.stat().st_size for path in paths)
     assert not (tmp_path / "run" / "binary").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
 from collections import Counter
 from collections.abc import Sequence
@@ -115,6 +116,9 @@ def test_the_fingerprint_knows_what_the_output_depends_on(tmp_path: Path) -> Non
         assert of(**change) != same
     assert fingerprint(job.model_dump(mode="json"), "polars") != same
     path.write_bytes(b"xy")
+    assert of() != same
+    path.write_bytes(b"y")  # as long as it was
+    os.utime(path, ns=(0, 1))
     assert of() != same
 
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.lab.efficiency import density_metrics, energy_metrics, per_watt_metrics
+from storlab.lab.efficiency import (
+    density_metrics,
+    energy_metrics,
+    idles,
+    of_whole_work,
+    per_watt_metrics,
+)
 from storlab.lab.power_summary import BoundaryPower
 from storlab.model.result import (
     Concurrency,
@@ -15,6 +21,7 @@ from storlab.model.result import (
     Operation,
     OperationTotals,
     RunOutcome,
+    Span,
 )
 from storlab.model.study import Target
 from storlab.workloads import WORKLOADS
@@ -204,3 +211,28 @@ def test_what_a_family_divides_by_power_is_as_good_as_its_weaker_part() -> None:
     assert (found.provenance, found.boundary) == ("emulated", "device")
     assert found.uncertainty == pytest.approx(0.3 * 6 / 600)
     assert per_watt_metrics([fed], [power()], BLOCK) == []
+
+
+def test_pauses_between_stages_belong_to_the_work() -> None:
+    run = outcome()
+    run.spans = [Span(kind="ingest", name="ingest", start_ns=0, end_ns=50 * S, bytes=1)]
+    assert idles(run, WORKLOADS["checkpoint"].page)
+    assert not idles(run, WORKLOADS["preprocess"].page)
+
+
+def test_a_part_of_the_work_has_no_energy_and_no_efficiency() -> None:
+    page = WORKLOADS["preprocess"].page
+    kinds = (("all", "J"), ("ingest", "J"), ("encode", "J"))
+    metrics = [Metric(name="energy_j", value=1.0, unit=unit, operation=o) for o, unit in kinds]
+    metrics += [
+        Metric(name="efficiency_mb_s_w", value=1.0, unit="MB/s/W"),
+        Metric(name="power_w", value=1.0, unit="W"),
+    ]
+    run = outcome()
+    assert of_whole_work(metrics, run, page) == metrics
+    run.details["stages"] = [
+        {"name": "ingest", "resumed_parts": 3},
+        {"name": "encode", "resumed_parts": 0},
+    ]
+    left = [(m.name, m.operation) for m in of_whole_work(metrics, run, page)]
+    assert left == [("energy_j", "encode"), ("power_w", "all")]

@@ -67,6 +67,29 @@ def test_declared_energy_without_samples_comes_from_the_totals() -> None:
     assert [r.value for r in readings] == [0.0, pytest.approx(10 + 3)]
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_declared_energy_of_stages_is_that_of_what_the_device_moved(counted: bool) -> None:
+    run = outcome(kinds=("ingest", "encode"))
+    moved = {"device_read_bytes": 10**9, "device_written_bytes": 4 * 10**9}
+    run.details["stages"] = [
+        {
+            "start_ns": 10 * S,
+            "end_ns": 11.5 * S,
+            "input_bytes": 10**9,
+            "output_bytes": 2 * 10**9,
+            **(moved if counted else dict.fromkeys(moved)),
+        }
+    ]
+    meter = open_declared(joules_per_gb_read=2, joules_per_gb_written=1)
+    bytes_j = 6 if counted else 4
+    assert [(r.time_ns, r.value) for r in meter.after_run(run)] == [
+        (10 * S, 0.0),
+        (11 * S, pytest.approx(5 + bytes_j * 2 / 3)),
+        (11.5 * S, pytest.approx(7.5 + bytes_j)),
+        (12 * S, pytest.approx(10 + bytes_j)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

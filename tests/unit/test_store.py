@@ -274,6 +274,8 @@ spec = importlib.util.spec_from_file_location("test_store", sys.argv[2])
 module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
 store = module.ResultStore.open(pathlib.Path(sys.argv[1]))
 samples = module.make_samples(20)
+from storlab.model.samples import samples_to_table
+samples_to_table(samples)  # pyarrow imports pandas at its first use, which takes long
 print("go", flush=True)
 while True:
     for run in store.plan.runs:

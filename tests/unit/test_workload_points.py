@@ -195,3 +195,11 @@ def test_families_make_sections_apart() -> None:
         "block: 70/30 read/write",
         "mixed: 70/30 GET/PUT",
     ]
+
+
+def test_a_parameter_that_no_point_has_makes_no_small_multiples() -> None:
+    params = [{"rows": None, "input": ["day_*"], "workers": workers} for workers in (1, 2)]
+    real = [WorkloadPoint("w", "preprocess", "native", each) for each in params]
+    assert choose_axes(real).facet is None
+    made = [WorkloadPoint("w", "preprocess", "native", {**each, "rows": 9}) for each in params]
+    assert choose_axes(made).facet == "rows"

@@ -276,7 +276,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         operations=float(sum(done)),
         read_off={name: metric.value for name, metric in found if metric is not None},
         own=_own(record, boundary),
-        divides=not idles(record),
+        divides=not idles(record, page),
     )
 
 

@@ -160,7 +160,8 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     swept = [name for name in names if len({_frozen(p.params.get(name)) for p in points}) > 1]
     x = next((name for name in page.axes if name in swept), None)
     x = x or next((name for name in page.axes if name in names), page.axes[0])
-    facet = page.facet if page.facet in names and x != page.facet else None
+    given = {name for point in points for name, value in point.params.items() if value is not None}
+    facet = page.facet if page.facet in given and x != page.facet else None
     said = [name for name in names if name in swept or name == page.mix]
     return Axes(x, facet, tuple(name for name in said if name not in (x, facet)))
 

@@ -85,12 +85,19 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
         facts.append(("Price", f"{target.currency} {target.price:,.0f}"))
     if target.size is not None:
         facts.append(("Data set", spaced_size(target.size)))
-    facts.append(("Access", _access(target, in_memory=found.get("in_memory") == "yes")))
+    in_memory = found.get("in_memory") == "yes"
+    facts.append(("Access", _access(target, _kinds_on(comparison, column.label), in_memory)))
     is_baseline = bool(comparison.others) and column.label == comparison.baseline
     return TargetCard(column.label, index, is_baseline, facts)
 
 
-def _access(target: Target, *, in_memory: bool) -> str:
+def _kinds_on(comparison: Comparison, target: str) -> list[str]:
+    """Families of the workloads that the study runs on a target."""
+    rows = comparison.rows.values()
+    return sorted({row.point.kind for row in rows if row.cells[target].point_id is not None})
+
+
+def _access(target: Target, kinds: Sequence[str], in_memory: bool) -> str:
     if target.is_embedded:
         return "storlab’s own server, over loopback"
     if target.s3 is not None:
@@ -100,9 +107,11 @@ def _access(target: Target, *, in_memory: bool) -> str:
         else:
             tls = "no TLS"
         return f"S3, {options.addressing} style, {tls}"
-    if target.direct:
-        return "O_DIRECT"
-    return "in memory" if in_memory else "through the page cache"
+    cached = "in memory" if in_memory else "through the page cache"
+    buffered = [page_of(kind).work for kind in kinds if page_of(kind).buffered]
+    if not target.direct or (buffered and len(buffered) == len(kinds)):
+        return cached
+    return "O_DIRECT" + "".join(f"; {work} {cached}" for work in buffered)
 
 
 _FOUND = {

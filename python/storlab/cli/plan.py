@@ -66,7 +66,7 @@ def _targets(loaded: LoadedStudy, planned: Plan) -> Table:
         size = planned.data_bytes_by_target[target.name]
         table.add_row(
             target.name + (" (baseline)" if target.name == loaded.study.baseline else ""),
-            _place(target),
+            _place(target, planned),
             _data_set(target, size),
             f"{runs:,}",
             format_duration(planned.estimated_ns_by_target[target.name]),
@@ -81,12 +81,14 @@ def _data_set(target: Target, size: int) -> str:
     return "none" if has_none else "the whole device"
 
 
-def _place(target: Target) -> str:
+def _place(target: Target, planned: Plan) -> str:
     if target.s3 is not None:
         return target.s3
     places = target.locations
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
-    return text + ("" if target.direct or target.is_null else " (buffered)")
+    points = [point for point in planned.points.values() if point.target == target.name]
+    told = any(not WORKLOADS[point.kind].page.buffered for point in points)  # by direct
+    return text + (" (buffered)" if told and not target.direct and not target.is_null else "")
 
 
 def _print_matrix(loaded: LoadedStudy, planned: Plan) -> None:
@@ -146,7 +148,9 @@ def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
         extra = f", of which {format_duration(prepare[name])} prepare it" if prepare[name] else ""
         console.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
     counted = format_bytes_si(planned.bytes_written)
-    console.print(f"bytes written: {counted} counted beforehand; see the notes for the rest")
+    ends_by_itself = all(WORKLOADS[each.kind].fixed_work for each in loaded.study.workload)
+    rest = "" if ends_by_itself else "; see the notes for the rest"
+    console.print(f"bytes written: {counted} counted beforehand{rest}")
     for note in planned.notes:
         console.print(f"  note: {note}", soft_wrap=True)
 

@@ -157,6 +157,7 @@ class Run:
                 "parts": parts[0],
                 "resumed_parts": parts[1],
                 "passes": passes,
+                "input_bytes": sum(unit.bytes for unit in units),  # raw; account() adds Parquet
             }
         )
 

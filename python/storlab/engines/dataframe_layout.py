@@ -100,7 +100,8 @@ def flush(paths: Iterable[Path], *, drop: bool = False) -> None:
 
 def fingerprint(job: dict[str, Any], engine: str) -> dict[str, Any]:
     """What the output depends on: the order, the inputs as they are now, and the engine."""
-    inputs = [[path, Path(path).stat().st_size] for path in job["inputs"]]
+    found = ((path, Path(path).stat()) for path in job["inputs"])
+    inputs = [[path, stat.st_size, stat.st_mtime_ns] for path, stat in found]
     kept = {name: value for name, value in job.items() if name not in _NO_MATTER}
     return {"engine": engine, **kept, "inputs": inputs}
 

@@ -19,7 +19,8 @@ class PandasEngine(DataframeEngine):
 
     def notes(self, job: PreprocessJob) -> list[str]:
         """Who does what."""
+        processes = "process" if job.workers == 1 else "processes"
         return [
-            f"pandas: {job.workers} worker processes; PyArrow parses text and keeps Parquet, "
+            f"pandas: {job.workers} worker {processes}; PyArrow parses text and keeps Parquet, "
             "pandas counts and looks up, NumPy does the rest; a column is counted by one worker"
         ]

@@ -19,7 +19,9 @@ class PolarsEngine(DataframeEngine):
 
     def notes(self, job: PreprocessJob) -> list[str]:
         """Who does what."""
+        cores = "core" if job.workers == 1 else "cores"
         return [
-            f"Polars: one process on {job.workers} cores at most, with as many threads of its own "
-            "and as many that hand it parts and columns; NumPy rounds numbers and writes binaries"
+            f"Polars: one process on {job.workers} {cores} at most, with as many threads of its "
+            "own and as many that hand it parts and columns; NumPy rounds numbers and writes "
+            "binaries"
         ]

@@ -46,12 +46,17 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     if comparison.column(KEY) is None:
         return []
     facets = far_points(comparison, sections).values()
-    return [_one(comparison, facet, places) for facet, places in facets]
+    figures = [_one(comparison, facet, places) for facet, places in facets]
+    return [figure for figure in figures if figure is not None]
 
 
-def _one(comparison: Comparison, facet: Any, places: list[tuple[Section, WorkloadPoint]]) -> Figure:
+def _one(
+    comparison: Comparison, facet: Any, places: list[tuple[Section, WorkloadPoint]]
+) -> Figure | None:
     order = [section.mix for section, _ in places]
     data, missing = _data(comparison, places)
+    if not data:  # of other multiples there is some
+        return None
     section, points = places[0][0], [point for _, point in places]
     place = family_place(places, facet)
     title = f"{place}: {_said(comparison, points)}"

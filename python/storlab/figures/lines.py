@@ -120,7 +120,7 @@ def line_chart(
             detail="target:N",
             strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None),
         ),
-        base.mark_rule(strokeWidth=1.8).encode(y=alt.Y("low:Q"), y2="high:Q", color=colours),
+        _intervals(base, axes).encode(y=alt.Y("low:Q"), y2="high:Q", color=colours),
         raw.encode(x=x, y=alt.Y("value:Q"), color=colours),
         base.mark_point(size=62, filled=True, opacity=1).encode(
             y=y, color=colours, shape=shape(comparison.targets, shown), tooltip=tooltip
@@ -129,6 +129,13 @@ def line_chart(
         *above,
     ]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def _intervals(base: alt.Chart, axes: Axes) -> alt.Chart:
+    """Rules; a logarithmic axis has no place for 0, where an interval may begin: they are cut."""
+    if axes.log:
+        base = base.transform_calculate(low=f"max(datum.low, {axes.bounds[0]})")
+    return base.mark_rule(strokeWidth=1.8)
 
 
 def _vertical(axes: Axes) -> dict[str, Any]:

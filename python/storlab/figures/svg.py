@@ -45,11 +45,15 @@ def with_colours(svg: str, palette: Mapping[str, str] = LIGHT) -> str:
 
 
 def inline(svg: str, figure: Figure) -> str:
-    """For a page: scales with its column, and has a name for screen readers."""
+    """For a page: scales with its column, and has a name for screen readers.
+
+    What leaves its frame is shown: a reader's font may be wider than the one it was laid out with.
+    """
     width, height = size_of(svg)
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img" aria-label="{_attribute(figure.alt)}">'
+        f'width="{width:g}" height="{height:g}" overflow="visible" role="img" '
+        f'aria-label="{_attribute(figure.alt)}">'
     )
     return opening + svg[svg.index(">") + 1 :]
 

@@ -72,11 +72,32 @@ def per_watt_metrics(
     return found
 
 
-def idles(outcome: RunOutcome | RunRecord) -> bool:
-    """Whether data moved in spans that leave a part of the window out: pauses and deletions."""
+def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
+    """Whether rates leave a part of the window out, between spans: pauses and deletions."""
+    if page.whole_window:
+        return False
     moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
     window_ns = outcome.window_end_ns - outcome.window_start_ns
     return bool(moving) and sum(moving) < MOVING_SHARE * window_ns
+
+
+def of_whole_work(
+    metrics: Sequence[Metric], outcome: RunOutcome | RunRecord, page: Page
+) -> list[Metric]:
+    """Without times and energies of stages that an earlier process began, and of their run.
+
+    They would be those of the rest of the work, beside others of all of it.
+    """
+    stages = outcome.details.get("stages") or ()
+    begun = {stage["name"] for stage in stages if stage["resumed_parts"]}
+    if not begun:
+        return list(metrics)
+
+    def is_of_the_rest(metric: Metric) -> bool:
+        told = "energy" in metric.name or metric.name == "span_time_s"
+        return metric.operation in ("all", *begun) and (told or is_efficiency(metric, page))
+
+    return [metric for metric in metrics if not is_of_the_rest(metric)]
 
 
 def is_efficiency(metric: Metric, page: Page) -> bool:

@@ -248,6 +248,7 @@ def _queue_checks(device: Device) -> Iterator[Check]:
 
 
 def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
+    chosen = any(not WORKLOADS[point.kind].page.buffered for point in _points_on(target, plan))
     parent = existing_parent(place if target.directory is not None else place.parent)
     if place.exists() and target.directory is None and not os.access(place, os.R_OK):
         yield _error("permissions", f"this user may not read {place}", "change its permissions")
@@ -257,11 +258,11 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
         )
     else:
         yield _ok("permissions", str(place))
-        if target.direct:
+        if target.direct and chosen:
             yield from _direct(place)
     under = file_system_of(place)
     yield from _space_check(target, place, plan, need)
-    yield from _medium_checks(target, under)
+    yield from _medium_checks(under, warn=chosen and not target.direct)
 
 
 def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
@@ -286,12 +287,12 @@ def _allocated(place: Path) -> int:
     return sum(file.stat().st_blocks * 512 for file in files)
 
 
-def _medium_checks(target: Target, under: FileSystem) -> Iterator[Check]:
+def _medium_checks(under: FileSystem, *, warn: bool) -> Iterator[Check]:
     if under.in_memory:
         yield _ok("medium", f"memory ({under.kind} at {under.mount_point}), not a drive")
         return
     yield _ok("medium", f"{under.kind} at {under.mount_point} ({under.options})")
-    if not target.direct:
+    if warn:
         yield _warn(
             "page cache",
             "direct = false: reads may be served by memory, and writes end in memory",

@@ -233,7 +233,7 @@ def _check_same(
 
 def _check_same_files(out: Path, begun: Sequence[Any], inputs: Sequence[str]) -> None:
     """Native's entries have names, those of the data frameworks are lists."""
-    then = dict((e["path"], e["bytes"]) if isinstance(e, dict) else e for e in begun)
+    then = dict((e["path"], e["bytes"]) if isinstance(e, dict) else e[:2] for e in begun)
     if list(then) != list(inputs):
         fix = f"name the same files in the same order, {_ELSEWHERE}"
         raise UsageError("FILE...", f"{out} was begun with other files", fix)

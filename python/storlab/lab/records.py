@@ -11,6 +11,7 @@ from storlab.lab.efficiency import (
     energy_metrics,
     idles,
     is_efficiency,
+    of_whole_work,
     per_watt_metrics,
     span_metrics,
     span_notes,
@@ -51,12 +52,13 @@ def completed_record(
     without_energy: list[str] = []
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
-        if idles(outcome):
+        if idles(outcome, workload.page):
             # Its rates leave pauses out, and the window's energy does not: the two do not divide.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
+        metrics = of_whole_work(metrics, outcome, workload.page)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
         flags += _power_flags(target, power)

@@ -67,6 +67,8 @@ class Page:
     # A parameter's value as a phrase (``70/30 read/write``), or None for the usual one; empty where
     # another parameter's phrase says it. Sees all parameters of the point.
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
+    whole_window: bool = False  # rates are over the window, what lies between spans included
+    buffered: bool = False  # reads and writes through the page cache, whatever the target says
     rate: str = "iops"  # the metric that counts operations
     rate_title: str = "operations/s"
     names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET

@@ -193,7 +193,7 @@ def _resumed_flag(outcome: RunOutcome) -> Flag | None:
     return Flag(
         kind="resumed",
         message=f"an earlier process had finished {parts:,} part{'s' if parts > 1 else ''}: this "
-        "run has no completion time, and its energy is that of the rest",
+        "run has neither completion time nor energy of the whole work",
     )
 
 

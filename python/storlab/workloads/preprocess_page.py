@@ -90,6 +90,8 @@ PREPROCESS_PAGE = Page(
         "data_seed": "seed of the data set",
     },
     phrase=phrase,
+    whole_window=True,
+    buffered=True,
     rate="parts_s",
     rate_title="parts/s",
     per_watt={"rows_s": "rows_per_joule"},

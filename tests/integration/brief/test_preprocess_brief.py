@@ -346,5 +346,11 @@ def test_the_section_has_the_runs_own_values(preprocess_made: Made) -> None:
     assert time.at("8", NEW)["all stages s"] == digits3(mean(records, "completion_time_s"))
 
 
+def test_targets_do_not_claim_direct_access(preprocess_made: Made) -> None:
+    head = plain(preprocess_made.html)[: preprocess_made.html.index('id="findings"')]
+    assert head.count("through the page cache") == 2
+    assert "O_DIRECT" not in head
+
+
 def test_the_brief_is_set_on_paper_too(preprocess_made: Made) -> None:
     assert preprocess_made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
