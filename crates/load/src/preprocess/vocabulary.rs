@@ -15,7 +15,7 @@ use super::count::{Counting, SHARDS};
 use super::crew::Crew;
 use super::merge::{merge, Run};
 use super::outputs::{
-    aside, failed, flush_directory, make_directory, name_file, publish, read_json,
+    aside, clear_aside, failed, flush_directory, make_directory, name_file, publish, read_json,
 };
 use super::parts::Part;
 use super::spec::PreprocessJob;
@@ -84,7 +84,10 @@ pub fn run(
     memory: usize,
     crew: &mut Crew<'_>,
 ) -> Result<usize> {
-    make_directory(&job.directory.join("vocabulary"))?;
+    let place = job.directory.join("vocabulary");
+    make_directory(&place)?;
+    // This process may need fewer passes than a killed one, and would not write over all of its.
+    clear_aside(&place)?;
     let budget = Budget::new(memory);
     let mut most = 0;
     for number in 1..=CATEGORIES {
@@ -93,7 +96,7 @@ pub fn run(
             most = most.max(one(job, parts, &budget, number, &files, crew)?);
         }
     }
-    flush_directory(&job.directory.join("vocabulary"))?;
+    flush_directory(&place)?;
     Ok(most)
 }
 
