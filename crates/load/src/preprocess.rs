@@ -61,6 +61,10 @@ const KINDS: [Kind; 3] = [
 ];
 /// Of a worker, beside its rows: blocks, pages, and what it counts in.
 const WORKER_BYTES: usize = 16 << 20;
+/// Of a row group of the file that a worker is at: where its columns lie. `WORKER_BYTES` has room
+/// for as many as `FREE_GROUPS`.
+const GROUP_BYTES: usize = 40 << 10;
+const FREE_GROUPS: usize = 128;
 
 /// Start the stages, or the making of click logs, or the removal of what stages left.
 ///
@@ -87,7 +91,9 @@ pub fn start(job: PreprocessJob) -> Result<Run> {
 
 /// What is left for tables when every worker has its rows.
 fn table_memory(job: &PreprocessJob) -> Result<usize> {
-    let worker = job.row_group_rows.saturating_mul(ROW_BYTES).saturating_add(WORKER_BYTES);
+    let rows = job.row_group_rows.saturating_mul(ROW_BYTES);
+    let groups = (job.part_rows() / job.row_group_rows).saturating_sub(FREE_GROUPS);
+    let worker = rows.saturating_add(WORKER_BYTES).saturating_add(groups * GROUP_BYTES);
     let all = job.workers.saturating_mul(worker);
     job.memory_bytes.checked_sub(all).filter(|&left| left > 0).ok_or_else(|| {
         Error::spec(
@@ -96,7 +102,7 @@ fn table_memory(job: &PreprocessJob) -> Result<usize> {
                 "is {} bytes, and {} workers with {} rows each need more than {all}",
                 job.memory_bytes, job.workers, job.row_group_rows
             ),
-            "set a larger one, fewer workers, or fewer row_group_rows",
+            "set a larger one, fewer workers, or other row_group_rows",
         )
     })
 }
@@ -182,6 +188,7 @@ impl Stages<'_> {
         if self.crew.is_over() {
             return Ok(None);
         }
+        outputs::check_unchanged(job)?;
         let findings = Findings::of(job, parts)?;
         let output_bytes = sizes(parts.iter().map(|part| part.parquet.as_path()))?;
         let rows = findings.rows;

@@ -1,5 +1,6 @@
 //! Reading a column of a Parquet file, one row group at a time.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Cursor};
 use std::os::unix::fs::FileExt;
@@ -13,7 +14,9 @@ use parquet::errors::{ParquetError, Result as Parquet};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
-use storlab_base::{failed, Result};
+use storlab_base::{failed, Error, Result};
+
+use super::columns::schema;
 
 /// A Parquet file whose columns are read whole, row group by row group.
 pub struct Group<'p> {
@@ -60,13 +63,29 @@ impl<'p> Group<'p> {
     /// Read the footer.
     ///
     /// # Errors
-    /// [`Error::Io`] for a file that cannot be read, or is none of Parquet.
+    /// [`Error::Io`] for a file that cannot be read, [`Error::Spec`] for one that ingest did not
+    /// make.
     pub fn open(path: &'p Path) -> Result<Self> {
         let file = File::open(path).map_err(failed("open", path))?;
-        let metadata = ParquetMetaDataReader::new()
-            .parse_and_finish(&file)
-            .map_err(|e| failed("read", path)(io::Error::other(e)))?;
+        let metadata =
+            ParquetMetaDataReader::new().parse_and_finish(&file).map_err(|e| damaged(path, e))?;
+        let due = schema().map_err(|e| damaged(path, e))?;
+        if metadata.file_metadata().schema() != &*due {
+            return Err(damaged(path, "it has other columns"));
+        }
         Ok(Group { path, file, metadata })
+    }
+
+    /// Others would come to lie in the place of another part's.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a file that has not so many rows.
+    pub fn expect_rows(&self, due: u64) -> Result<()> {
+        let rows: u64 = (0..self.len()).map(|group| self.rows(group) as u64).sum();
+        if rows == due {
+            return Ok(());
+        }
+        Err(damaged(self.path, format!("it has {rows} rows, and {due} were due")))
     }
 
     /// Row groups.
@@ -82,17 +101,25 @@ impl<'p> Group<'p> {
     /// Read column `index` of row group `group` into `column`.
     ///
     /// # Errors
-    /// [`Error::Io`] for what cannot be read or is damaged.
+    /// [`Error::Io`] for what cannot be read, [`Error::Spec`] for what is damaged.
     pub fn read(&self, group: usize, index: usize, column: &mut Column) -> Result<()> {
         let row_group = self.metadata.row_group(group);
         let chunk = row_group.column(index);
         column.rows = self.rows(group);
         column.values.clear();
         column.levels.clear();
-        let stored = Stored::read(&self.file, chunk).map_err(failed("read", self.path))?;
+        let stored = Stored::read(&self.file, chunk).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => damaged(self.path, "it is too short"),
+            _ => failed("read", self.path)(e),
+        })?;
         column.bytes = stored.bytes.len() as u64;
-        decode(stored, chunk, column).map_err(|e| failed("read", self.path)(io::Error::other(e)))
+        decode(stored, chunk, column).map_err(|e| damaged(self.path, e))
     }
+}
+
+fn damaged(path: &Path, why: impl Display) -> Error {
+    let fix = "remove it and the .json beside it: both are then made again";
+    Error::spec(path.display().to_string(), format!("is damaged: {why}"), fix)
 }
 
 fn decode(stored: Stored, chunk: &ColumnChunkMetaData, column: &mut Column) -> Parquet<()> {

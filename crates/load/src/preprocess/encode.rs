@@ -98,7 +98,7 @@ pub fn run(
         })?;
     }
     if !crew.is_over() {
-        outputs.flush(crew)?;
+        outputs.flush(crew).inspect_err(|_| Journal::distrust(&partial))?;
         let cardinalities: Vec<u64> = kept.iter().map(|kept| kept + 1).collect();
         publish(&partial, &whole, &feature_spec::text(&cardinalities, job.numerical))?;
     }
@@ -260,6 +260,7 @@ impl Encoder<'_> {
     ) -> Result<bool> {
         let file = Group::open(&part.parquet)?;
         let mut row = self.findings.first_row[number];
+        file.expect_rows(self.findings.rows_of(number))?;
         for group in 0..file.len() {
             let start_ns = monotonic_ns();
             let mut bytes = 0;
@@ -424,6 +425,12 @@ impl Journal {
     fn add(&self, pass: usize, part: usize) -> Result<()> {
         let line = format!("\n{pass} {part};");
         lock(&self.file).write_all(line.as_bytes()).map_err(failed("write", &self.path))
+    }
+
+    /// Once a flush has failed, the kernel may have forgotten what was written: all of it is
+    /// written again. What fails here has been told of already.
+    fn distrust(partial: &Path) {
+        let _ = Self::remove(partial);
     }
 
     fn remove(partial: &Path) -> Result<()> {

@@ -30,7 +30,7 @@ pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<(
     }
     let missing: Vec<&Part> = parts.iter().filter(|part| part.facts().is_none()).collect();
     crew.each(missing.len(), |turn| {
-        let mut columns = Columns::new(job.row_group_rows);
+        let mut columns = Columns::new(job.row_group_rows.min(job.part_rows()));
         while let Some(task) = turn.next() {
             one(job, missing[task], &mut columns, turn)?;
         }

@@ -11,8 +11,8 @@ use super::parse::PADDING;
 
 /// Read at once.
 pub const BLOCK_BYTES: usize = 4 << 20;
-/// No line of a click log is so long, and memory has an end.
-const LONGEST_LINE: usize = 64 << 20;
+/// No line of a click log is longer, and memory has an end. Not counting its end.
+const LONGEST_LINE: usize = 4 << 20;
 const LF: u8 = b'\n';
 
 /// Reads the lines that begin in a range of a file.
@@ -85,6 +85,7 @@ impl<'p> Lines<'p> {
             return Ok(None);
         }
         loop {
+            let before_fill = self.kept;
             self.fill()?;
             let held = self.kept;
             let ends_here = self.next >= self.size;
@@ -93,6 +94,7 @@ impl<'p> Lines<'p> {
                 self.kept += 1;
                 self.next += 1;
             }
+            self.not_endless(before, before_fill)?;
             // The last line of the part is the one that begins last before its end.
             let own = (self.end - before) as usize;
             let limit = if self.kept >= own {
@@ -101,10 +103,7 @@ impl<'p> Lines<'p> {
             } else {
                 self.buffer[..self.kept].iter().rposition(|&b| b == LF).map(|found| found + 1)
             };
-            let Some(len) = limit else {
-                self.not_endless(before)?;
-                continue;
-            };
+            let Some(len) = limit else { continue };
             let whole = before + len as u64;
             let last = whole >= self.end;
             let bytes = whole.min(self.size) - before;
@@ -112,13 +111,21 @@ impl<'p> Lines<'p> {
         }
     }
 
-    fn not_endless(&self, at: u64) -> Result<()> {
-        if self.kept < LONGEST_LINE {
+    /// Looks at the line that did not end in the first `filled` bytes that are kept, where there
+    /// are any: no other can be too long. The first of all lies `at` in the file.
+    fn not_endless(&self, at: u64, filled: usize) -> Result<()> {
+        let (before, after) = self.buffer[..self.kept].split_at(filled);
+        if before.is_empty() {
             return Ok(());
         }
-        let what = "a line is longer than 64 MiB: this is no click log";
-        let source = io::Error::new(io::ErrorKind::InvalidData, what);
-        Err(Error::io("read", self.path.display().to_string(), at, source))
+        let start = before.iter().rposition(|&b| b == LF).map_or(0, |found| found + 1);
+        let end = after.iter().position(|&b| b == LF).unwrap_or(after.len());
+        if filled - start + end <= LONGEST_LINE {
+            return Ok(());
+        }
+        let at = at + start as u64;
+        let what = format!("has a line of more than 4 MiB, which begins at byte {at}");
+        Err(Error::spec(self.path.display().to_string(), what, "name files that hold click logs"))
     }
 
     fn hand_over(&mut self, len: usize, last: bool, bytes: u64) -> Block<'_> {
@@ -203,6 +210,36 @@ mod tests {
                 all.extend(own);
             }
             prop_assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn a_line_has_at_most_4_mib() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        for begin in [0, 5, BLOCK_BYTES - 10, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 7] {
+            for end in ["", "\n", "\nx", "\nx\n"] {
+                let mut text = b"short\n".repeat(begin / 6);
+                let at = text.len();
+                text.resize(at + LONGEST_LINE, b'l');
+                text.extend(end.bytes());
+                std::fs::write(&path, &text).unwrap();
+                let line_end = usize::from(!end.ends_with('\n'));
+                assert_eq!(read(&path, 0, u64::MAX).len(), text.len() + line_end);
+                assert_eq!(read(&path, 0, at as u64 + 1).len(), at + LONGEST_LINE + 1);
+                text.insert(at, b'l');
+                std::fs::write(&path, &text).unwrap();
+                for last in [u64::MAX, at as u64 + 1] {
+                    let mut lines = Lines::open(&path, 0, last).unwrap();
+                    let failure = loop {
+                        if let Err(error) = lines.block() {
+                            break error.to_string();
+                        }
+                    };
+                    let said = format!("more than 4 MiB, which begins at byte {at}");
+                    assert!(failure.contains(&said), "{failure}");
+                }
+            }
         }
     }
 

@@ -74,15 +74,17 @@ pub fn chill(path: &Path) -> Result<()> {
     drop_cache(path).map_err(failed("drop the cache of", path))
 }
 
+/// An input as it is now.
+fn state(path: &Path) -> Result<Value> {
+    let found = fs::metadata(path).map_err(failed("open", path))?;
+    let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+    let path = path.display().to_string();
+    Ok(json!({"path": path, "bytes": found.len(), "modified_ns": modified as i64}))
+}
+
 /// What the output depends on.
 fn fingerprint(job: &PreprocessJob) -> Result<Value> {
-    let mut inputs = Vec::new();
-    for path in &job.inputs {
-        let found = fs::metadata(path).map_err(failed("open", path))?;
-        let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
-        let path = path.display().to_string();
-        inputs.push(json!({"path": path, "bytes": found.len(), "modified_ns": modified as i64}));
-    }
+    let inputs: Vec<Value> = job.inputs.iter().map(|path| state(path)).collect::<Result<_>>()?;
     Ok(json!({
         "version": 1,
         "engine": "native",
@@ -115,6 +117,38 @@ pub fn claim(job: &PreprocessJob) -> Result<()> {
     make_directory(&job.directory)?;
     clear(&job.directory)?;
     publish(&path, format!("{fingerprint:#}\n").as_bytes())
+}
+
+/// Whether all inputs are still what they were when the run was begun.
+///
+/// # Errors
+/// [`Error::Spec`] for the first that is not: parts of it may be of one state, and parts of another.
+pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
+    let begun: Value = read_json(&job.directory.join(RUN)).unwrap_or_default();
+    for (number, path) in job.inputs.iter().enumerate() {
+        if begun["inputs"][number] != state(path)? {
+            return Err(Error::spec(
+                path.display().to_string(),
+                "has changed since the run was begun",
+                "let nothing write to it, and begin anew in another directory",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Remove what a killed process has left [`aside`] in a directory.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn clear_aside(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let entry = entry.map_err(failed("read", directory))?;
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+            fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
+        }
+    }
+    Ok(())
 }
 
 fn begun_otherwise(directory: &Path, found: &Value, wanted: &Value) -> Error {

@@ -151,6 +151,11 @@ impl Findings {
         Ok(all)
     }
 
+    /// Of a part.
+    pub fn rows_of(&self, part: usize) -> u64 {
+        self.first_row.get(part + 1).unwrap_or(&self.rows) - self.first_row[part]
+    }
+
     /// Lines that are none.
     pub fn malformed(&self) -> u64 {
         self.by_reason.values().sum()

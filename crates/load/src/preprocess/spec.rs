@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
+/// Of the text of a row: a label and 39 tabs.
+const LEAST_ROW_BYTES: u64 = 40;
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -106,6 +109,11 @@ impl PreprocessJob {
             .map_err(|e| Error::spec("job", e.to_string(), "see storlab schema"))?;
         job.check()?;
         Ok(job)
+    }
+
+    /// Most that a part has.
+    pub fn part_rows(&self) -> usize {
+        usize::try_from(self.part_bytes / LEAST_ROW_BYTES + 1).unwrap_or(usize::MAX)
     }
 
     fn check(&self) -> Result<()> {

@@ -11,6 +11,8 @@ use storlab_base::stream;
 use tempfile::TempDir;
 
 use super::columns::{CATEGORIES, INTEGERS};
+use super::outputs;
+use super::spec::PreprocessJob;
 use crate::outcome::{Outcome, Status};
 
 struct Bench {
@@ -198,6 +200,9 @@ fn little_memory_takes_more_passes_and_gives_the_same() {
         &BTreeMap::new(),
     );
     assert!(few.err().unwrap().to_string().starts_with("memory: is 1000 bytes"));
+    let groups = bench.job("groups", &json!({"part_bytes": 64 << 20, "row_group_rows": 1}));
+    let groups = crate::start("preprocess", &groups, &BTreeMap::new());
+    assert!(groups.err().unwrap().to_string().contains("other row_group_rows"));
 }
 
 #[test]
@@ -224,6 +229,62 @@ fn malformed_lines_are_counted_sampled_and_left_out() {
     assert!(failure.message.contains("day_0, line 1: fields"), "{}", failure.message);
     assert!(failure.message.contains("3 of 62 lines"), "{}", failure.message);
     assert!(!bench.out("refuse/binary").exists());
+}
+
+fn parquet(out: &Path, part: usize) -> PathBuf {
+    out.join(format!("parquet/000-day_0/part-{part:05}.parquet"))
+}
+
+#[test]
+fn a_part_that_is_not_what_ingest_made_is_named() {
+    let rows = rows(7, 200);
+    let bench = Bench::new(&[text(&rows)]);
+    let again = json!({"resume": true});
+    let out = bench.out("d");
+    bench.finished("d", &again);
+    let last = (0..99).take_while(|&part| parquet(&out, part).exists()).last().unwrap();
+    let damage: [&dyn Fn(&Path); 3] = [
+        &|path| assert!(fs::copy(parquet(&out, last), path).unwrap() > 0),
+        &|path| fs::write(path, &fs::read(path).unwrap()[1000..]).unwrap(),
+        &|path| fs::write(path, "").unwrap(),
+    ];
+    for (number, damage) in damage.iter().enumerate() {
+        fs::remove_dir_all(out.join("binary")).unwrap();
+        damage(&parquet(&out, 1));
+        let failure = bench.run("d", &again).summary.failure.unwrap();
+        let said = format!("{}: is damaged: ", parquet(&out, 1).display());
+        assert!(failure.message.starts_with(&said), "{number}: {}", failure.message);
+        assert!(failure.fix.contains("made again"), "{}", failure.fix);
+        assert!(!out.join("binary").exists());
+        fs::remove_file(parquet(&out, 1)).unwrap();
+        fs::remove_file(parquet(&out, 1).with_extension("json")).unwrap();
+        bench.finished("d", &again);
+        check_files(&out, &expected(&rows, 2, None));
+    }
+}
+
+#[test]
+fn an_input_that_changes_during_a_run_is_named() {
+    let bench = Bench::new(&[text(&rows(8, 500)), text(&rows(9, 5))]);
+    let job = PreprocessJob::from_json(&bench.job("c", &json!({}))).unwrap();
+    outputs::claim(&job).unwrap();
+    outputs::check_unchanged(&job).unwrap();
+    let text = fs::read_to_string(&bench.inputs[1]).unwrap();
+    fs::write(&bench.inputs[1], &text[1..]).unwrap();
+    let error = outputs::check_unchanged(&job).unwrap_err().to_string();
+    assert!(error.contains("day_1: has changed since the run was begun"), "{error}");
+}
+
+#[test]
+fn nothing_stays_of_a_killed_run_with_more_passes() {
+    let bench = Bench::new(&[text(&rows(10, 20))]);
+    let place = bench.out("k/vocabulary");
+    bench.finished("k", &json!({}));
+    fs::remove_file(place.join("C1.json")).unwrap();
+    fs::write(place.join(".partial-C1.pass-7"), "x").unwrap();
+    bench.finished("k", &json!({"resume": true}));
+    let names = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with('.')));
 }
 
 #[test]

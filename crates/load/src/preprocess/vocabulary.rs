@@ -14,7 +14,9 @@ use super::columns::{CATEGORIES, INTEGERS};
 use super::count::{Counting, SHARDS};
 use super::crew::Crew;
 use super::merge::{merge, Run};
-use super::outputs::{aside, flush_directory, make_directory, name_file, publish, read_json};
+use super::outputs::{
+    aside, clear_aside, flush_directory, make_directory, name_file, publish, read_json,
+};
 use super::parts::Part;
 use super::spec::PreprocessJob;
 use super::VOCABULARY;
@@ -82,7 +84,10 @@ pub fn run(
     memory: usize,
     crew: &mut Crew<'_>,
 ) -> Result<usize> {
-    make_directory(&job.directory.join("vocabulary"))?;
+    let place = job.directory.join("vocabulary");
+    make_directory(&place)?;
+    // This process may need fewer passes than a killed one, and would not write over all of its.
+    clear_aside(&place)?;
     let budget = Budget::new(memory);
     let mut most = 0;
     for number in 1..=CATEGORIES {
@@ -91,7 +96,7 @@ pub fn run(
             most = most.max(one(job, parts, &budget, number, &files, crew)?);
         }
     }
-    flush_directory(&job.directory.join("vocabulary"))?;
+    flush_directory(&place)?;
     Ok(most)
 }
 
