@@ -208,7 +208,7 @@ FIGURES: dict[str, FigureKind] = {
         "section",
         "Which stage waits",
         "Time of each stage. Solid: the workers’ share of it on CPU; pale: they wait, for the "
-        "device or for one another.",
+        "device, for one another or for a core that others keep busy.",
     ),
     "preprocess_energy": FigureKind(
         "storlab.figures.preprocess_energy:draw",

@@ -58,7 +58,7 @@ def _one(
     if not data:  # of other multiples there is some
         return None
     section, points = places[0][0], [point for _, point in places]
-    place = family_place(places, facet)
+    place = ": ".join(part for part in (section.prefix, family_place(places, facet)) if part)
     title = f"{place}: {_said(comparison, points)}"
     page = section.page
     mix = title_of(page, page.mix) if page.mix and section.axes.section == (page.mix,) else None
