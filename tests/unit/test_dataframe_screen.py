@@ -156,3 +156,17 @@ def test_an_integer_with_zeros_before_it_stays_what_it_is() -> None:
 def test_text_of_a_sample_is_printable_and_short() -> None:
     assert shown(b"a\tb\r\xff\x00~ \\") == "a\\x09b\\x0d\\xff\\x00~ \\"
     assert shown(b"x" * 300) == "x" * 200
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 20, 4 << 20])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nx\n"])
+def test_a_line_has_at_most_4_mib(tmp_path: Path, chunk_bytes: int, end: bytes) -> None:
+    path = tmp_path / "f"
+    text = b"short\n" + b"x" * (4 << 20) + end
+    path.write_bytes(text)
+    for last in (7, len(text)):
+        assert b"".join(owned_lines(path, 0, last, chunk_bytes)).startswith(text[: last - 1])
+        path.write_bytes(b"short\nx" + text[6:])
+        with pytest.raises(OSError, match="more than 4 MiB"):
+            list(owned_lines(path, 0, last, chunk_bytes))
+        path.write_bytes(text)

@@ -170,6 +170,10 @@ def test_the_memory_that_is_missing_is_told() -> None:
         "159 MB"
     )
     assert point('workers = 2\nmemory = "100MiB"\nrow_group_rows = 131072').params["workers"] == 2
+    said, fix = refused("row_group_rows = 1")
+    assert said.startswith("memory: 4GiB do not hold a row group of 1 rows for the one worker")
+    assert "with all row groups of a part of 64MiB" in said
+    assert fix.startswith("make row_group_rows or memory larger")
 
 
 def test_days_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from storlab.engines.dataframe_layout import (
     flush,
     parts_of,
     prepare,
+    states,
 )
 from storlab.engines.dataframe_library import Library
 from storlab.engines.dataframe_units import Unit, Worker, carry_out, pool_of
@@ -42,6 +43,7 @@ _LOOK_S = 0.25  # between two readings of memory
 _ENCODE_UNITS = 4  # for each worker, at least
 _VOCABULARY = ("values", "counts")
 _SKIP = 'correct the file, or set malformed = "skip"'
+_UNCHANGED = "let nothing write to it, and begin anew in another directory"
 
 
 class RunError(Exception):
@@ -106,6 +108,7 @@ class Run:
         self._work_dir = work_dir
         self._directory = Path(job["directory"])
         self._parts = parts_of(self._directory, job["inputs"], job["part_bytes"])
+        self._inputs = states(job["inputs"])
         self._counter = counter_of(self._directory)
         self._stages: list[dict[str, Any]] = []
         self.result: dict[str, Any] = {
@@ -189,6 +192,9 @@ class Run:
         done = (len(self._parts), len(self._parts) - len(left))
         self._stage("ingest", units, done, inputs, self._worker.parts_at_once)
         flush([*places, self._directory / "parquet"])
+        for before, now in zip(self._inputs, states(self._job["inputs"]), strict=True):
+            if before != now:
+                raise RunError(f"{now[0]} has changed since the run was begun", _UNCHANGED)
         self._found = [json.loads(part.sidecar.read_text()) for part in self._parts]
         self.result |= {
             "rows": sum(part["rows"] for part in self._found),

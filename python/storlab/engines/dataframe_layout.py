@@ -98,10 +98,15 @@ def flush(paths: Iterable[Path], *, drop: bool = False) -> None:
             os.close(descriptor)
 
 
+def states(inputs: Iterable[str]) -> list[list[str | int]]:
+    """Inputs as they are now: path, bytes, and when they were written to. Raises OSError."""
+    found = ((path, Path(path).stat()) for path in inputs)
+    return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in found]
+
+
 def fingerprint(job: dict[str, Any], engine: str) -> dict[str, Any]:
     """What the output depends on: the order, the inputs as they are now, and the engine."""
-    found = ((path, Path(path).stat()) for path in job["inputs"])
-    inputs = [[path, stat.st_size, stat.st_mtime_ns] for path, stat in found]
+    inputs = states(job["inputs"])
     kept = {name: value for name, value in job.items() if name not in _NO_MATTER}
     return {"engine": engine, **kept, "inputs": inputs}
 
@@ -111,6 +116,8 @@ def prepare(directory: Path, mark: dict[str, Any], *, resume: bool) -> str | Non
     run = directory / "run.json"
     if resume and run.exists():
         if json.loads(run.read_text()) == mark:
+            for name in ("parquet", "vocabulary"):  # they may be removed once binary is there
+                (directory / name).mkdir(exist_ok=True)
             return None
         return f"{run} is of another engine, other inputs or other parameters"
     for name in _OUTPUT:

@@ -8,6 +8,7 @@ are found, and these are judged by ``malformation``.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from storlab.engines.dataframe_layout import COLUMNS, INTEGERS
 
 _PIECE_BYTES = 1 << 20  # that fit into a cache
 _LINE_BY_LINE_BYTES = 32 << 10
+_LONGEST_LINE = 4 << 20  # without its end; no line of a click log is longer
 _TEXT_BYTES = 200  # of a malformed line, in a sample
 _SEPARATORS = np.frombuffer(b"\t" * (len(COLUMNS) - 1) + b"\n", dtype=np.uint8)
 _LETTERS = b"\t\n-0123456789ABCDEFabcdef"
@@ -48,14 +50,22 @@ def owned_lines(source: Path, start: int, end: int, chunk_bytes: int) -> Iterato
                 break
             at += len(data)
             whole = data.rfind(b"\n") + 1
+            _check_length(source, len(rest) + (data.find(b"\n") if whole else len(data)))
             if whole:
                 yield b"".join((rest, memoryview(data)[:whole]))
                 rest = data[whole:]
             else:
                 rest += data
-        last = rest + file.readline()
+        last = rest + file.readline(_LONGEST_LINE + 2)
+        _check_length(source, len(last.removesuffix(b"\n")[last.rfind(b"\n", 0, -1) + 1 :]))
         if last:
             yield last
+
+
+def _check_length(source: Path, length: int) -> None:
+    if length > _LONGEST_LINE:
+        words = "has a line of more than 4 MiB; name files that hold click logs"
+        raise OSError(errno.EINVAL, words, str(source))
 
 
 def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:

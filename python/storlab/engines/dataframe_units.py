@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import multiprocessing
 import os
 import signal
@@ -161,6 +162,7 @@ class Worker:
                 label, features = self.library.features(paths)
                 labels.write(label.tobytes())
                 numerical.write(features.astype(kind, order="C").tobytes())
+            _expect(files, labels.tell() - row)
         return 1
 
     def encode_column(
@@ -175,7 +177,16 @@ class Worker:
             for paths in batches(files, self.rows_at_once):
                 ids = self.library.ids(paths, column, self.modulo, index)
                 file.write(ids.astype(kind).tobytes())
+            _expect(files, file.tell() // kind.itemsize - row)
         return 1
+
+
+def _expect(files: list[tuple[Path, int]], found: int) -> None:
+    """Raises OSError where files have other rows than ingest found, so that others lie wrong."""
+    due = sum(rows for _, rows in files)
+    if found != due:
+        words = f"this and what follows have {found:,} rows, and {due:,} were due; begin anew"
+        raise OSError(errno.EIO, words, str(files[0][0]))
 
 
 def pool_of(library: Library, workers: int) -> Executor:

@@ -28,6 +28,11 @@ ROW_MEMORY_BYTES = 240
 """Of a row in a row group that is being written, whatever the implementation."""
 WORKER_MEMORY_BYTES = 16 << 20
 """What a worker takes beside its row group."""
+GROUP_MEMORY_BYTES = 40 << 10
+"""Of a row group of the part that it is at: where its columns lie, beyond the first ones."""
+FREE_GROUPS = 128
+LEAST_ROW_BYTES = 40
+"""Of text: a label and 39 tabs."""
 CPU_NS_PER_BYTE = {"native": 5.0, "polars": 17.0, "pandas": 17.0}
 """CPU time for a raw byte, by engine: assumed, to estimate the time of a run before it ran."""
 GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
@@ -85,7 +90,9 @@ def combination_problems(
 
 def needed_memory(params: Params) -> int:
     """What the row groups of all workers take at least, in bytes."""
-    each: int = ROW_MEMORY_BYTES * params["row_group_rows"] + WORKER_MEMORY_BYTES
+    rows: int = params["row_group_rows"]
+    groups = max(0, (params["part_size"] // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
+    each: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
     return each * int(params["workers"])
 
 
@@ -99,7 +106,11 @@ def _memory_problem(params: Params) -> Problem | None:
         f"{format_size(memory)} do not hold a row group of {params['row_group_rows']:,} rows for "
         f"{whose}, {'which takes' if workers == 1 else 'which take'} {format_bytes_si(needed)}"
     )
-    return Problem(("memory",), what, "make memory larger, or row_group_rows or workers smaller")
+    fix = "make memory larger, or row_group_rows or workers smaller"
+    if needed_memory({**params, "part_size": LEAST_ROW_BYTES}) <= memory:
+        what = f"{what} with all row groups of a part of {format_size(params['part_size'])}"
+        fix = "make row_group_rows or memory larger, or part_size or workers smaller"
+    return Problem(("memory",), what, fix)
 
 
 def target_problem(params: Params, target: Target) -> str | None:
