@@ -122,7 +122,8 @@ pub fn claim(job: &PreprocessJob) -> Result<()> {
 /// Whether all inputs are still what they were when the run was begun.
 ///
 /// # Errors
-/// [`Error::Spec`] for the first that is not: parts of it may be of one state, and parts of another.
+/// [`Error::Spec`] for the first that is not: some parts of it may be of one state, and others of
+/// another.
 pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
     let begun: Value = read_json(&job.directory.join(RUN)).unwrap_or_default();
     for (number, path) in job.inputs.iter().enumerate() {
