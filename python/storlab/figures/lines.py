@@ -135,7 +135,8 @@ def _intervals(base: alt.Chart, axes: Axes) -> alt.Chart:
     """Rules; a logarithmic axis has no place for 0, where an interval may begin: they are cut."""
     if axes.log:
         base = base.transform_calculate(low=f"max(datum.low, {axes.bounds[0]})")
-    return base.mark_rule(strokeWidth=1.8)
+    rules: alt.Chart = base.mark_rule(strokeWidth=1.8)
+    return rules
 
 
 def _vertical(axes: Axes) -> dict[str, Any]:
