@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from storlab.base.clock import monotonic_ns
 def put(path: Path, content: str | int) -> None:
     """A file of sysfs; a reader never sees a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, content)
+
+
+def replace(path: Path, content: str | int) -> None:
+    """The same where the directory is there already."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(f"{content}\n")
     new.rename(path)
@@ -75,5 +81,5 @@ class RunningCounter:
 
     def _write(self) -> None:
         counted = (monotonic_ns() - self._begin_ns) * self.watts / 1e3
-        if self.file.parent.is_dir():  # else it was unplugged
-            put(self.file, (self._start_uj + int(counted)) % self._modulus)
+        with contextlib.suppress(FileNotFoundError):  # it may be unplugged at any moment
+            replace(self.file, (self._start_uj + int(counted)) % self._modulus)
