@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from storlab.analysis.points import page_of
 from storlab.model.result import RunRecord
 
 FIXED: dict[str, tuple[str, str, bool]] = {
@@ -16,7 +17,7 @@ FIXED: dict[str, tuple[str, str, bool]] = {
     "restore_mb_s": ("restores", "end_ns", True),
 }
 """Metrics: where the engine lists what they are of, when that ended, and whether it is a rate."""
-COMPLETION = "completion_time_s"  # of stages
+COMPLETION = "completion_time_s"  # of spans
 
 
 def fixed_work(name: str, record: RunRecord) -> float | None:
@@ -34,18 +35,16 @@ def fixed_work(name: str, record: RunRecord) -> float | None:
 
 
 def completion_time_s(operation: str, record: RunRecord) -> float | None:
-    """From the start of a stage to its end, or of the first to that of the last (``all``).
+    """From the start of a span of that kind to its end, or of the first to that of the last.
 
-    None where the engine told nothing, or an earlier process did a part of it.
+    ``operation`` is a kind of spans, or ``all``. None where there is no such span, or an earlier
+    process did a part of it.
     """
-    stages = [
-        stage for stage in record.details.get("stages") or () if operation in ("all", stage["name"])
-    ]
-    if not stages or any(stage["resumed_parts"] for stage in stages):
+    spans = [span for span in record.spans if operation in ("all", span.kind)]
+    resumed = page_of(record.kind).resumed(record.details)
+    if not spans or any(span.kind in resumed for span in spans):
         return None
-    start_ns: int = min(stage["start_ns"] for stage in stages)
-    end_ns: int = max(stage["end_ns"] for stage in stages)
-    return (end_ns - start_ns) / 1e9
+    return (max(span.end_ns for span in spans) - min(span.start_ns for span in spans)) / 1e9
 
 
 def mean_span_energy_j(

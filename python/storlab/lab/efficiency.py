@@ -84,12 +84,11 @@ def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
 def of_whole_work(
     metrics: Sequence[Metric], outcome: RunOutcome | RunRecord, page: Page
 ) -> list[Metric]:
-    """Without times and energies of stages that an earlier process began, and of their run.
+    """Without times and energies of spans that an earlier process began, and of their run.
 
     They would be those of the rest of the work, beside others of all of it.
     """
-    stages = outcome.details.get("stages") or ()
-    begun = {stage["name"] for stage in stages if stage["resumed_parts"]}
+    begun = page.resumed(outcome.details)
     if not begun:
         return list(metrics)
 

@@ -15,6 +15,7 @@ from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_size
 from storlab.model.preprocess_job import STAGES
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads import common_metrics as common
+from storlab.workloads.preprocess_page import resumed
 
 GB = 1_000_000_000
 LEAST_DEVICE_SHARE = 0.9
@@ -56,7 +57,7 @@ def stages_of(outcome: RunOutcome) -> list[Stage]:
 
 def scopes_of(outcome: RunOutcome) -> list[Scope]:
     """The run and its stages, without those of which an earlier process did a part."""
-    stages, details = stages_of(outcome), outcome.details
+    stages, details, begun = stages_of(outcome), outcome.details, resumed(outcome.details)
     found = [
         Scope(
             operation=stage["name"],
@@ -69,9 +70,9 @@ def scopes_of(outcome: RunOutcome) -> list[Scope]:
             device_written_bytes=stage["device_written_bytes"],
         )
         for stage in stages
-        if not stage["resumed_parts"]
+        if stage["name"] not in begun
     ]
-    if stages and not details["resumed_parts"]:
+    if stages and not begun:
         whole = Scope(
             operation="all",
             ns=max(stage["end_ns"] for stage in stages)

@@ -64,6 +64,12 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
     return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])
 
 
+def resumed(details: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the stages of which an earlier process did a part, from a run's details."""
+    stages = details.get("stages") or ()
+    return frozenset(stage["name"] for stage in stages if stage["resumed_parts"])
+
+
 PREPROCESS_PAGE = Page(
     operations=STAGES,
     moved=RAW,
@@ -103,4 +109,5 @@ PREPROCESS_PAGE = Page(
     findings=PREPROCESS_FINDINGS,
     published=("dlrm", "preprocess"),
     says=says,
+    resumed=resumed,
 )
