@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from pydantic import Field
 
 from storlab.analysis.points import (
     WorkloadPoint,
@@ -16,7 +17,7 @@ from storlab.analysis.points import (
     use_cases_of,
     value_text,
 )
-from storlab.model.study import UseCase
+from storlab.model.study import UseCase, WorkloadSpec
 
 PAGE = page_of("block")
 
@@ -203,3 +204,25 @@ def test_a_parameter_that_no_point_has_makes_no_small_multiples() -> None:
     assert choose_axes(real).facet is None
     made = [WorkloadPoint("w", "preprocess", "native", {**each, "rows": 9}) for each in params]
     assert choose_axes(made).facet == "rows"
+
+
+class Wheel(WorkloadSpec):
+    """A family whose points have no use for a colour while they stand still."""
+
+    swept: ClassVar[tuple[str, ...]] = ("turns", "colour")
+
+    turns: list[int] = Field(default=[0, 1])
+    colour: list[str] | None = Field(default=None)
+
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        return params if params["turns"] else params | {"colour": self.default_of("colour")}
+
+
+def test_points_that_differ_in_what_they_have_no_use_for_are_one() -> None:
+    wheel = Wheel(kind="wheel", colour=["red", "blue"])
+    assert len(wheel.product()) == 4
+    assert wheel.values() == [
+        {"turns": 0, "colour": None},
+        {"turns": 1, "colour": "red"},
+        {"turns": 1, "colour": "blue"},
+    ]

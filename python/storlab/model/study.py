@@ -199,7 +199,24 @@ class WorkloadSpec(StudyTable):
         return math.prod(len(value) for value in lists if isinstance(value, list))
 
     def values(self) -> list[dict[str, Any]]:
-        """The product of the swept lists: one dict of plain values per point, in written order."""
+        """One dict of plain values per point, in written order and each once."""
+        points: list[dict[str, Any]] = []
+        for combination in self.product():
+            point = self.reduced(combination)
+            if point not in points:
+                points.append(point)
+        return points
+
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """One combination without what it has no use for: what is left tells points apart."""
+        return params
+
+    def default_of(self, name: str) -> Any:
+        """The value of a field that nobody writes."""
+        return type(self).model_fields[name].get_default()
+
+    def product(self) -> list[dict[str, Any]]:
+        """Every combination of the swept lists, as they are written."""
         plain = self.model_dump(mode="python", exclude=set(self.shared))
         axes = [
             value if name in self.swept and isinstance(value, list) else [value]

@@ -240,27 +240,19 @@ class BlockSpec(WorkloadSpec):
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""
         del values  # they no longer say what a point has no use for
-        return combination_problems(self._product(), self.model_fields_set)
+        return combination_problems(self.product(), self.model_fields_set)
 
-    def values(self) -> list[dict[str, Any]]:
-        """As for every family, each point without what it has no use for, and each once."""
-        plain: list[dict[str, Any]] = []
-        for params in self._product():
-            params.update({name: self._default(name) for name in needless_fields(params)})
-            if params not in plain:
-                plain.append(params)
-        return plain
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: fields that a point has no use for have their defaults."""
+        return params | {name: self.default_of(name) for name in needless_fields(params)}
 
-    def _product(self) -> list[dict[str, Any]]:
+    def product(self) -> list[dict[str, Any]]:
         """Every combination of the lists; sequential access has no other offsets."""
-        product = super().values()
+        product = super().product()
         for params in product:
             if params["access"] == "sequential":
                 params["offsets"] = "sequential"
         return product
-
-    def _default(self, name: str) -> Any:
-        return type(self).model_fields[name].get_default()
 
 
 def block_sizes(params: dict[str, Any]) -> list[WeightedSize]:

@@ -212,21 +212,14 @@ class ObjectSpec(WorkloadSpec):
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""
         del values  # they no longer say what a point has no use for
-        return combination_problems(super().values(), self.model_fields_set)
+        return combination_problems(self.product(), self.model_fields_set)
 
-    def values(self) -> list[dict[str, Any]]:
-        """As for every family, each point without what it has no use for, and each once."""
-        plain: list[dict[str, Any]] = []
-        for params in super().values():
-            params.update({name: self._default(name) for name in needless_fields(params)})
-            if params["concurrency_per_operation"] is not None:
-                params["concurrency"] = sum(params["concurrency_per_operation"].values())
-            if params not in plain:
-                plain.append(params)
-        return plain
-
-    def _default(self, name: str) -> Any:
-        return type(self).model_fields[name].get_default()
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: fields that a point has no use for have their defaults."""
+        point = params | {name: self.default_of(name) for name in needless_fields(params)}
+        if point["concurrency_per_operation"] is not None:
+            point["concurrency"] = sum(point["concurrency_per_operation"].values())
+        return point
 
 
 class ObjectWorkload:

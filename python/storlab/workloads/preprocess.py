@@ -127,16 +127,11 @@ class PreprocessSpec(WorkloadSpec):
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another."""
         del values  # they no longer say what a point has no use for
-        return [*combination_problems(super().values(), self.model_fields_set, self.engine)]
+        return [*combination_problems(self.product(), self.model_fields_set, self.engine)]
 
-    def values(self) -> list[dict[str, Any]]:
-        """As for every family, each point without what it has no use for, and each once."""
-        plain: list[dict[str, Any]] = []
-        for params in super().values():
-            params.update(dict.fromkeys(needless_fields(params)))
-            if params not in plain:
-                plain.append(params)
-        return plain
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: a point has nothing of what it has no use for."""
+        return params | dict.fromkeys(needless_fields(params))
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
         """An implementation is an engine."""

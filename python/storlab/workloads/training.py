@@ -150,21 +150,16 @@ class TrainingSpec(WorkloadSpec):
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another."""
         del values  # they no longer say what a point has no use for
-        return [*combination_problems(super().values(), self.model_fields_set, self.engine)]
+        return [*combination_problems(self.product(), self.model_fields_set, self.engine)]
 
-    def values(self) -> list[dict[str, Any]]:
-        """As for every family, each point without what it has no use for, and each once.
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: a point has nothing of what it has no use for.
 
         A profile of the user's is read here, so that the plan holds it; where that fails, the
         plan is refused later, and results can still be read.
         """
-        plain: list[dict[str, Any]] = []
-        for params in super().values():
-            params.update(dict.fromkeys(needless_fields(params)))
-            params["profile_data"] = _own_profile(params["profile"])
-            if params not in plain:
-                plain.append(params)
-        return plain
+        own = {"profile_data": _own_profile(params["profile"])}
+        return params | dict.fromkeys(needless_fields(params)) | own
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
         """A loader is an engine."""
