@@ -9,14 +9,15 @@ from storlab.base.errors import UsageError
 from storlab.base.units import parse_size
 from storlab.engines import engine_names, get_engine
 from storlab.model.point import Plan, PlannedRun, Point
+from storlab.workloads import WORKLOADS
 
 
 def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
     """The engine to check these points by: the first registered one that runs their kind.
 
-    Raises UsageError where they are of several kinds, or no other engine runs theirs.
+    Raises UsageError where they are of several kinds, or no other engine checks theirs.
     """
-    kinds = sorted({point.kind for point in chosen(_engineless(plan), wanted)})
+    kinds = sorted({point.kind for point in _checkable(chosen(_engineless(plan), wanted))})
     found = {
         kind: next((name for name in _others() if kind in get_engine(name).kinds), None)
         for kind in kinds
@@ -37,6 +38,24 @@ def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
     )
 
 
+def _checkable(points: Iterable[Point]) -> list[Point]:
+    """The points whose engines measure a target, which ought to give the same numbers.
+
+    Raises UsageError where engines themselves are measured, as in preprocessing.
+    """
+    every = list(points)
+    measured = {p.kind: name for p in every if (name := WORKLOADS[p.kind].page.implementation)}
+    found = [point for point in every if point.kind not in measured]
+    if not found:
+        kinds, names = (" and ".join(sorted(set(words))) for words in (measured, measured.values()))
+        raise UsageError(
+            "crosscheck",
+            f"engines of {kinds} workloads are what is measured: none is a reference for another",
+            f"compare them in the brief of a study that has them in a list, as {names}",
+        )
+    return found
+
+
 def _others() -> list[str]:
     return [name for name in engine_names() if name != "native"]
 
@@ -48,7 +67,7 @@ def crosscheck_plan(
 
     Order ABBA: native goes first in one pair and second in the next, and so does it from one
     repeat to the next, so that a drift of the machine falls on both alike. ``wanted`` narrows the
-    points (see :func:`chosen`); those of a kind that ``reference`` does not run are left out.
+    points (see :func:`chosen`); those of a kind that ``reference`` does not check are left out.
     Raises UsageError when nothing is left, EngineError for an engine that does not exist.
     """
     if reference == "native":
@@ -58,7 +77,7 @@ def crosscheck_plan(
         raise UsageError("--repeats", f"is {repeats}: an interval needs two", "use 3 or more")
     kinds = get_engine(reference).kinds
     every = list(chosen(_engineless(plan), wanted))
-    points = [point for point in every if point.kind in kinds]
+    points = [point for point in _checkable(every) if point.kind in kinds]
     if not points:
         raise UsageError(
             f"--reference {reference}",
@@ -68,7 +87,7 @@ def crosscheck_plan(
     notes = [f"crosscheck: every point by native and by {reference}"]
     if len(points) < len(every):
         left = len(every) - len(points)
-        notes.append(f"crosscheck: {left} points that {reference} cannot run are left out")
+        notes.append(f"crosscheck: {left} points that {reference} cannot check are left out")
     pairs = [tuple(_by(point, engine) for engine in ("native", reference)) for point in points]
     runs: list[PlannedRun] = []
     for repeat in range(1, repeats + 1):

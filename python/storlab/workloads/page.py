@@ -69,6 +69,9 @@ class Page:
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
     whole_window: bool = False  # rates are over the window, what lies between spans included
     buffered: bool = False  # reads and writes through the page cache, whatever the target says
+    # The parameter that says whose code is measured. Its values are engines, which a study
+    # compares, and which are no references for one another.
+    implementation: str | None = None
     rate: str = "iops"  # the metric that counts operations
     rate_title: str = "operations/s"
     names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET

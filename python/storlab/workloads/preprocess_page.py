@@ -98,6 +98,7 @@ PREPROCESS_PAGE = Page(
     phrase=phrase,
     whole_window=True,
     buffered=True,
+    implementation="implementation",
     rate="parts_s",
     rate_title="parts/s",
     per_watt={"rows_s": "rows_per_joule"},
