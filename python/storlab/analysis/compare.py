@@ -205,7 +205,7 @@ def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
             _meter(cell, account_of(cell.runs, boundaries[label]), confidence)
         base = cells[dataset.baseline]
         ratios = {
-            label: _ratios(cell, base, ratio_keys(point.page), confidence)
+            label: ratios_of(cell, base, ratio_keys(point.page), confidence)
             for label, cell in cells.items()
             if label != dataset.baseline
         }
@@ -338,7 +338,13 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
     return [CellFlag("few-operations", message, len(cell.runs))]
 
 
-def _ratios(cell: Cell, base: Cell, keys: Sequence[str], confidence: float) -> dict[str, Ratio]:
+def ratios_of(
+    cell: Cell, base: Cell, keys: Sequence[str], confidence: float = 0.95
+) -> dict[str, Ratio]:
+    """One cell over another by column key, where both have values that a logarithm can be taken of.
+
+    None of power, which is divided by its accounts.
+    """
     found = {}
     for column in COLUMNS:
         if column.key not in keys or column.is_power:

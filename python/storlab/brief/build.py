@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from storlab import __version__
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import Section, title_of, value_text
 from storlab.analysis.table import comparison_dict
+from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.audited import audited
 from storlab.brief.capacity import capacity_section
-from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.density import density_section
 from storlab.brief.family import family_block
 from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.implementations import (
+    implementation_data,
+    implementations,
+    implementations_section,
+)
 from storlab.brief.model import (
     Brief,
     DataTable,
@@ -46,6 +53,7 @@ from storlab.figures.common import slug
 from storlab.figures.svg import render
 from storlab.lab.store import ResultStore
 from storlab.model.published import PublishedTable
+from storlab.model.result import RunRecord
 from storlab.workloads import WORKLOADS
 
 
@@ -83,6 +91,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         summary=[
             *wrong_outputs(comparison),
             *summarise(comparison),
+            *implementations(comparison),
             *bottlenecks(comparison),
         ],
         claims=claims,
@@ -102,23 +111,34 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
         run_tables=run_tables,
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
-        data={
-            "comparison": comparison_dict(comparison),
-            "claims": [claim.as_dict() for claim in claims],
-            "runs": [
-                {
-                    "run_id": record.run_id,
-                    "status": record.status,
-                    "metrics": {f"{m.name}.{m.operation}": m.value for m in record.metrics},
-                }
-                for record in records
-            ],
-            "audit": [finding.dump() for finding in findings],
-            "saturation": saturation_data(comparison),
-        },
+        data=_data(comparison, claims, findings, records),
         audit=findings,
         extras=extras,
     )
+
+
+def _data(
+    comparison: Comparison,
+    claims: Sequence[Claim],
+    findings: Sequence[Finding],
+    records: Sequence[RunRecord],
+) -> dict[str, Any]:
+    """What the brief rests on, for programs: it lies in the page as JSON."""
+    return {
+        "comparison": comparison_dict(comparison),
+        "claims": [claim.as_dict() for claim in claims],
+        "runs": [
+            {
+                "run_id": record.run_id,
+                "status": record.status,
+                "metrics": {f"{m.name}.{m.operation}": m.value for m in record.metrics},
+            }
+            for record in records
+        ],
+        "audit": [finding.dump() for finding in findings],
+        "saturation": saturation_data(comparison),
+        "implementations": implementation_data(comparison),
+    }
 
 
 def section_anchor(section: Section) -> str:
@@ -176,6 +196,7 @@ def _extras(
     printed = (_group(name, comparison, every) for name in ("published_bars", "published_mixes"))
     beside = [group for group in printed if group is not None]
     found = (
+        implementations_section(comparison, scale),
         preprocess_section(comparison, scale),
         capacity_section(comparison),
         power_section(comparison, _overview(comparison, "power")),

@@ -313,7 +313,7 @@ def ratio_table(
             numbers = [
                 power_ratio(row, target, comparison.baseline, column)
                 if column.is_power
-                else _ratio_number(
+                else ratio_number(
                     row.ratios[target].get(column.key), row.cells[target], base, column
                 )
                 for column in columns
@@ -338,21 +338,29 @@ def ratio_table(
     )
 
 
-def _ratio_number(ratio: Ratio | None, cell: Cell, base: Cell, column: Column) -> Number:
+def ratio_number(
+    ratio: Ratio | None,
+    cell: Cell,
+    base: Cell,
+    column: Column,
+    names: tuple[str, str] | None = None,
+) -> Number:
+    """``cell`` over ``base`` with the marks of both, which ``names`` tells apart: their targets."""
+    names = names or (cell.target, base.target)
     if ratio is None:
         none = not (cell.measured and base.measured)
         return Number(MISSING if none else "–", point_id=cell.point_id, missing=True)
     marks: list[Mark] = []
-    for side in (cell, base):
+    for name, side in zip(names, (cell, base), strict=True):
         latency = column.is_latency
         for m in cell_marks(side.flags, len(side.runs), latency=latency, name=column.name):
             if m.kind == "few-operations" and column.key not in side.few:
                 continue
-            marks.append(mark(m.kind, f"{side.target}: {m.message}"))
-        marks += [mark(m.kind, f"{side.target}: {m.message}") for m in _count_marks(side, column)]
+            marks.append(mark(m.kind, f"{name}: {m.message}"))
+        marks += [mark(m.kind, f"{name}: {m.message}") for m in _count_marks(side, column)]
     if ratio.concurrency is not None:
         one, other = (digits3(v) for v in ratio.concurrency)
-        text = f"effective concurrency {one} on {cell.target}, {other} on {base.target}"
+        text = f"effective concurrency {one} on {names[0]}, {other} on {names[1]}"
         marks.append(mark("different-concurrency", text))
     return Number(
         times_text(ratio.interval.estimate),

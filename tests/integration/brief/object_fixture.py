@@ -180,7 +180,7 @@ def points_of(study: StudyBase) -> Iterator[Point]:
                         workload=spec.label,
                         workload_index=index,
                         kind=spec.kind,
-                        engine="native",
+                        engine=spec.engine_of(params) or "native",
                         params=params,
                     )
 

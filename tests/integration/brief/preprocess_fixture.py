@@ -42,6 +42,8 @@ memory = "16GiB"
 RAW_ROW_BYTES, PARQUET_ROW_BYTES, BINARY_ROW_BYTES = 245, 75, 105
 CORES = 32
 CPU_NS_PER_ROW = {"ingest": 420, "vocabulary": 190, "encode": 390}
+COSTS = {"native": 1.0, "pandas": 4.0, "polars": 3.5}
+"""CPU and memory of each implementation, over those of native."""
 Change = Callable[[Point, dict[str, Any]], None]
 """Edits the details of a run before it is stored."""
 
@@ -116,7 +118,8 @@ def preprocess_outcome(
     parts = max(params["files"], -(-rows * RAW_ROW_BYTES // params["part_size"]))
     now, stages, spans, marks = START_NS, [], [], []
     for name in STAGES:
-        said = _stage(name, now, rows, sizes[name], params["workers"], parts, own, draw)
+        cost = COSTS[point.engine]
+        said = _stage(name, now, rows, sizes[name], params["workers"], parts, own, cost, draw)
         end = said["end_ns"]
         stages.append(said)
         spans.append(
@@ -154,10 +157,11 @@ def _stage(
     workers: int,
     parts: int,
     own: Behaviour,
+    cost: float,
     draw: random.Random,
 ) -> dict[str, Any]:
     read, written = sizes
-    cpu_ns = round(rows * CPU_NS_PER_ROW[name] * (1 + 0.002 * workers))
+    cpu_ns = round(rows * CPU_NS_PER_ROW[name] * cost * (1 + 0.002 * workers))
     rounds = -(-parts // workers) * workers / parts  # of parts that do not divide evenly
     device_s = read / own.read_mb_s / 1e6 + written / own.write_mb_s / 1e6
     took_s = max(cpu_ns / SECOND_NS / min(workers, CORES) * rounds, device_s)
@@ -170,7 +174,7 @@ def _stage(
         "input_bytes": read,
         "output_bytes": written,
         "cpu_ns": cpu_ns,
-        "peak_memory_bytes": 300_000_000 + 90_000_000 * workers,
+        "peak_memory_bytes": round(cost * (300_000_000 + 90_000_000 * workers)),
         "device_read_bytes": round(read * 1.001) if own.has_device else None,
         "device_written_bytes": round(written * 1.003) if own.has_device else None,
         "parts": parts,

@@ -1,0 +1,76 @@
+"""Implementations of the same work side by side: each over the native one, or over the first.
+
+The comparison divides targets at one point. Here points are divided that differ in nothing but in
+whose code did the work, on each target for itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison, Ratio, ratios_of
+from storlab.analysis.points import WorkloadPoint, choose_axes, describe
+
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One implementation on one target."""
+
+    implementation: str
+    cell: Cell
+    ratios: Mapping[str, Ratio]  # to the reference on the same target; the reference has none
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWork:
+    """One work that several implementations did, in the order of the study."""
+
+    workload: str
+    where: str  # what tells it from the other work of its workload: "8 workers"; empty: nothing
+    points: Mapping[str, WorkloadPoint]  # by implementation
+
+    @property
+    def reference(self) -> str:
+        """The implementation that ratios divide by."""
+        return NATIVE if NATIVE in self.points else next(iter(self.points))
+
+    def entries(self, comparison: Comparison, keys: Sequence[str]) -> Iterator[Entry]:
+        """Every implementation on every target that it was planned for; ratios of these columns."""
+        base = comparison.row(self.points[self.reference]).cells
+        for name, point in self.points.items():
+            cells = comparison.row(point).cells
+            for target in comparison.planned([point]):
+                found = ratios_of(cells[target], base[target], keys)
+                own = [key for key in keys if key in found and name != self.reference]
+                yield Entry(name, cells[target], {key: found[key] for key in own})
+
+
+def shared_works(comparison: Comparison) -> list[SharedWork]:
+    """What more than one implementation did, of families whose engines are what is compared."""
+    workloads: dict[str, list[WorkloadPoint]] = {}
+    for section in comparison.sections:
+        if section.page.implementation is not None:
+            workloads.setdefault(section.workload, []).extend(section.points)
+    return [work for name, points in workloads.items() for work in _shared(name, points)]
+
+
+def _shared(workload: str, points: Sequence[WorkloadPoint]) -> Iterator[SharedWork]:
+    page = points[0].page
+    names = [name for name in choose_axes(points).varying if name != page.implementation]
+    works: dict[str, dict[str, WorkloadPoint]] = {}
+    for point in points:
+        works.setdefault(_without(point, page.implementation), {})[point.engine] = point
+    for found in works.values():
+        if len(found) > 1:
+            where = describe(page, next(iter(found.values())).params, names)
+            yield SharedWork(workload, where, found)
+
+
+def _without(point: WorkloadPoint, name: str | None) -> str:
+    shared: dict[str, Any] = {k: v for k, v in point.params.items() if k != name}
+    return json.dumps(shared, sort_keys=True, default=str)

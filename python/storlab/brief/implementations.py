@@ -1,0 +1,134 @@
+"""Whose code takes how much: the brief's table of implementations that did the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison
+from storlab.analysis.implementations import Entry, SharedWork, shared_works
+from storlab.brief.model import DataTable, ExtraSection, Number
+from storlab.brief.tables import (
+    Leaf,
+    Scale,
+    columns_for,
+    number_of,
+    ratio_number,
+    table_of,
+)
+from storlab.brief.text import and_list, ratio_bracket, sentence_case
+
+TIME, CPU = "completion_time_s.all", "cpu_s_per_gb.all"
+COLUMNS = {
+    TIME: "completion time",
+    "rows_s_per_core.all": "rows per CPU second",
+    CPU: "CPU per GB",
+    "peak_memory_mb.all": "peak memory",
+    "energy_wh.all": "energy",
+}
+"""And their heads."""
+RATIOS = {TIME: "time", CPU: "CPU"}
+"""Of which columns the ratio stands behind the value, and what it is of."""
+NONE = Number("–", missing=True)
+_MEMORY = (
+    "Peak memory of native is what is resident above what its process held before the run; that of "
+    "the others is of all their processes, with what the libraries hold for themselves."
+)
+
+
+def implementations_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
+    """The section; None where no work was given to more than one implementation."""
+    workloads: dict[str, list[SharedWork]] = {}
+    for work in shared_works(comparison):
+        workloads.setdefault(work.workload, []).append(work)
+    if not workloads:
+        return None
+    return ExtraSection(
+        anchor="implementations",
+        title="How much does each implementation take?",
+        short="Implementations",
+        lead=implementations(comparison),
+        tables=[_table(comparison, works, scale) for works in workloads.values()],
+        notes=[_MEMORY],
+    )
+
+
+def implementations(comparison: Comparison) -> list[str]:
+    """For the key findings: every implementation over the first, at each workload's far end."""
+    far = {work.workload: work for work in shared_works(comparison) if _measured(comparison, work)}
+    return [_said(work, _measured(comparison, work)) for work in far.values()]
+
+
+def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
+    """The ratios, for the data inside the brief."""
+    return [
+        {
+            "workload": work.workload,
+            "where": work.where,
+            "implementation": entry.implementation,
+            "reference": work.reference,
+            "target": entry.cell.target,
+            "ratios": {key: ratio.interval.as_dict() for key, ratio in entry.ratios.items()},
+        }
+        for work in shared_works(comparison)
+        for entry in _measured(comparison, work)
+    ]
+
+
+def _measured(comparison: Comparison, work: SharedWork) -> list[Entry]:
+    return [entry for entry in work.entries(comparison, list(RATIOS)) if entry.ratios]
+
+
+def _said(work: SharedWork, entries: Sequence[Entry]) -> str:
+    """``8 workers: polars took 3.50x [3.41-3.60] the time and ... the CPU of native on disk.``"""
+    taken: dict[str, list[str]] = {}
+    for entry in entries:
+        ratios = [
+            f"{ratio_bracket(r.interval)} the {RATIOS[key]}" for key, r in entry.ratios.items()
+        ]
+        on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"
+        taken.setdefault(entry.implementation, []).append(on)
+    said = (f"{name} took {', '.join(each)}" for name, each in taken.items())
+    return f"{sentence_case(work.where)}: {'; '.join(said)}."
+
+
+def _table(comparison: Comparison, works: Sequence[SharedWork], scale: Scale) -> DataTable:
+    columns = columns_for(comparison, COLUMNS)
+    references = {work.reference for work in works}
+    over = references.pop() if len(references) == 1 else "the first"
+    heads: list[tuple[str, str]] = []
+    for column in columns:
+        heads.append((COLUMNS[column.key], scale.of(column)[0]))
+        if column.key in RATIOS:
+            heads.append((f"{RATIOS[column.key]} over {over}", ""))
+    return table_of(
+        comparison,
+        f"The same work by each implementation, {works[0].workload}: mean of the repeats, and its "
+        f"ratio to {over} on the same target, with the 95 % interval below it; bold where that of "
+        "a ratio excludes 1",
+        ["work", "implementation"],
+        heads,
+        [
+            Leaf([work.where, entry.implementation], entry.cell, numbers)
+            for work in works
+            for entry, numbers in _rows(comparison, work, columns, scale)
+        ],
+    )
+
+
+def _rows(
+    comparison: Comparison, work: SharedWork, columns: Sequence[Column], scale: Scale
+) -> Iterator[tuple[Entry, list[Number]]]:
+    base = comparison.row(work.points[work.reference]).cells
+    for entry in work.entries(comparison, list(RATIOS)):
+        names = (entry.implementation, work.reference)
+        numbers = []
+        for column in columns:
+            numbers.append(number_of(entry.cell, column, scale))
+            if column.key in RATIOS:
+                ratio = entry.ratios.get(column.key)
+                sides = (entry.cell, base[entry.cell.target])
+                own = entry.implementation == work.reference
+                numbers.append(NONE if own else ratio_number(ratio, *sides, column, names))
+        yield entry, numbers

@@ -1,0 +1,129 @@
+"""The brief of several implementations of preprocessing: one table, each over the native one."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.brief.conftest import Made
+from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.preprocess_fixture import SSDS, build_preprocess_store
+from integration.brief.test_object_brief import mean, tables_of
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.implementations import shared_works
+from storlab.analysis.stats import ratio_interval
+from storlab.brief import write_brief
+from storlab.brief.implementations import implementations
+from storlab.brief.text import ratio_spread
+from storlab.figures.common import digits3, times_text
+from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
+
+THREE = 'implementation = ["polars", "native", "pandas"]'
+SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    directory = tmp_path_factory.mktemp("implementations") / "run"
+    store = build_preprocess_store(directory, workers="[1, 8]", more=THREE, **SMALL)
+    return Made(store, write_brief(store))
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ").replace("\u200b", "")
+
+
+def compared(store: ResultStore) -> Comparison:
+    return compare(load_dataset([store]))
+
+
+def of(store: ResultStore, implementation: str, workers: int, target: str) -> list[RunRecord]:
+    wanted = (implementation, workers, target)
+    return [
+        r
+        for r in store.records()
+        if (r.params["implementation"], r.params["workers"], r.target) == wanted
+    ]
+
+
+def times(records: list[RunRecord]) -> list[float]:
+    found = [record.metric("completion_time_s") for record in records]
+    return [value for value in found if value is not None]
+
+
+def test_implementations_stand_in_one_table_with_their_ratios(made: Made) -> None:
+    (table,) = tables_of(made.html, "implementations")
+    assert len(table.rows) == 3 * 2 * 2
+    polars, native = (of(made.store, name, 8, OLD) for name in ("polars", "native"))
+    row = table.at("20,000,000 rows, 8 workers", "polars", OLD)
+    assert row["completion time s"] == digits3(mean(polars, "completion_time_s"))
+    assert row["rows per CPU second 1/s"] == digits3(mean(polars, "rows_s_per_core"))
+    assert row["CPU per GB s/GB"] == digits3(mean(polars, "cpu_s_per_gb"))
+    assert row["peak memory MB"] == digits3(mean(polars, "peak_memory_mb"))
+    ratio = ratio_interval(times(polars), times(native))
+    assert row["time over native"] == times_text(ratio.estimate)
+    assert row["CPU over native"] == "3.50×"
+    assert table.at("20,000,000 rows, 8 workers", "native", OLD)["time over native"] == "–"
+    assert ratio_spread(ratio) in plain(made.html)
+
+
+def test_every_number_leads_to_its_runs(made: Made) -> None:
+    section = made.html[made.html.index('id="implementations"') :]
+    section = section[: section.index("</section>")]
+    linked = set(re.findall(r'href="#(?:point-)?([^"]+)"', section))
+    points = {record.point_id for record in made.store.records()}
+    assert points == {point for point in points if any(point in link for link in linked)}
+
+
+def test_the_key_findings_and_the_data_of_the_brief_have_them(made: Made) -> None:
+    (said,) = implementations(compared(made.store))
+    assert said.startswith("20,000,000\u00a0rows, 8\u00a0workers: polars took ")
+    assert f"the CPU of native on {NEW}, " in said
+    findings = plain(made.html[made.html.index('id="findings"') :])
+    assert plain(said) in findings
+    start = made.html.index('"implementations":') + len('"implementations":')
+    data = json.JSONDecoder().raw_decode(made.html[start:])[0]
+    assert len(data) == 2 * 2 * 2  # two others, two numbers of workers, two targets
+    assert {one["reference"] for one in data} == {"native"}
+    assert made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_without_native_the_first_is_the_reference(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="8", more='implementation = ["pandas", "polars"]', **SMALL
+    )
+    (work,) = shared_works(compared(store))
+    assert work.reference == "pandas"
+    (table,) = tables_of(write_brief(store, pdf=False).read_text("utf-8"), "implementations")
+    assert table.at("polars", NEW)["CPU over pandas"] == "0.87×"  # 3.5 / 4
+
+
+def test_only_work_that_several_did_is_compared(tmp_path: Path) -> None:
+    two = """
+[[workload]]
+kind = "preprocess"
+name = "Criteo to split binary"
+rows = 20_000_000
+workers = [8, 16]
+part_size = "8MiB"
+memory = "16GiB"
+engine = "polars"
+"""
+    store = build_preprocess_store(tmp_path / "run", workers="[1, 8]", more=two, **SMALL)
+    (work,) = shared_works(compared(store))  # of an engine as of an implementation
+    assert work.where == "20,000,000\u00a0rows, 8\u00a0workers"
+    assert set(work.points) == {"native", "polars"}
+
+
+def test_one_implementation_has_no_such_section(tmp_path: Path) -> None:
+    places = {NEW: replace(SSDS[NEW], noise=0.0)}
+    store = build_preprocess_store(tmp_path / "run", workers="8", places=places, **SMALL)
+    assert shared_works(compared(store)) == []
+    assert 'id="implementations"' not in write_brief(store, pdf=False).read_text("utf-8")
