@@ -238,14 +238,14 @@ class Section:
     @property
     def title(self) -> str:
         """What tells this section from the others."""
-        said = self._own
+        said = self.own
         if self.prefix and said:
             return f"{self.prefix}: {said}"
         return said or self.prefix or self.workload
 
     @property
-    def _own(self) -> str:
-        """What tells it from the others of its family."""
+    def own(self) -> str:
+        """What tells it from the others of its family; empty where it is the only one."""
         return describe(self.page, self.points[0].params, self.axes.section)
 
     def where(self, point: WorkloadPoint) -> str:
@@ -256,7 +256,7 @@ class Section:
     @property
     def mix(self) -> str:
         """As it stands on an axis, beside others of its family only: ``70/30``."""
-        return short_mix(self.page, self._own or self.workload)
+        return short_mix(self.page, self.own or self.workload)
 
     def at(self, point: WorkloadPoint) -> str:
         """Where a point is on the axis, in words: ``4 jobs``."""

@@ -39,13 +39,16 @@ def place_of(section: Section, facet: Any) -> str:
 
 def figure_name(kind: str, section: Section, facet: Any) -> str:
     """A file name that no other figure of the brief has."""
-    size = section.facet_text(facet)
-    return slug(kind, section.workload, engine_text(section), section.title, size)
+    return family_name(kind, section, section.own, section.facet_text(facet))
 
 
-def engine_text(section: Section) -> str:
-    """The engine in a file name; the native one goes without saying."""
-    return "" if section.engine == "native" else section.engine
+def family_name(kind: str, section: Section, *more: str) -> str:
+    """The same of a figure over a whole family: its workload and engine, each once.
+
+    Native goes without saying where it is the only engine.
+    """
+    alone = section.engine == "native" and not section.prefix.endswith("native")
+    return slug(kind, section.workload, "" if alone else section.engine, *more)
 
 
 def x_text(section: Section, point: WorkloadPoint) -> str:

@@ -19,12 +19,11 @@ from storlab.figures.common import (
     MISSING,
     NOT_MEASURED,
     digits3,
-    engine_text,
+    family_name,
     family_place,
     far_points,
     interval_text,
     point_ids,
-    slug,
     times_text,
 )
 from storlab.figures.theme import (
@@ -63,7 +62,7 @@ def _one(
     page = section.page
     mix = title_of(page, page.mix) if page.mix and section.axes.section == (page.mix,) else None
     return Figure(
-        name=slug("efficiency", section.workload, engine_text(section), section.facet_text(facet)),
+        name=family_name("efficiency", section, section.facet_text(facet)),
         kind="efficiency_bars",
         title=title,
         alt=f"Bar chart of throughput per watt (MB/s/W, and the same as TB/kWh) by workload "

@@ -10,7 +10,7 @@ import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
-from storlab.figures.common import engine_text, family_place, far_points, point_ids, slug
+from storlab.figures.common import family_name, family_place, far_points, point_ids
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,
@@ -74,9 +74,7 @@ class Mixes:
 
     def name(self, kind: str, *more: str) -> str:
         """A file name that no other figure of the brief has."""
-        section = self.section
-        size = section.facet_text(self.facet)
-        return slug(kind, section.workload, engine_text(section), *more, size)
+        return family_name(kind, self.section, *more, self.section.facet_text(self.facet))
 
     def where(self, what: str) -> str:
         """The beginning of a title: ``GET, 4 MiB, concurrency 16``."""

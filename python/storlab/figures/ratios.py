@@ -11,7 +11,13 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
 from storlab.figures import Figure
-from storlab.figures.common import interval_text, operations_of, point_ids, sentence, slug
+from storlab.figures.common import (
+    family_name,
+    interval_text,
+    operations_of,
+    point_ids,
+    sentence,
+)
 from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
 
 ROW_HEIGHT = 15
@@ -68,7 +74,7 @@ def _one(
     title = f"{sentence(metric)}: {_said(data, comparison.baseline)}"
     points = [point for section in sections for point in section.points]
     return Figure(
-        name=slug("ratio", metric, sections[0].workload, sections[0].points[0].engine),
+        name=family_name(f"ratio {metric}", sections[0]),
         kind="ratios",
         title=title,
         alt=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals. {title}",

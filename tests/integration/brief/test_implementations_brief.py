@@ -95,6 +95,16 @@ def test_the_key_findings_and_the_data_of_the_brief_have_them(made: Made) -> Non
     assert made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_names_of_figures_say_workload_and_engine_once(made: Made) -> None:
+    names = sorted(path.name for path in (made.path.parent / "figures").glob("*.light.svg"))
+    assert len({name.partition(".")[0] for name in names}) == len(names) > 12
+    assert all(name.count("criteo-to-split-binary") == 1 for name in names)
+    for engine in ("native", "pandas", "polars"):
+        own = [name for name in names if engine in name]
+        assert len(own) == len(names) / 3
+        assert all(name.count(engine) == 1 for name in own)
+
+
 def test_without_native_the_first_is_the_reference(tmp_path: Path) -> None:
     store = build_preprocess_store(
         tmp_path / "run", workers="8", more='implementation = ["pandas", "polars"]', **SMALL
