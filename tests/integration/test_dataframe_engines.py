@@ -127,24 +127,6 @@ def test_a_missing_input_fails_the_run(tmp_path: Path, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_little_memory_takes_more_passes_and_gives_the_same(tmp_path: Path, engine: str) -> None:
-    path = tmp_path / "day_0"
-    rows = 9000
-    lines = [
-        "\t".join(
-            ["1", *["5"] * 13, *[f"{(row * 2_654_435_761 + c) % 2**32:08x}" for c in range(2)]]
-        )
-        + "\t" * 24
-        for row in range(rows)
-    ]
-    path.write_text("\n".join(lines))
-    job = order([path], tmp_path / "run", threshold=1, memory_bytes=1, part_bytes=1 << 16)
-    outcome = outcome_of(engine, job, tmp_path / "work")
-    assert_as_expected(outcome, job, expected_of(job))
-    assert outcome.details["stages"][1]["passes"] > 1
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("left", ["ingest", "vocabulary", "encode", "all"])
 def test_a_run_goes_on_where_it_was_left(tmp_path: Path, engine: str, left: str) -> None:
     job = order([clicks(tmp_path, "day_0", 800)], tmp_path / "run", part_bytes=1 << 15)

@@ -67,6 +67,24 @@ def test_what_is_accepted_has_memory_for_its_row_groups(workers: int, rows: int)
         params(**said, memory=needed - 1)
 
 
+@given(
+    st.sampled_from(["pandas", "polars"]),
+    st.integers(min_value=1, max_value=1024),
+    st.integers(min_value=4096, max_value=1 << 30),
+)
+def test_what_is_accepted_has_memory_for_its_library_and_parts(
+    engine: str, workers: int, part: int
+) -> None:
+    said = {"workers": workers, "row_group_rows": 8192, "part_size": part}
+    needed = needed_memory({**said, "implementation": engine})
+    assert needed >= workers * part
+    for given_by in ("implementation", "engine"):
+        named = {**said, given_by: engine}
+        assert params(**named, memory=needed)["memory"] == needed
+        with pytest.raises(ValueError, match="memory"):
+            params(**named, memory=needed - 1)
+
+
 @given(st.lists(st.integers(min_value=0, max_value=10**6), unique=True))
 def test_files_are_read_in_the_order_of_their_numbers(numbers: list[int]) -> None:
     days = sorted((Path(f"/d/day_{number}") for number in numbers), key=natural_key)

@@ -19,6 +19,7 @@ from preprocess_oracle import logarithm, specification
 from preprocess_runs import order
 from storlab.base.errors import EngineError
 from storlab.engines import get_engine
+from storlab.engines.dataframe_encode import Journal, encode_units
 from storlab.engines.dataframe_layout import (
     COLUMNS,
     feature_spec,
@@ -28,15 +29,10 @@ from storlab.engines.dataframe_layout import (
     prepare,
     publish,
 )
-from storlab.engines.dataframe_library import (
-    KEYS,
-    Tally,
-    batches,
-    in_id_order,
-    logarithms,
-    vocabulary_passes,
-)
-from storlab.engines.dataframe_units import Worker
+from storlab.engines.dataframe_library import KEYS, Tally, batches, logarithms
+from storlab.engines.dataframe_units import Unit
+from storlab.engines.dataframe_vocabulary import vocabulary_passes
+from storlab.engines.dataframe_worker import Worker, mean_row_bytes
 from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
 
 ENGINES = ("pandas", "polars")
@@ -128,10 +124,15 @@ class Counting:
     threads = True
     errors: tuple[type[Exception], ...] = ()
     chunk_bytes = 1 << 20
+    base_bytes = worker_bytes = 0
     bytes_per_value = 96
+    bytes_per_id = 48
 
     def __init__(self) -> None:
         self.most = 0
+
+    def release(self) -> None:
+        """It keeps nothing."""
 
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
@@ -166,16 +167,16 @@ def test_passes_see_every_value_once_within_what_may_be_held(
     found = list(vocabulary_passes(library, files, "C1", KEYS, most))
     assert len(found) >= passes
     assert library.most <= max(2 * most, 40)
-    every = Counter(values)
-    tally = in_id_order(found, 2)
-    expected = sorted((-count, value) for value, count in every.items() if count >= 2)
-    assert list(zip((-tally.counts).tolist(), tally.values.tolist(), strict=True)) == expected
-    assert sum(len(each.values) for each in found) == len(every)
+    assert sum(len(each.values) for each in found) == len(set(values))
+    seen: Counter[int] = Counter()
+    for tally in found:
+        seen.update(dict(zip(tally.values.tolist(), tally.counts.tolist(), strict=True)))
+    assert seen == Counter(values)
 
 
 def test_files_come_in_batches() -> None:
     files = [(Path(str(number)), rows) for number, rows in enumerate((5, 5, 0, 20, 1, 1))]
-    found = [[int(path.name) for path in batch] for batch in batches(files, 10)]
+    found = [[int(path.name) for path, _ in batch] for batch in batches(files, 10)]
     assert found == [[0, 1, 2], [3], [4, 5]]
     assert list(batches([], 10)) == []
 
@@ -199,9 +200,72 @@ def test_work_is_cut_to_fit_into_memory(
 ) -> None:
     job = order([], tmp_path, memory_bytes=memory, workers=workers, part_bytes=64 << 20)
     library: Any = Counting()
-    worker = Worker(library, job.model_dump(mode="json"))
+    worker = Worker(library, job.model_dump(mode="json"), 245)
     assert worker.parts_at_once == at_once
     assert worker.chunk_bytes == chunk
+    short = Worker(library, job.model_dump(mode="json"), 40)  # lines: more rows in a part
+    assert short.parts_at_once <= at_once
+
+
+def test_rows_are_as_long_as_in_the_file_with_the_shortest(tmp_path: Path) -> None:
+    contents = {"long": b"x" * 199 + b"\n", "empty": b"", "short": (b"y" * 99 + b"\n") * 3}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    assert mean_row_bytes(str(tmp_path / name) for name in contents) == 100
+    assert mean_row_bytes([str(tmp_path / "long")]) == 200
+    assert mean_row_bytes([str(tmp_path / "empty")]) == 40
+
+
+def _units(tmp_path: Path, workers: int, rows: Sequence[int], cardinality: int) -> list[Unit]:
+    library: Any = Counting()
+    job = order([], tmp_path, workers=workers).model_dump(mode="json")
+    files = [(tmp_path / str(number), held) for number, held in enumerate(rows)]
+    return encode_units(Worker(library, job, 245), files, [cardinality] * 26, tmp_path)
+
+
+def test_units_of_encoding_cover_every_row_of_every_column(tmp_path: Path) -> None:
+    rows = [300_000] * 100
+    units = _units(tmp_path, 8, rows, cardinality=1_000_000)
+    assert len({unit.name for unit in units}) == len(units)
+    shares: Counter[str] = Counter()
+    for unit in units:
+        shares[unit.columns[0]] += round(unit.share * sum(rows))
+        *_, files, row, _ = unit.arguments
+        assert row == sum(rows[: int(files[0][0].name)])
+    assert shares == dict.fromkeys(["label", *COLUMNS[14:]], sum(rows))
+    largest = max(sum(held for _, held in unit.arguments[0]) for unit in units if "f" in unit.name)
+    assert largest <= 1 << 22  # of those that look nothing up
+    assert [unit.arguments[-2] for unit in units] == sorted(unit.arguments[-2] for unit in units)
+    assert len(_units(tmp_path, 1, [5], 3)) == 27
+
+
+def test_a_journal_knows_what_was_finished(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    units = _units(tmp_path, 1, [5, 6], cardinality=3)
+    first = Journal(path, units)
+    assert first.done == frozenset()
+    first.add(units[3].name)
+    first.add(units[0].name)
+    path.write_bytes(path.read_bytes() + b"\nC9 0+1")  # torn, of C9 0+11
+    second = Journal(path, units)
+    assert second.done == {units[0].name, units[3].name}
+    second.add(units[5].name)
+    assert Journal(path, units).done == {units[n].name for n in (0, 3, 5)}
+    assert Journal(path, units[1:]).done == frozenset()  # another plan
+    assert Journal(path, units).done == frozenset()
+
+
+def test_a_journal_of_another_boot_counts_for_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    units = _units(tmp_path, 1, [5, 6], cardinality=3)
+    Journal(path, units).add(units[0].name)
+    boot, space, rest = path.read_bytes().partition(b" ")
+    assert len(boot) == 36
+    path.write_bytes(boot[::-1] + space + rest)
+    assert Journal(path, units).done == frozenset()
+    assert path.read_bytes().startswith(boot)
+    Journal(path, units).remove()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -92,9 +92,9 @@ class DataframeEngine:
         return [
             f"{self.title}: the memory of its processes is read four times a second, with their "
             "share of common pages; short peaks may be missed",
-            f"{self.title}: parts at once, and values counted in one pass, are chosen to fit "
-            f"{limit}; what the libraries hold for themselves, and the vocabularies that encoding "
-            "looks up, are not limited",
+            f"{self.title}: parts at once, and values counted or looked up in one pass, are chosen "
+            f"to fit {limit} with what the libraries take in any case; a worker holds at least one "
+            "part",
             f"{self.title}: imports and the start of workers lie before the first stage",
         ]
 

@@ -21,11 +21,12 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
+from storlab.engines.dataframe_encode import Journal, encode_units
 from storlab.engines.dataframe_layout import (
     CATEGORICAL,
     CATEGORIES,
-    INTEGERS,
     Part,
+    clear_aside,
     feature_spec,
     fingerprint,
     flush,
@@ -34,13 +35,13 @@ from storlab.engines.dataframe_layout import (
     states,
 )
 from storlab.engines.dataframe_library import Library
-from storlab.engines.dataframe_units import Unit, Worker, carry_out, pool_of
+from storlab.engines.dataframe_units import Unit, carry_out, pool_of
+from storlab.engines.dataframe_worker import Worker, mean_row_bytes
 from storlab.engines.device_counter import counter_of, moved_bytes
 from storlab.engines.session_cpu import family
 from storlab.engines.torch_child import said_of, store
 
 _LOOK_S = 0.25  # between two readings of memory
-_ENCODE_UNITS = 4  # for each worker, at least
 _VOCABULARY = ("values", "counts")
 _SKIP = 'correct the file, or set malformed = "skip"'
 _UNCHANGED = "let nothing write to it, and begin anew in another directory"
@@ -103,7 +104,7 @@ class Run:
     """All stages, one after the other. ``result`` is what is known so far."""
 
     def __init__(self, library: Library, job: dict[str, Any], work_dir: Path) -> None:
-        self._worker = Worker(library, job)
+        self._worker = Worker(library, job, mean_row_bytes(job["inputs"]))
         self._job = job
         self._work_dir = work_dir
         self._directory = Path(job["directory"])
@@ -135,6 +136,7 @@ class Run:
         parts: tuple[int, int],
         inputs: Iterable[Path],
         at_once: int,
+        journal: Journal | None = None,
     ) -> None:
         """Carry out units. ``parts``: of the whole stage, and done before. ``_ended`` follows."""
         if self._job["cold"]:
@@ -150,6 +152,8 @@ class Run:
             read = (unit.bytes, unit.columns, done.passes, unit.share)
             events.append((done.end_ns, latency_ns, *read))
             passes = max(passes, done.passes)
+            if journal is not None:
+                journal.add(unit.name)
         self.result["events"][name] = events
         self._stages.append(
             {
@@ -187,7 +191,10 @@ class Run:
         for place in places:
             place.mkdir(exist_ok=True)
         left = [part for part in self._parts if not part.is_done()]
-        units = [Unit(self._worker.ingest, (part,), part.end - part.start) for part in left]
+        units = [
+            Unit(str(part.parquet), self._worker.ingest, (part,), part.end - part.start)
+            for part in left
+        ]
         inputs = [Path(source) for source in self._job["inputs"]]
         done = (len(self._parts), len(self._parts) - len(left))
         self._stage("ingest", units, done, inputs, self._worker.parts_at_once)
@@ -214,7 +221,8 @@ class Run:
         left = [name for name in CATEGORIES if not (place / f"{name}.json").exists()]
         paths = [part.parquet for part in self._parts]
         files = self._files()
-        units = [Unit(self._worker.vocabulary, (name, files), columns=(name,)) for name in left]
+        clear_aside(place)
+        units = [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in left]
         done = (len(CATEGORIES), len(CATEGORIES) - len(left))
         self._stage("vocabulary", units, done, paths, self._job["workers"])
         flush([place])
@@ -226,41 +234,32 @@ class Run:
     def _encode(self) -> None:
         whole, partial = self._directory / "binary", self._directory / "binary.partial"
         train = partial / "train"
-        units: list[Unit] = [] if whole.exists() else self._encode_units(train)
+        units = encode_units(self._worker, self._files(), self.result["cardinalities"], train)
+        left: list[Unit] = []
+        journal = None
+        if not whole.exists():
+            train.mkdir(parents=True, exist_ok=True)
+            for name in ("label.bin", "numerical.bin", *CATEGORICAL):
+                (train / name).touch()
+            journal = Journal(partial / "journal", units)
+            left = [unit for unit in units if unit.name not in journal.done]
         paths = [part.parquet for part in self._parts]
         vocabulary = [self._directory / "vocabulary" / f"{name}.values" for name in CATEGORIES]
         inputs = [*paths, *vocabulary]
-        done = (len(paths), 0 if units else len(paths))
-        self._stage("encode", units, done, inputs, self._job["workers"])
-        if units:
+        done = (len(units), len(units) - len(left))
+        self._stage("encode", left, done, inputs, self._job["workers"], journal)
+        if journal is not None:
             spec = feature_spec(self.result["cardinalities"], self._job["numerical"])
             (partial / "feature_spec.yaml").write_text(spec)
-            flush([*train.iterdir(), partial / "feature_spec.yaml", train, partial])
+            try:
+                flush([*train.iterdir(), partial / "feature_spec.yaml", train])
+            finally:
+                journal.remove()
+            flush([partial])
             partial.replace(whole)
             flush([self._directory])
         files = (path for path in whole.rglob("*") if path.is_file())
         self._ended(files, self.result["rows"])
-
-    def _encode_units(self, train: Path) -> list[Unit]:
-        """Each a column, or all that is no category, of some of the parts."""
-        train.mkdir(parents=True, exist_ok=True)
-        for name in ("label.bin", "numerical.bin", *CATEGORICAL):
-            (train / name).write_bytes(b"")
-        files = self._files()
-        wanted = -(-_ENCODE_UNITS * self._job["workers"] // (1 + len(CATEGORIES)))
-        step = -(-len(files) // wanted)
-        slices = [files[at : at + step] for at in range(0, len(files), step)]
-        worker, units, row = self._worker, [], 0
-        for some in slices:
-            where = (some, row, train)
-            columns = ("label", *INTEGERS)
-            units.append(Unit(worker.encode_features, where, 0, columns, len(slices)))
-            units += [
-                Unit(worker.encode_column, (name, *where), 0, (name,), len(slices))
-                for name in CATEGORIES
-            ]
-            row += sum(rows for _, rows in some)
-        return units
 
     def _files(self) -> list[tuple[Path, int]]:
         """Parquet files with their rows."""
@@ -271,10 +270,10 @@ class Run:
         """How many bytes of Parquet every unit read: after the run, since it takes footers."""
         sizes = _column_bytes(part.parquet for part in self._parts)
         events = self.result["events"]
-        for name, rows in events.items():
-            events[name] = [
-                (end_ns, latency_ns, raw + passes * sum(sizes[each] for each in columns) // share)
-                for end_ns, latency_ns, raw, columns, passes, share in rows
+        for kind, rows in events.items():
+            events[kind] = [
+                (end_ns, ns, raw + round(passes * share * sum(sizes[name] for name in columns)))
+                for end_ns, ns, raw, columns, passes, share in rows
             ]
         self.result["parquet_bytes"] = sum(part.parquet.stat().st_size for part in self._parts)
         for stage in self._stages:

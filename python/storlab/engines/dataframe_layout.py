@@ -69,6 +69,12 @@ def aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
+def clear_aside(directory: Path) -> None:
+    """Remove what a killed process has left there before it was whole."""
+    for path in directory.glob("*.partial"):
+        path.unlink()
+
+
 def settle(path: Path) -> None:
     """What lies aside is flushed and gets its name."""
     flush([aside(path)])

@@ -16,7 +16,7 @@ Values = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 KEYS = 1 << 32  # a category is below it
-_BATCH_ROWS = 1 << 22  # that are counted at once
+FEATURE_ROWS = 1 << 15  # whose integers are float64 at a time
 
 
 class Tally(NamedTuple):
@@ -26,13 +26,27 @@ class Tally(NamedTuple):
     counts: Counts
 
 
+class Features(NamedTuple):
+    """What is no category, of some rows."""
+
+    labels: npt.NDArray[np.uint8]
+    numbers: npt.NDArray[np.float64]  # rows x 13: the logarithms of the integers
+
+
 class Library(Protocol):
     """One instance lives in every worker."""
 
     threads: bool  # workers are threads of one process, whose library shares its own with them
     errors: tuple[type[Exception], ...]  # of ``parse``
     chunk_bytes: int  # of text that it parses best at once
-    bytes_per_value: int  # of memory that counting needs at its peak, about
+    base_bytes: int  # of memory that it takes before there is any work,
+    worker_bytes: int  # and that each worker adds
+    bytes_per_value: int  # of memory that counting needs at its peak, about,
+    bytes_per_id: int  # and that looking up needs for a value of the vocabulary
+
+    def release(self) -> None:
+        """Give back memory that is kept for later. The next unit may need it elsewhere."""
+        ...
 
     def parse(self, lines: bytes) -> Any:
         """A frame of whole lines with 40 fields each. A field of another type raises."""
@@ -52,10 +66,8 @@ class Library(Protocol):
         """One of all."""
         ...
 
-    def features(
-        self, paths: Sequence[Path]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
-        """Labels, and the logarithms of the integers: see ``logarithms``; rows x 13."""
+    def features(self, paths: Sequence[Path]) -> Iterator[Features]:
+        """In pieces of at most ``FEATURE_ROWS``."""
         ...
 
     def index(self, values: Values) -> Any:
@@ -67,58 +79,18 @@ class Library(Protocol):
         ...
 
 
-def batches(files: Sequence[tuple[Path, int]], most_rows: int) -> Iterator[list[Path]]:
+def batches(files: Sequence[tuple[Path, int]], most_rows: int) -> Iterator[list[tuple[Path, int]]]:
     """Files with their rows in runs of at most so many rows, or of one file."""
-    batch: list[Path] = []
+    batch: list[tuple[Path, int]] = []
     held = 0
     for path, rows in files:
         if batch and held + rows > most_rows:
             yield batch
             batch, held = [], 0
-        batch.append(path)
+        batch.append((path, rows))
         held += rows
     if batch:
         yield batch
-
-
-def vocabulary_passes(
-    library: Library, files: Sequence[tuple[Path, int]], column: str, modulo: int, most: int
-) -> Iterator[Tally]:
-    """Tallies of a column in all files, over ascending ranges of keys: one for each pass.
-
-    At most ``most`` values are held at once, or those of two files: where a pass finds more, it
-    leaves the upper half of its range to the next one.
-    """
-    low = 0
-    while low < modulo:
-        high = modulo
-        whole = library.merge([])
-        waiting: list[Tally] = []
-        for paths in batches(files, min(most // 4, _BATCH_ROWS)):
-            waiting.append(library.count(paths, column, modulo, (low, high)))
-            held = sum(len(tally.values) for tally in waiting)
-            if held < max(len(whole.values), most // 4) and held + len(whole.values) < most:
-                continue
-            whole = library.merge([whole, *waiting])
-            waiting = []
-            if len(whole.values) > most // 2:
-                high = int(np.partition(whole.values, most // 2)[most // 2])
-                lower = whole.values < high
-                whole = Tally(whole.values[lower], whole.counts[lower])
-        yield library.merge([whole, *waiting])
-        low = high
-
-
-def in_id_order(tallies: Sequence[Tally], threshold: int) -> Tally:
-    """What is kept of disjoint tallies, most frequent first, and the smallest of equal ones."""
-    kept = [
-        Tally(each.values[each.counts >= threshold], each.counts[each.counts >= threshold])
-        for each in tallies
-    ]
-    values = np.concatenate([each.values for each in kept])
-    counts = np.concatenate([each.counts for each in kept])
-    order = np.lexsort((values, -counts))
-    return Tally(values[order], counts[order])
 
 
 def logarithms(integers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

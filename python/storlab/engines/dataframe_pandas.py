@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,16 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from storlab.engines.dataframe_layout import CATEGORIES, COLUMNS, INTEGERS
-from storlab.engines.dataframe_library import KEYS, Ids, Tally, Values, logarithms
+from storlab.engines.dataframe_library import (
+    FEATURE_ROWS,
+    KEYS,
+    Features,
+    Ids,
+    Tally,
+    Values,
+    logarithms,
+)
+from storlab.model.preprocess_job import LIBRARY_BYTES
 
 _DIGITS = 8
 _TEXT = {
@@ -53,7 +64,15 @@ class PandasLibrary:
     threads = False
     errors: tuple[type[Exception], ...] = (pa.ArrowInvalid,)
     chunk_bytes = 4 << 20
-    bytes_per_value = 96
+    base_bytes, worker_bytes = LIBRARY_BYTES["pandas"]
+    bytes_per_value = 112
+    bytes_per_id = 48
+
+    def release(self) -> None:
+        """What PyArrow and the heap of the C library keep; NumPy and pandas use the heap."""
+        pa.default_memory_pool().release_unused()
+        with suppress(AttributeError):  # other C libraries than GNU's
+            ctypes.CDLL(None).malloc_trim(0)
 
     def parse(self, lines: bytes) -> pa.Table:
         """Text to columns by PyArrow, eight letters to an integer by NumPy."""
@@ -100,13 +119,13 @@ class PandasLibrary:
         sums = counts.groupby(values, sort=False).sum()
         return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
 
-    def features(
-        self, paths: Sequence[Path]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
-        """A frame of float64, in which missing integers are NaN."""
-        frame = _read(paths, ["label", *INTEGERS]).to_pandas(use_threads=False)
-        integers = frame[list(INTEGERS)].to_numpy(dtype=np.float64)
-        return frame["label"].to_numpy().astype(np.uint8), logarithms(integers)
+    def features(self, paths: Sequence[Path]) -> Iterator[Features]:
+        """Frames of float64, in which missing integers are NaN."""
+        table = _read(paths, ["label", *INTEGERS])
+        for at in range(0, table.num_rows, FEATURE_ROWS):
+            frame = table.slice(at, FEATURE_ROWS).to_pandas(use_threads=False)
+            integers = frame[list(INTEGERS)].to_numpy(dtype=np.float64)
+            yield Features(frame["label"].to_numpy().astype(np.uint8), logarithms(integers))
 
     def index(self, values: Values) -> Any:
         """An index, whose positions are ids less one."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from storlab.engines.dataframe_layout import CATEGORIES, INTEGERS
-from storlab.engines.dataframe_library import KEYS, Ids, Tally, Values
+from storlab.engines.dataframe_library import (
+    FEATURE_ROWS,
+    KEYS,
+    Features,
+    Ids,
+    Tally,
+    Values,
+)
+from storlab.model.preprocess_job import LIBRARY_BYTES
 
 _DIGITS = 8
 _TEXT = {
@@ -28,7 +35,12 @@ class PolarsLibrary:
     threads = True
     errors: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, ValueError)
     chunk_bytes = 16 << 20
-    bytes_per_value = 96
+    base_bytes, worker_bytes = LIBRARY_BYTES["polars"]
+    bytes_per_value = 160
+    bytes_per_id = 72
+
+    def release(self) -> None:
+        """Nothing: its allocator gives back in its own time."""
 
     def parse(self, lines: bytes) -> pl.DataFrame:
         """Text to columns, and eight letters to an integer."""
@@ -66,14 +78,13 @@ class PolarsLibrary:
         frame = pl.concat([pl.LazyFrame(schema=schema), *frames])
         return _tally(frame.group_by("value").agg(pl.col("count").sum()))
 
-    def features(
-        self, paths: Sequence[Path]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
+    def features(self, paths: Sequence[Path]) -> Iterator[Features]:
         """An expression over all integers; -2 stands for those that give 0."""
-        frame = _scan(paths, ["label", *INTEGERS]).collect()
         integers = pl.col(INTEGERS).fill_null(-2).clip(lower_bound=-2).cast(pl.Float64)
-        labels = frame["label"].cast(pl.UInt8).to_numpy()
-        return labels, frame.select((integers + 3).log()).to_numpy()
+        frame = _scan(paths, ["label", *INTEGERS]).collect()
+        for piece in frame.iter_slices(FEATURE_ROWS):
+            labels = piece["label"].cast(pl.UInt8).to_numpy()
+            yield Features(labels, piece.select((integers + 3).log()).to_numpy())
 
     def index(self, values: Values) -> pl.LazyFrame:
         """Value and id."""

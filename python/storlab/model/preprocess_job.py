@@ -14,6 +14,8 @@ from storlab.model.types import Table
 
 STAGES = ("ingest", "vocabulary", "encode")
 """In order. Each is a kind of operation, and a kind of span."""
+LIBRARY_BYTES = {"pandas": (96 << 20, 32 << 20), "polars": (96 << 20, 24 << 20)}
+"""Memory that a data frame library takes before there is any work, and that each worker adds."""
 
 
 class Clicks(Table):

@@ -11,7 +11,7 @@ from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
-from storlab.model.preprocess_job import Clicks
+from storlab.model.preprocess_job import LIBRARY_BYTES, Clicks
 from storlab.model.study import Target
 
 ROW_BYTES = 245
@@ -83,13 +83,28 @@ def combination_problems(
         if values[0]["files"] > least:
             what = f"{values[0]['files']:,} files are more than the {least:,} rows"
             yield Problem(("files",), what, "make rows larger, or files fewer")
-    problem = next((said for params in values if (said := _memory_problem(params))), None)
+    points = ({**each, "implementation": each["implementation"] or engine} for each in values)
+    problem = next((said for params in points if (said := _memory_problem(params))), None)
     if problem is not None:
         yield problem
 
 
 def needed_memory(params: Params) -> int:
-    """What the row groups of all workers take at least, in bytes."""
+    """What all workers take at least: for their row groups or, with a library, parts. In bytes."""
+    return max(_row_group_memory(params), _library_memory(params))
+
+
+def _library_memory(params: Params) -> int:
+    """What a data frame library takes, with a part in the hands of each worker; 0 without one."""
+    found = LIBRARY_BYTES.get(params.get("implementation") or "")
+    if found is None:
+        return 0
+    base, each = found
+    workers, part = int(params["workers"]), int(params["part_size"])
+    return base + workers * (each + WORKER_MEMORY_BYTES + part)
+
+
+def _row_group_memory(params: Params) -> int:
     rows: int = params["row_group_rows"]
     groups = max(0, (params["part_size"] // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
     each: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
@@ -97,20 +112,36 @@ def needed_memory(params: Params) -> int:
 
 
 def _memory_problem(params: Params) -> Problem | None:
-    needed, memory = needed_memory(params), params["memory"]
+    needed, memory = _row_group_memory(params), params["memory"]
     if needed <= memory:
-        return None
-    workers = params["workers"]
-    whose = "the one worker" if workers == 1 else f"each of {workers:,} workers"
+        return _library_problem(params)
     what = (
         f"{format_size(memory)} do not hold a row group of {params['row_group_rows']:,} rows for "
-        f"{whose}, {'which takes' if workers == 1 else 'which take'} {format_bytes_si(needed)}"
+        f"{_whose(params)} {format_bytes_si(needed)}"
     )
     fix = "make memory larger, or row_group_rows or workers smaller"
-    if needed_memory({**params, "part_size": LEAST_ROW_BYTES}) <= memory:
+    if _row_group_memory({**params, "part_size": LEAST_ROW_BYTES}) <= memory:
         what = f"{what} with all row groups of a part of {format_size(params['part_size'])}"
         fix = "make row_group_rows or memory larger, or part_size or workers smaller"
     return Problem(("memory",), what, fix)
+
+
+def _library_problem(params: Params) -> Problem | None:
+    needed, memory = _library_memory(params), params["memory"]
+    if needed <= memory:
+        return None
+    what = (
+        f"{format_size(memory)} do not hold {params['implementation']} and a part of "
+        f"{format_size(params['part_size'])} for {_whose(params)} {format_bytes_si(needed)}"
+    )
+    return Problem(("memory",), what, "make memory larger, or part_size or workers smaller")
+
+
+def _whose(params: Params) -> str:
+    workers = params["workers"]
+    if workers == 1:
+        return "the one worker, which takes"
+    return f"each of {workers:,} workers, which take"
 
 
 def target_problem(params: Params, target: Target) -> str | None:
