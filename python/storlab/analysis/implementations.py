@@ -31,8 +31,14 @@ class SharedWork:
     """One work that several implementations did, in the order of the study."""
 
     workload: str
-    where: str  # what tells it from the other work of its workload: "8 workers"; empty: nothing
+    common: str  # what it shares with the others of its workload: "4,000,000 rows"
+    own: str  # what tells it from them: "8 workers"; empty where it is the only one
     points: Mapping[str, WorkloadPoint]  # by implementation
+
+    @property
+    def where(self) -> str:
+        """``4,000,000 rows, 8 workers``."""
+        return ", ".join(text for text in (self.common, self.own) if text)
 
     @property
     def reference(self) -> str:
@@ -61,14 +67,16 @@ def shared_works(comparison: Comparison) -> list[SharedWork]:
 
 def _shared(workload: str, points: Sequence[WorkloadPoint]) -> Iterator[SharedWork]:
     page = points[0].page
-    names = [name for name in choose_axes(points).varying if name != page.implementation]
-    works: dict[str, dict[str, WorkloadPoint]] = {}
+    by_params: dict[str, dict[str, WorkloadPoint]] = {}
     for point in points:
-        works.setdefault(_without(point, page.implementation), {})[point.engine] = point
-    for found in works.values():
-        if len(found) > 1:
-            where = describe(page, next(iter(found.values())).params, names)
-            yield SharedWork(workload, where, found)
+        by_params.setdefault(_without(point, page.implementation), {})[point.engine] = point
+    works = [found for found in by_params.values() if len(found) > 1]
+    params = [next(iter(work.values())).params for work in works]
+    names = [name for name in choose_axes(points).varying if name != page.implementation]
+    swept = [n for n in names if any(each.get(n) != params[0].get(n) for each in params)]
+    common = describe(page, params[0], [n for n in names if n not in swept]) if params else ""
+    for each, work in zip(params, works, strict=True):
+        yield SharedWork(workload, common, describe(page, each, swept), work)
 
 
 def _without(point: WorkloadPoint, name: str | None) -> str:

@@ -102,18 +102,20 @@ def _table(comparison: Comparison, works: Sequence[SharedWork], scale: Scale) ->
         heads.append((COLUMNS[column.key], scale.of(column)[0]))
         if column.key in RATIOS:
             heads.append((f"{RATIOS[column.key]} over {over}", ""))
+    leaves = [
+        Leaf([*([work.own] if len(works) > 1 else []), entry.implementation], entry.cell, numbers)
+        for work in works
+        for entry, numbers in _rows(comparison, work, columns, scale)
+    ]
+    place = ", ".join(text for text in (works[0].workload, works[0].common) if text)
     return table_of(
         comparison,
-        f"The same work by each implementation, {works[0].workload}: mean of the repeats, and its "
-        f"ratio to {over} on the same target, with the 95 % interval below it; bold where that of "
-        "a ratio excludes 1",
-        ["work", "implementation"],
+        f"The same work by each implementation, {place}: mean of the repeats, and its ratio to "
+        f"{over} on the same target, with the 95 % interval below it; bold where that of a ratio "
+        "excludes 1",
+        [*(["work"] if len(works) > 1 else []), "implementation"],
         heads,
-        [
-            Leaf([work.where, entry.implementation], entry.cell, numbers)
-            for work in works
-            for entry, numbers in _rows(comparison, work, columns, scale)
-        ],
+        leaves,
     )
 
 
