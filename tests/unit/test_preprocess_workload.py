@@ -257,6 +257,18 @@ def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None
     assert all_cores.duration_ns - NS_PER_S == pytest.approx(5 * one.data_bytes / usable_cores())
 
 
+@pytest.mark.parametrize(("size", "said"), [(0, "input: the raw files are empty"), (5000, "")])
+def test_an_empty_raw_file_is_no_matter_of_the_size_of_parts(
+    tmp_path: Path, size: int, said: str
+) -> None:
+    (tmp_path / "day_0").write_bytes(b"")
+    (tmp_path / "day_1").write_bytes(b"1" * size)
+    target = TARGET.model_copy(update={"directory": str(tmp_path)})
+    found = PREPROCESS.estimate(point('input = ["day_*"]'), HEADER, target).cautions
+    assert len(found) == bool(said)
+    assert all(each.startswith(said) for each in found)
+
+
 def test_cautions_name_their_field() -> None:
     assert PREPROCESS.estimate(point(), HEADER, TARGET).cautions == ()
     few = PREPROCESS.estimate(point("rows = 1000\nfiles = 1\nworkers = 3"), HEADER, TARGET)
@@ -264,6 +276,8 @@ def test_cautions_name_their_field() -> None:
         "part_size: 245 KB in parts of 64MiB give 1 of 3 workers something to ingest; make it "
         "smaller"
     )
+    tiny = PREPROCESS.estimate(point("rows = 10\nfiles = 1\nworkers = 3"), HEADER, TARGET)
+    assert tiny.cautions[0].endswith("give 1 of 3 workers something to ingest; use fewer")
     many = PREPROCESS.estimate(
         point(f'workers = {2 * usable_cores()}\npart_size = "1MiB"\nmemory = "8PiB"'),
         HEADER,

@@ -27,6 +27,7 @@ from storlab.workloads.preprocess_metrics import run_concurrency, run_flags, run
 from storlab.workloads.preprocess_page import PREPROCESS_PAGE
 from storlab.workloads.preprocess_rules import (
     GENERATED,
+    LEAST_PART_BYTES,
     ROW_BYTES,
     cautions,
     clicks_of,
@@ -43,7 +44,7 @@ Rows = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 Workers = Annotated[int, Field(ge=1, le=1024)]
 GroupRows = Annotated[int, Field(ge=1, le=1 << 30)]
 Threshold = Annotated[int, Field(ge=0, le=2**63 - 1)]
-PartSize = Annotated[Size, Field(ge=4096)]
+PartSize = Annotated[Size, Field(ge=LEAST_PART_BYTES)]
 Memory = Annotated[Size, Field(gt=0)]
 Codec = Literal["none", "snappy", "lz4", "zstd"]
 Implementation = Literal["native", "pandas", "polars"]

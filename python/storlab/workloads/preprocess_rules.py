@@ -37,6 +37,8 @@ CPU_NS_PER_BYTE = {"native": 5.0, "polars": 17.0, "pandas": 17.0}
 """CPU time for a raw byte, by engine: assumed, to estimate the time of a run before it ran."""
 GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
 """Fields of generated data and their defaults; with ``input`` they say nothing."""
+LEAST_PART_BYTES = 4096
+"""Of ``part_size``."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 _HOME = "storlab-data"  # below a directory, as storlab.lab.home says: cleaned up after a study
 _DIGITS = re.compile(r"(\d+)")
@@ -256,11 +258,14 @@ def _machine_memory() -> int:
 def cautions(params: Params, data: RawData) -> tuple[str, ...]:
     """What will bend the numbers of a run: workers without a part or a core, too much memory."""
     found, workers = [], params["workers"]
-    if data.parts < workers:
+    if not data.bytes:
+        found.append("input: the raw files are empty, and a run without a row fails; name others")
+    elif data.parts < workers:
+        helps = data.bytes > data.parts * LEAST_PART_BYTES
         found.append(
-            f"part_size: {format_bytes_si(data.bytes)} in parts of "
+            f"{'part_size' if helps else 'workers'}: {format_bytes_si(data.bytes)} in parts of "
             f"{format_size(params['part_size'])} give {data.parts:,} of {workers:,} workers "
-            "something to ingest; make it smaller"
+            f"something to ingest; {'make it smaller' if helps else 'use fewer'}"
         )
     if workers > usable_cores():
         found.append(
