@@ -140,7 +140,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine" / "parquet" / "thesis").write_text("years of work")
     size = (tmp_path / "day_0").stat().st_size
     entry = {"bytes": size, "modified_ns": 1, "path": str(tmp_path / "day_0")}
-    begin(tmp_path / "begun", [entry], engine="native")
+    for name in ("begun", "beside"):
+        begin(tmp_path / name, [entry], engine="native")
+    (tmp_path / "beside" / "notes.txt").write_text("years of work")
     return tmp_path
 
 
@@ -189,6 +191,7 @@ WRONG = [
     ("day_0 --out o --workers 64", ExitCode.USAGE, "--memory: 4GiB do not hold a row group"),
     ("day_0 --out o --memory 1MiB", ExitCode.USAGE, "--memory: 1MiB do not hold a row group"),
     ("day_0 --out mine", ExitCode.GUARD, "--out mine: holds parquet/thesis"),
+    ("day_0 --out beside", ExitCode.GUARD, "--out beside: holds notes.txt, which is no output"),
     ("day_1 --out begun", ExitCode.USAGE, "begun was begun with other files"),
     ("day_0 day_1 --out begun", ExitCode.USAGE, "begun was begun with other files"),
     ("day_0 --out begun --engine pandas", ExitCode.USAGE, "give --engine native, or name another"),

@@ -51,6 +51,7 @@ _RUN = "run.json"
 _BEGINNING = (".partial-run.json", "run.json.partial")
 """Of a run that was killed before it had done anything."""
 _DIRECTORIES = ("parquet", "vocabulary")
+_OUTPUT = (_RUN, *_BEGINNING, *_DIRECTORIES, "binary", "binary.partial")
 _FIXED = {"kind": "preprocess", "cold": False, "resume": True}  # nothing is measured
 _KEPT = {
     "implementation": "engine",
@@ -188,11 +189,13 @@ def _check_directory(
         what = f"this user may not make files in {parent}"
         raise PreflightError(f"--out {out}", what, "name another directory")
     begun = _begun(directory)
+    foreign = _foreign(directory) if begun is None else _foreign_beside(directory)
+    if foreign is not None:
+        what = f"holds {foreign.relative_to(directory)}, which is no output of preprocessing"
+        fix = "name an empty directory, or one that is not there"
+        raise GuardError(f"--out {out}", what, fix if begun is None else "move it elsewhere")
     if begun is not None:
         _check_same(out, begun, params, inputs)
-    elif directory.exists() and (foreign := _foreign(directory)) is not None:
-        what = f"holds {foreign.relative_to(directory)}, which is no output of preprocessing"
-        raise GuardError(f"--out {out}", what, "name an empty directory, or one that is not there")
 
 
 def _begun(directory: Path) -> dict[str, Any] | None:
@@ -212,6 +215,11 @@ def _foreign(directory: Path) -> Path | None:
         if not own and str(inside) not in _BEGINNING:
             return path
     return None
+
+
+def _foreign_beside(directory: Path) -> Path | None:
+    """Something beside the output of a run that was begun here, or has been finished."""
+    return next((path for path in directory.iterdir() if path.name not in _OUTPUT), None)
 
 
 def _check_same(
