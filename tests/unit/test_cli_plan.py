@@ -16,7 +16,7 @@ import pytest
 
 from storlab import __version__
 from storlab.base.errors import ExitCode
-from storlab.cli.common import plain
+from storlab.cli.common import CLOSED_PIPE, plain
 from storlab.cli.main import EXIT_CODES, VERBS, main
 from storlab.lab.plan import make_plan
 from storlab.lab.starter import FileTarget, FoundDevice, found_devices, starter_study
@@ -243,6 +243,18 @@ def test_no_colour_without_a_terminal_or_under_no_color() -> None:
     assert "\x1b[1;31m" in coloured.stdout
     plainly = storlab("plan", str(PUBLISHED), FORCE_COLOR="1", TERM="xterm", NO_COLOR="1")
     assert "\x1b[1;31m" not in plainly.stdout
+
+
+@pytest.mark.parametrize(
+    "call", ["plan {}", "plan {} --all --json", "schema", "plan --help", "plan none.toml --json"]
+)
+def test_a_closed_pipe_ends_every_verb_quietly(call: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "storlab", *call.format(PUBLISHED).split()]
+    ended = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (CLOSED_PIPE, b"")
 
 
 def test_completion_knows_the_verbs() -> None:

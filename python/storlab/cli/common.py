@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from enum import Enum
@@ -25,10 +26,31 @@ def _width(is_terminal: bool) -> int | None:
     return None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
 
 
-console = Console(highlight=False, markup=False, width=_width(sys.stdout.isatty()))
+CLOSED_PIPE = 128 + signal.SIGPIPE
+"""Exit code where the reader of stdout has ended: a shell's word for what SIGPIPE ends."""
+
+
+def leave_pipe() -> int:
+    """Let what is still to be printed go nowhere, and return the exit code of that."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return CLOSED_PIPE
+
+
+class PipeConsole(Console):
+    """Ends the program quietly where nobody reads on, as with ``| head``."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich. Raises SystemExit, which no handler of errors takes for a failed run."""
+        self.quiet = True
+        raise SystemExit(leave_pipe())
+
+
+console = PipeConsole(highlight=False, markup=False, width=_width(sys.stdout.isatty()))
 """Results, on stdout. Colour only on a terminal, and never under NO_COLOR."""
 
-log = Console(stderr=True, highlight=False, markup=False, width=_width(sys.stderr.isatty()))
+log = PipeConsole(stderr=True, highlight=False, markup=False, width=_width(sys.stderr.isatty()))
 """Progress and warnings, on stderr."""
 
 JsonOption = Annotated[

@@ -13,7 +13,7 @@ from typer.exceptions import TyperException
 
 from storlab import __version__
 from storlab.base.errors import ExitCode, StorlabError, UsageError
-from storlab.cli.common import log, report_error
+from storlab.cli.common import leave_pipe, log, report_error
 
 VERBS: dict[str, str] = {
     "init": "storlab.cli.init:init",
@@ -116,7 +116,17 @@ def storlab(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code. ``arguments`` are those of the process by default."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    stdout = sys.stdout
+    try:
+        code = _code_of(list(sys.argv[1:] if arguments is None else arguments))
+        stdout.flush()
+    except BrokenPipeError:
+        return leave_pipe()
+    closed = sys.stdout is not stdout  # Typer has put something else there, and says 1
+    return leave_pipe() if closed else code
+
+
+def _code_of(given: list[str]) -> int:
     as_json = "--json" in given
     try:
         # By itself Typer tells a wrong command line as text only.
