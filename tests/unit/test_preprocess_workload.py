@@ -250,7 +250,7 @@ def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None
     )
     assert every.bytes_written == 1_000_000 * (170 + 312 + 157)
     slow = PREPROCESS.estimate(point('rows = 1_000_000\nimplementation = "pandas"'), HEADER, TARGET)
-    assert 5 * (slow.duration_ns - NS_PER_S) == 17 * (one.duration_ns - NS_PER_S)
+    assert 5 * (slow.duration_ns - 2 * NS_PER_S) == 17 * (one.duration_ns - NS_PER_S)  # it starts
     all_cores = PREPROCESS.estimate(
         point(f'rows = 1_000_000\nworkers = {usable_cores()}\nmemory = "1TiB"'), HEADER, TARGET
     )

@@ -35,6 +35,8 @@ LEAST_ROW_BYTES = 40
 """Of text: a label and 39 tabs."""
 CPU_NS_PER_BYTE = {"native": 5.0, "polars": 17.0, "pandas": 17.0}
 """CPU time for a raw byte, by engine: assumed, to estimate the time of a run before it ran."""
+START_NS = {"polars": 1_000_000_000, "pandas": 1_000_000_000}
+"""Of a run before its window, by engine: Python and its libraries, assumed likewise."""
 GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
 """Fields of generated data and their defaults; with ``input`` they say nothing."""
 LEAST_PART_BYTES = 4096
@@ -243,7 +245,8 @@ def least_binary_bytes(params: Params, rows: int) -> int:
 def duration_ns(params: Params, size: int, engine: str) -> int:
     """Time of a run, if it is bound by CPU: at an assumed rate, with no more workers than cores."""
     at_once: int = min(params["workers"], usable_cores())
-    return round(size * CPU_NS_PER_BYTE.get(engine, CPU_NS_PER_BYTE["native"]) / at_once)
+    working = round(size * CPU_NS_PER_BYTE.get(engine, CPU_NS_PER_BYTE["native"]) / at_once)
+    return working + START_NS.get(engine, 0)
 
 
 def usable_cores() -> int:
