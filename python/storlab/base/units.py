@@ -13,6 +13,7 @@ from fractions import Fraction
 
 NS_PER_S = 1_000_000_000
 MB = 1_000_000
+GB = 1_000_000_000
 LARGEST = 2**63 - 1  # bytes or nanoseconds: what the kernel and the engine can count
 
 SIZE_UNITS: dict[str, int] = {

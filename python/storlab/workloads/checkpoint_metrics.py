@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from storlab.base.units import MB, NS_PER_S, format_bytes_si
+from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads import common_metrics as common
@@ -22,7 +22,6 @@ from storlab.workloads.checkpoint_interval import (
 )
 from storlab.workloads.checkpoint_page import WORK, scale_text
 
-GB = 1_000_000_000
 COLD_SHARE = 0.90  # of the bytes, that the device has to have moved
 RESIDENT_SHARE = 0.01  # of the bytes, that may lie in memory before a restore that is called cold
 

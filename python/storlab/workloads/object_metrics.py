@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from storlab.base.units import NS_PER_S
+from storlab.base.units import GB, NS_PER_S
 from storlab.model.object_job import OBJECT_OPERATIONS
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
@@ -19,7 +19,6 @@ from storlab.workloads import common_metrics as common
 from storlab.workloads.object_page import MOVED, WORDS
 from storlab.workloads.object_rules import shares
 
-GB = 1_000_000_000
 FIRST_BYTE: tuple[Operation, ...] = ("get",)  # the answer to a PUT has no body worth waiting for
 MIX_SIGMAS = 4.0
 SHOWN_KINDS = 5  # of errors, in a flag; the run has them all

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_size
+from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size
 from storlab.model.preprocess_job import STAGES
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads import common_metrics as common
 from storlab.workloads.preprocess_page import resumed
 
-GB = 1_000_000_000
 LEAST_DEVICE_SHARE = 0.9
 """Of the raw bytes, what the device must have read while they were ingested."""
 _REASONS = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from storlab.base.units import MB, NS_PER_S
+from storlab.base.units import GB, MB, NS_PER_S
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads import common_metrics as common
@@ -24,7 +24,6 @@ from storlab.workloads.training_rules import (
     size_rule_text,
 )
 
-GB = 1_000_000_000
 LEAST_DEVICE_SHARE = 0.9  # of what was read after the first epoch, what the device must have read
 HOST_MEMORY = "host_memory_bytes"  # in details: of the machine that read; None: not known
 _STEP = "step"
