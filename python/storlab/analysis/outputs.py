@@ -15,6 +15,7 @@ from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
+from storlab.analysis.points import describe, page_of
 
 SAME = ("rows", "files", "data_seed", "input", "threshold", "modulo", "numerical", "malformed")
 """Parameters that decide the output; the others decide only how it is made."""
@@ -32,7 +33,7 @@ class Difference:
 class SameWork:
     """Runs that must give one output, and what most of them gave."""
 
-    workload: str
+    name: str  # of its workloads, and what tells it from the other work of the comparison
     params: Mapping[str, Any]  # those of ``SAME``
     runs: tuple[RunData, ...]
     output: Mapping[str, Any]
@@ -61,13 +62,24 @@ def same_work(runs: Iterable[RunData]) -> list[SameWork]:
     groups: dict[str, list[RunData]] = {}
     for run in runs:
         if run.finished and run.record.details.get("output"):
-            decided = {name: run.record.params.get(name) for name in SAME}
-            key = json.dumps([run.record.workload, decided], sort_keys=True, default=str)
-            groups.setdefault(key, []).append(run)
-    return [_compared(group) for group in groups.values()]
+            groups.setdefault(_key(run), []).append(run)
+    every = [_params(group[0]) for group in groups.values()]
+    swept = [name for name in SAME if any(params[name] != every[0][name] for params in every)]
+    return [_compared(group, swept) for group in groups.values()]
 
 
-def _compared(runs: Sequence[RunData]) -> SameWork:
+def _params(run: RunData) -> dict[str, Any]:
+    return {name: run.record.params.get(name) for name in SAME}
+
+
+def _key(run: RunData) -> str:
+    """Equal where the output must be: two workloads may have files of the user's that differ."""
+    params = _params(run)
+    whose = None if params["input"] is None else run.record.workload
+    return json.dumps([whose, params], sort_keys=True, default=str)
+
+
+def _compared(runs: Sequence[RunData], swept: Sequence[str]) -> SameWork:
     outputs = [_output(run) for run in runs]
     usual = Counter(json.dumps(output, sort_keys=True) for output in outputs).most_common(1)[0][0]
     most: dict[str, Any] = json.loads(usual)
@@ -76,10 +88,12 @@ def _compared(runs: Sequence[RunData]) -> SameWork:
         for run, output in zip(runs, outputs, strict=True)
         if output != most
     )
-    record = runs[0].record
+    workloads = " and ".join(dict.fromkeys(run.record.workload for run in runs))
+    params = _params(runs[0])
+    told = describe(page_of(runs[0].record.kind), params, swept)
     return SameWork(
-        workload=record.workload,
-        params={name: record.params.get(name) for name in SAME},
+        name=", ".join(text for text in (workloads, told) if text),
+        params=params,
         runs=tuple(runs),
         output=most,
         different=tuple(differing),

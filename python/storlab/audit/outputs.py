@@ -20,7 +20,7 @@ def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
                 rule=RULE,
                 severity="error",
                 rows=[one.run.record.run_id for one in work.different],
-                printed=f"{work.workload}: {work.text}",
+                printed=f"{work.name}: {work.text}",
                 recomputed=differences(work),
                 why="The same raw lines under the same semantics have one output. Training data of "
                 "one side is wrong, and the times are not of the same work.",

@@ -25,9 +25,15 @@ from storlab.model.preprocess_job import STAGES
 
 KIND = "preprocess"
 NONE = Number("–", missing=True)
+NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
 SAMPLES = 8  # malformed lines that the brief prints
 TEXT = 80  # characters of each
-COLUMNS = ("completion_time_s", "worker_busy_percent", "device_mb_s", "energy_wh")
+STAGE_COLUMNS = {
+    "completion_time_s": ("time", "s"),
+    "worker_busy_percent": ("workers on CPU", "%"),
+    "device_mb_s": ("the device moved", "MB/s"),
+}
+COLUMNS = (*STAGE_COLUMNS, "energy_wh")
 BOUND = {
     "device": "the device",
     "waiting": "not known: workers wait",
@@ -83,7 +89,7 @@ def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation
 def wrong_outputs(comparison: Comparison) -> list[str]:
     """For the head of the findings: runs of the same input whose outputs differ."""
     return [
-        f"Outputs differ. {sentence_case(work.workload)}: {work.text}. {differences(work)}. "
+        f"Outputs differ. {sentence_case(work.name)}: {work.text}. {differences(work)}. "
         "Training data of one side is wrong: compare no times before it is known whose."
         for work in outputs_of(comparison)
         if work.different
@@ -102,9 +108,9 @@ def preprocess_section(comparison: Comparison, scale: Scale) -> ExtraSection | N
         anchor="bottleneck",
         title="Does storage hold preprocessing back?",
         short="Bottleneck",
-        lead=[*wrong_outputs(comparison), *bottlenecks(comparison)],
+        lead=[*wrong_outputs(comparison), *(bottlenecks(comparison) or [NOT_SWEPT])],
         tables=[*tables, *malformed],
-        notes=[f"{sentence_case(work.workload)}: {work.text}." for work in works],
+        notes=[f"{sentence_case(work.name)}: {work.text}." for work in works],
     )
 
 
@@ -131,7 +137,12 @@ def _by_workers(
                 Leaf(
                     [f"{point.params['workers']:,}"],
                     cell,
-                    [numbers[0], _speedup(one, step, cell), *numbers[1:], _word(one, step, cell)],
+                    [
+                        numbers[0],
+                        _speedup(one, step, cell, least),
+                        *numbers[1:],
+                        _word(one, step, cell),
+                    ],
                 )
             )
     heads = [(column.short, scale.of(column)[0]) for column in columns]
@@ -149,8 +160,8 @@ def _step(one: Saturation, point: WorkloadPoint) -> Step | None:
     return next((s for s in one.steps if s.workers == point.params["workers"]), None)
 
 
-def _speedup(one: Saturation, step: Step | None, cell: Cell) -> Number:
-    if step is None:
+def _speedup(one: Saturation, step: Step | None, cell: Cell, least: int) -> Number:
+    if step is None or one.steps[0].workers != least:
         return NONE
     ratio = one.speedup(step)
     spread = "" if step is one.steps[0] else ratio_spread(ratio)
@@ -170,7 +181,7 @@ def _by_stage(
     """Every stage at the far end, and what the sweep says that it is bound by."""
     last = max(one.steps[-1].workers for one in found)
     point = next(p for p in section.of_facet(facet) if p.params["workers"] == last)
-    names = [name for name in COLUMNS[:3] if comparison.column(f"{name}.{STAGES[0]}") is not None]
+    names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
     leaves = []
     for stage in STAGES:
         columns = {name: comparison.column(f"{name}.{stage}") for name in names}
@@ -183,17 +194,12 @@ def _by_stage(
             ]
             bound = _bound(verdicts.get(one.target), cell)
             leaves.append(Leaf([stage], cell, [*numbers, bound]))
-    heads = {
-        "completion_time_s": ("time", "s"),
-        "worker_busy_percent": ("workers on CPU", "%"),
-        "device_mb_s": ("the device moved", "MB/s"),
-    }
     return table_of(
         comparison,
         f"What each stage is bound by, {place_of(section, facet)}: its numbers at "
         f"{plural(last, 'worker')}, and the verdict on all numbers of workers",
         ["stage"],
-        [*(heads[name] for name in names), ("bound by", "")],
+        [*(STAGE_COLUMNS[name] for name in names), ("bound by", "")],
         leaves,
     )
 
@@ -245,7 +251,7 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
     """What identifies the outputs, for whoever makes them again."""
     return [
         FactTable(
-            f"Output of {work.workload}",
+            f"Output of {work.name}",
             [
                 ("Runs", work.text.partition(":")[0]),
                 ("Rows", f"{work.output['rows']:,}"),

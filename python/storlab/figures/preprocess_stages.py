@@ -39,9 +39,11 @@ def _one(
     stacks = Stacks([], [], [])
     for stage in STAGES:
         column = comparison.column(f"{TIME}.{stage}")
-        for cell in cells if column is not None else ():
-            whole = cell.values.get(column.key) if column is not None else None
-            if column is not None and whole is not None:
+        if column is None:
+            continue
+        for cell in cells:
+            whole = cell.values.get(column.key)
+            if whole is not None:
                 pieces = _pieces(cell, stage, whole.estimate)
                 repeats, provenance = cell.repeats(column), provenance_of(cell, column)
                 stacks.add(comparison, cell, stage, pieces, whole, repeats, provenance)

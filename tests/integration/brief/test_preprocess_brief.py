@@ -294,6 +294,49 @@ def test_outputs_of_other_semantics_are_not_compared(tmp_path: Path) -> None:
     works = outputs_of(compared(store))
     assert [work.params["threshold"] for work in works] == [0, 15]
     assert not any(work.different for work in works)
+    names = [plain(work.name) for work in works]  # tell them apart
+    wanted = "Criteo to split binary, rows a category needs for an id of its own"
+    assert names == [f"{wanted} 0", f"{wanted} 15"]
+
+
+def test_the_same_rows_have_one_output_in_every_workload(tmp_path: Path) -> None:
+    again = """
+[[workload]]
+kind = "preprocess"
+name = "by polars"
+rows = 20_000_000
+workers = 4
+part_size = "8MiB"
+engine = "polars"
+"""
+    store = build_preprocess_store(
+        tmp_path / "run", workers="8", repeats=1, more=again, change=wrong_encode, **SMALL
+    )
+    (work,) = outputs_of(compared(store))
+    assert work.name == "Criteo to split binary and by polars"
+    assert [one.run.record.params["workers"] for one in work.different] == [8]
+
+
+def failed_alone(point: Point, details: dict[str, Any]) -> None:
+    """One worker on one target: an earlier process did a part, so that there is no time."""
+    if (point.target, point.params["workers"]) == (NEW, 1):
+        details["stages"][0]["resumed_parts"] = details["resumed_parts"] = 3
+
+
+def test_a_speed_up_is_over_the_number_of_workers_in_its_head(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 4, 8]", change=failed_alone, **SMALL
+    )
+    table = tables_of(write_brief(store, pdf=False).read_text("utf-8"), "bottleneck")[0]
+    assert table.at("8", NEW)["speed-up over 1 worker"] == "–"
+    assert table.at("8", OLD)["speed-up over 1 worker"] != "–"
+
+
+def test_without_a_sweep_of_workers_nothing_is_said_of_saturation(tmp_path: Path) -> None:
+    more = "threshold = [0, 15]"
+    store = build_preprocess_store(tmp_path / "run", workers="8", repeats=1, more=more, **SMALL)
+    html = plain(write_brief(store, pdf=False).read_text("utf-8"))
+    assert "The number of workers is not swept" in html
 
 
 def malformed(_point: Point, details: dict[str, Any]) -> None:
