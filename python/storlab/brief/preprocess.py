@@ -56,12 +56,15 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
 
 def bottlenecks(comparison: Comparison) -> list[str]:
     """For the key findings, at each input: where the device saturates, and where the CPU binds."""
-    found = ((place, saturations(comparison, *place)) for place in _places(comparison))
+    places: dict[str, list[str]] = {}  # by what is said of them
+    for place in _places(comparison):
+        found = saturations(comparison, *place)
+        if found:
+            verdict = f"{said(found)}.{_held_back(comparison, place, found)}"
+            places.setdefault(verdict, []).append(place_of(*place))
     return [
-        f"{sentence_case(place_of(*place))}, by workers: {said(each)}."
-        f"{_held_back(comparison, place, each)}"
-        for place, each in found
-        if each
+        f"{sentence_case('; '.join(names))}, by workers: {verdict}"
+        for verdict, names in places.items()
     ]
 
 

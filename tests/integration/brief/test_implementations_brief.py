@@ -20,6 +20,7 @@ from storlab.analysis.implementations import shared_works
 from storlab.analysis.stats import ratio_interval
 from storlab.brief import write_brief
 from storlab.brief.implementations import implementations
+from storlab.brief.preprocess import bottlenecks
 from storlab.brief.text import ratio_spread
 from storlab.figures.common import digits3, times_text
 from storlab.lab.store import ResultStore
@@ -112,6 +113,8 @@ def test_without_native_the_first_is_the_reference(tmp_path: Path) -> None:
     (work,) = shared_works(compared(store))
     assert work.reference == "pandas"
     (table,) = tables_of(write_brief(store, pdf=False).read_text("utf-8"), "implementations")
+    (verdict,) = bottlenecks(compared(store))  # one sentence for what holds of both
+    assert plain(verdict).startswith("Pandas, 20,000,000 rows; polars, 20,000,000 rows, by workers")
     assert table.at("polars", NEW)["CPU over pandas"] == "0.87×"  # 3.5 / 4
 
 
