@@ -147,7 +147,7 @@ class Run:
         start_ns = monotonic_ns()
         events: list[tuple[Any, ...]] = []
         passes = 1
-        for done in carry_out(self._pool, units, at_once):
+        for done in carry_out(self._pool, units, at_once, self._worker.library.release):
             unit, latency_ns = done.unit, done.end_ns - done.start_ns
             read = (unit.bytes, unit.columns, done.passes, unit.share)
             events.append((done.end_ns, latency_ns, *read))

@@ -45,7 +45,7 @@ class Library(Protocol):
     bytes_per_id: int  # and that looking up needs for a value of the vocabulary
 
     def release(self) -> None:
-        """Give back memory that is kept for later. The next unit may need it elsewhere."""
+        """Give back memory that is kept for later use."""
         ...
 
     def parse(self, lines: bytes) -> Any:

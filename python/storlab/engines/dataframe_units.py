@@ -64,13 +64,18 @@ def _follow(parent: int) -> None:
         os._exit(1)
 
 
-def carry_out(pool: Executor, units: Iterable[Unit], at_once: int) -> Iterator[Done]:
-    """Units as they end. The first error of one is raised; so is ``Orphaned``."""
+def carry_out(
+    pool: Executor, units: Iterable[Unit], at_once: int, release: Callable[[], None]
+) -> Iterator[Done]:
+    """Units as they end. The first error of one is raised; so is ``Orphaned``.
+
+    A worker calls ``release`` after each, so that nothing is held by workers that have no other.
+    """
     left = iter(units)
     going: dict[Future[Any], Unit] = {}
     while True:
         for unit in islice(left, at_once - len(going)):
-            going[pool.submit(_timed, unit.work, unit.arguments)] = unit
+            going[pool.submit(_timed, unit.work, unit.arguments, release)] = unit
         if not going:
             return
         ended, _ = wait(going, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
@@ -84,7 +89,11 @@ class OrphanedError(Exception):
     """Storlab has gone."""
 
 
-def _timed(work: Callable[..., int], arguments: tuple[Any, ...]) -> tuple[int, int, int]:
+def _timed(
+    work: Callable[..., int], arguments: tuple[Any, ...], release: Callable[[], None]
+) -> tuple[int, int, int]:
     start_ns = monotonic_ns()
     passes = work(*arguments)
-    return start_ns, monotonic_ns(), passes
+    end_ns = monotonic_ns()
+    release()
+    return start_ns, end_ns, passes

@@ -91,7 +91,6 @@ class Worker:
 
     def ingest(self, part: Part) -> int:
         """One part to Parquet, then its sidecar."""
-        self.library.release()
         screen: Screen[Any] = Screen(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
         )
@@ -113,7 +112,6 @@ class Worker:
 
     def vocabulary(self, column: str, files: Files) -> int:
         """The files of a column; how many passes that took."""
-        self.library.release()
         room = self.memory_bytes // self.library.bytes_per_value
         largest = max(rows for _, rows in files)  # are counted before it is known how many fit
         most = max(room - largest, room // 2, _LEAST_VALUES)
@@ -123,7 +121,6 @@ class Worker:
 
     def encode_features(self, files: Files, row: int, train: Path) -> int:
         """Labels and integers of files, which begin at a row of the output."""
-        self.library.release()
         kind = np.dtype(self.job["numerical"]).newbyteorder("<")
         with (
             (train / "label.bin").open("r+b") as labels,
@@ -144,7 +141,6 @@ class Worker:
         Each pass looks up a slice of the ids that fits into memory, and keeps those of earlier
         ones: of a row at most one pass finds an id, and 0 is none.
         """
-        self.library.release()
         vocabulary = self.directory / "vocabulary" / f"{column}.values"
         kept = vocabulary.stat().st_size // 4
         kind = np.dtype(id_type(kept + 1)).newbyteorder("<")
