@@ -51,11 +51,15 @@ def scroll_through(page: Page) -> None:
     for top in range(0, height, 800):
         page.evaluate(f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
         page.wait_for_timeout(30)
-    # A busy machine may have scrolled past one before it was noticed: to be shown again.
+    # A busy machine may have scrolled past one before it was noticed: to be shown again, and where
+    # Chromium does not notice even then, pointed at.
     page.wait_for_function(
         """() => {
           const left = document.querySelector('.plot:not([data-live])');
-          if (left) left.scrollIntoView({behavior: 'instant'});
+          if (left) {
+            left.scrollIntoView({behavior: 'instant'});
+            left.dispatchEvent(new PointerEvent('pointerenter'));
+          }
           return !left;
         }""",
         polling=100,

@@ -324,6 +324,7 @@ def test_live_drawings_keep_their_hatches_and_nothing_overflows(tmp_path: Path) 
         page.goto(path.as_uri())
         for figure in page.locator(".extra figure").all():
             figure.evaluate("e => e.scrollIntoView({behavior: 'instant'})")
+            figure.locator(".plot").dispatch_event("pointerenter")
             page.wait_for_timeout(30)
         page.wait_for_function("document.querySelectorAll('.extra .plot[data-live]').length >= 4")
         lost = page.evaluate(

@@ -50,14 +50,22 @@
     plot.replaceChildren(live);
     plot.dataset.live = "yes";
   }
-  if (window.vegaEmbed && "IntersectionObserver" in window) {
+  if (window.vegaEmbed) {
+    const begun = new WeakSet();
+    function begin(plot) {
+      if (begun.has(plot)) { return; }
+      begun.add(plot);
+      enliven(plot);
+    }
     const seen = new IntersectionObserver(function (entries) {
       for (const entry of entries) {
-        if (!entry.isIntersecting) { continue; }
-        seen.unobserve(entry.target);
-        enliven(entry.target);
+        if (entry.isIntersecting) { begin(entry.target); }
       }
     }, { rootMargin: "200px" });
-    for (const plot of document.querySelectorAll(".plot")) { seen.observe(plot); }
+    for (const plot of document.querySelectorAll(".plot")) {
+      seen.observe(plot);
+      /* On a busy machine Chromium may forget to tell that one came into view. */
+      plot.addEventListener("pointerenter", function () { begin(plot); });
+    }
   }
 })();
