@@ -15,6 +15,9 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 CARGO_TEST := cargo test --locked --workspace --exclude storlab-py
 MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
+# The release build is for this machine's processor: its vector instructions take an eighth off the CPU
+# time of preprocessing. For machines of several kinds name one that all have, such as x86-64-v2.
+TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -38,7 +41,7 @@ build: $(VENV)/.built  ## release build of the native engine, installed in place
 
 $(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	rm -f python/storlab/_native*.so  # a new file: programs that run with the old one keep it
-	$(MATURIN) develop --release --locked --quiet
+	RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)" $(MATURIN) develop --release --locked --quiet
 	touch $@
 
 # Types of the native engine, for mypy. Without optimisation: cargo test builds the same libraries.

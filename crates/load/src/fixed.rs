@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use serde::Serialize;
-use storlab_base::{monotonic_ns, thread_cpu_ns, Clock, Error};
+use storlab_base::{monotonic_ns, thread_cpu_ns, Error};
 
 use crate::cpu::{available_cores, CpuMark};
 use crate::handle::{Board, Control};
@@ -199,13 +199,7 @@ impl Tally {
         let workers = self.collector.worker_cpu_ns();
         let summary = Summary {
             status,
-            engine: EngineInfo {
-                name: "native",
-                version: env!("CARGO_PKG_VERSION"),
-                backend: extras.backend,
-                features: extras.features,
-                clock: Clock::new().source_name(),
-            },
+            engine: EngineInfo::native(extras.backend, extras.features),
             window_start_ns: self.start_ns,
             window_end_ns: end_ns,
             totals: self

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storlab_base::{monotonic_ns, Clock, Error};
+use storlab_base::{monotonic_ns, Error};
 
 use crate::cpu::{available_cores, CpuMark};
 use crate::handle::{Board, Window};
@@ -196,16 +196,12 @@ impl<'r> Gatherer<'r> {
             (None, false) => Status::Finished,
         };
         self.add_notes();
-        let clock = Clock::new();
         let summary = Summary {
             status,
-            engine: EngineInfo {
-                name: "native",
-                version: env!("CARGO_PKG_VERSION"),
-                backend: Some(self.shared.backend.name()),
-                features: std::mem::take(&mut self.features),
-                clock: clock.source_name(),
-            },
+            engine: EngineInfo::native(
+                Some(self.shared.backend.name()),
+                std::mem::take(&mut self.features),
+            ),
             window_start_ns: self.window.start_ns,
             window_end_ns: end_ns,
             totals: self

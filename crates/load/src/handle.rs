@@ -1,5 +1,6 @@
 //! A run in progress, whatever its family: its phases, its live view and its end.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -158,7 +159,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Coordinate a run in a thread of its own; what `work` returns is the run's outcome.
+    /// Coordinate a run in a thread of its own; what `work` returns is the run's outcome. A run
+    /// ends, whatever becomes of that thread: where it panics, the run has failed.
     ///
     /// # Errors
     /// [`Error::Io`] where the thread cannot be started.
@@ -172,12 +174,15 @@ impl Run {
             outcome: Mutex::new(None),
             ended: Condvar::new(),
         });
-        let mine = board.clone();
+        let (mine, ending) = (board.clone(), control.clone());
         std::thread::Builder::new()
             .name("storlab-run".into())
             .spawn(move || {
-                let outcome = work(&mine);
-                mine.publish(outcome);
+                let outcome = catch_unwind(AssertUnwindSafe(|| work(&mine)));
+                mine.publish(outcome.unwrap_or_else(|_| {
+                    ending.end_soon();
+                    Outcome::lost(monotonic_ns())
+                }));
             })
             .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
         let last_cpu = Mutex::new((monotonic_ns(), ProcessCpu::now()));
@@ -229,5 +234,23 @@ impl Drop for Run {
         if !self.wait(Some(Duration::ZERO)) {
             self.cancel();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Status;
+
+    #[test]
+    fn a_run_ends_though_its_coordinator_panics() {
+        let control = Arc::new(Control::default());
+        let run = Run::begin(control.clone(), |_| panic!("as a test wants it")).unwrap();
+        assert!(run.wait(None));
+        let summary = run.outcome().unwrap().summary;
+        assert_eq!(summary.status, Status::Failed);
+        assert!(summary.failure.unwrap().message.contains("a mistake in storlab"));
+        assert!(control.stopping());
+        assert_eq!(run.snapshot().phase.name, "done");
     }
 }

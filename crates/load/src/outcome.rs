@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use storlab_base::{Error, Histogram};
+use storlab_base::{Clock, Error, Histogram};
 
 use crate::fixed::Span;
 use crate::sampling::{KindStats, Row};
@@ -203,6 +203,19 @@ pub struct EngineInfo {
     pub clock: &'static str,
 }
 
+impl EngineInfo {
+    /// This engine, with what it used.
+    pub fn native(backend: Option<&'static str>, features: Vec<&'static str>) -> Self {
+        EngineInfo {
+            name: "native",
+            version: env!("CARGO_PKG_VERSION"),
+            backend,
+            features,
+            clock: Clock::new().source_name(),
+        }
+    }
+}
+
 /// A run's outcome without its rows.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
@@ -231,4 +244,27 @@ pub struct Outcome {
     pub summary: Summary,
     /// Interval by interval.
     pub rows: Vec<Row>,
+}
+
+impl Outcome {
+    /// Of a run that lost the thread that knew what was done.
+    pub fn lost(now_ns: u64) -> Self {
+        let what = "the run ended by a mistake in storlab: see standard error".to_owned();
+        let summary = Summary {
+            status: Status::Failed,
+            engine: EngineInfo::native(None, Vec::new()),
+            window_start_ns: now_ns,
+            window_end_ns: now_ns,
+            totals: BTreeMap::new(),
+            cpu: None,
+            failure: Some(Failure::from(&Error::Backend { backend: "native", what })),
+            notes: Vec::new(),
+            final_sync_ns: None,
+            drain_ns: 0,
+            verify: None,
+            spans: Vec::new(),
+            details: serde_json::Map::new(),
+        };
+        Outcome { summary, rows: Vec::new() }
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{json, Map, Value};
-use storlab_base::{monotonic_ns, Clock, Error};
+use storlab_base::{monotonic_ns, Error};
 
 use super::kind::ObjectKind;
 use super::shared::{advice, Message, Said, Shared, WorkerEnd};
@@ -264,13 +264,7 @@ impl<'r> Gatherer<'r> {
         let marks = self.cpu_start.zip(self.cpu_end);
         let summary = Summary {
             status,
-            engine: EngineInfo {
-                name: "native",
-                version: env!("CARGO_PKG_VERSION"),
-                backend: Some("s3"),
-                features: Vec::new(),
-                clock: Clock::new().source_name(),
-            },
+            engine: EngineInfo::native(Some("s3"), Vec::new()),
             window_start_ns: start_ns,
             window_end_ns: end_ns,
             totals,

@@ -2,8 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Cursor};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -109,7 +108,7 @@ impl<'p> Group<'p> {
         column.values.clear();
         column.levels.clear();
         let stored = Stored::read(&self.file, chunk).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => damaged(self.path, "it is too short"),
+            ErrorKind::UnexpectedEof => damaged(self.path, "it is too short"),
             _ => failed("read", self.path)(e),
         })?;
         column.bytes = stored.bytes.len() as u64;
@@ -148,8 +147,13 @@ struct Stored {
 impl Stored {
     fn read(file: &File, chunk: &ColumnChunkMetaData) -> io::Result<Self> {
         let (start, len) = chunk.byte_range();
-        let mut bytes = vec![0; len as usize];
-        file.read_exact_at(&mut bytes, start)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len as usize).map_err(|_| ErrorKind::UnexpectedEof)?;
+        let mut file = file;
+        file.seek(SeekFrom::Start(start))?;
+        if file.take(len).read_to_end(&mut bytes)? < len as usize {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
         Ok(Stored { start, bytes: bytes.into() })
     }
 
