@@ -56,8 +56,8 @@ def implementations_section(comparison: Comparison, scale: Scale) -> ExtraSectio
 
 def implementations(comparison: Comparison) -> list[str]:
     """For the key findings: every implementation over the first, at each workload's far end."""
-    far = {work.workload: work for work in shared_works(comparison) if _measured(comparison, work)}
-    return [_said(work, _measured(comparison, work)) for work in far.values()]
+    far = {work.workload: (work, entries) for work, entries in _measured(comparison)}
+    return [_said(work, entries) for work, entries in far.values()]
 
 
 def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
@@ -71,13 +71,17 @@ def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
             "target": entry.cell.target,
             "ratios": {key: ratio.interval.as_dict() for key, ratio in entry.ratios.items()},
         }
-        for work in shared_works(comparison)
-        for entry in _measured(comparison, work)
+        for work, entries in _measured(comparison)
+        for entry in entries
     ]
 
 
-def _measured(comparison: Comparison, work: SharedWork) -> list[Entry]:
-    return [entry for entry in work.entries(comparison, list(RATIOS)) if entry.ratios]
+def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]]:
+    """Every work with the implementations that have a ratio; none where nobody has."""
+    for work in shared_works(comparison):
+        entries = [each for each in work.entries(comparison, list(RATIOS)) if each.ratios]
+        if entries:
+            yield work, entries
 
 
 def _said(work: SharedWork, entries: Sequence[Entry]) -> str:
