@@ -21,7 +21,7 @@ TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess lock clean
+.PHONY: help setup build develop demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,13 +39,20 @@ $(VENV)/.deps: $(VENV)/.made requirements.lock
 
 build: $(VENV)/.built  ## release build of the native engine, installed in place
 
-$(VENV)/.built: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
+develop: $(VENV)/.developed  ## build for tests, in the profile of cargo test: slow to run, quick to make
+
+# Both lie in the same place, so that either build ends the other.
+$(VENV)/.built $(VENV)/.developed: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	rm -f python/storlab/_native*.so  # a new file: programs that run with the old one keep it
-	RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)" $(MATURIN) develop --release --locked --quiet
+	rm -f $(VENV)/.built $(VENV)/.developed
+	$(BUILD_FLAGS) $(MATURIN) develop --locked --quiet $(BUILD_PROFILE)
 	touch $@
 
-# Types of the native engine, for mypy. Without optimisation: cargo test builds the same libraries.
-python/storlab/_native.pyi: $(VENV)/.built
+$(VENV)/.built: BUILD_PROFILE = --release
+$(VENV)/.built: BUILD_FLAGS = RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)"
+
+# Types of the native engine, for mypy.
+python/storlab/_native.pyi: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 	$(MATURIN) generate-stubs --profile dev --quiet --out target/stubs
 	cp target/stubs/storlab/_native.pyi $@
 
@@ -56,7 +63,7 @@ demo: build  ## five short studies, one of each kind of work; prints where their
 	$(BIN)/storlab run studies/demo-checkpoint.toml --clean --out $(DEMO_OUT)-checkpoint
 	$(BIN)/storlab run studies/demo-preprocess.toml --clean --out $(DEMO_OUT)-preprocess
 
-test: build  ## everything: cargo test, pytest, formatters, linters, types
+test: develop  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-rust
 	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory lint
@@ -64,10 +71,10 @@ test: build  ## everything: cargo test, pytest, formatters, linters, types
 test-rust: $(VENV)/.deps  ## cargo test
 	$(CARGO_TEST)
 
-test-python: build  ## pytest (PYTEST_ARGS="-k name" narrows it)
+test-python: develop  ## pytest (PYTEST_ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-lint: build python/storlab/_native.pyi  ## formatters and linters, nothing changed
+lint: $(VENV)/.deps python/storlab/_native.pyi  ## formatters and linters, nothing changed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -79,7 +86,7 @@ fmt: $(VENV)/.deps  ## format Python and Rust
 	$(BIN)/ruff format
 	cargo fmt --all
 
-docs: build  ## write docs/reference anew
+docs: develop  ## write docs/reference anew
 	$(BIN)/python docs/generate.py
 
 bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" explains)

@@ -47,7 +47,7 @@ def test_the_page_of_a_workload_explains_every_field(kind: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_has_its_file_and_its_page(verb: str) -> None:
-    module = VERBS[verb].partition(":")[0]
+    module = VERBS[verb].place.partition(":")[0]
     assert (tree.ROOT / "python" / (module.replace(".", "/") + ".py")).is_file()
     pages = "\n".join(tree.read(name) for name in tree.source(".md", "docs"))
     assert f"`storlab {verb}" in pages or f"\nstorlab {verb}" in pages

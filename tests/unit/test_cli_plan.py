@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,26 @@ def test_version_and_help() -> None:
 def test_every_verb_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == ExitCode.OK
     assert f"Example: storlab {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_list_of_verbs_says_what_each_says(verb: str) -> None:
+    module, _, function = VERBS[verb].place.partition(":")
+    text = inspect.getdoc(getattr(import_module(module), function)) or ""
+    assert VERBS[verb].summary == " ".join(text.split("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["frob"]])
+def test_the_list_of_verbs_imports_none(arguments: list[str]) -> None:
+    program = f"import sys; from storlab.cli.main import main; main({arguments!r})"
+    shown = "; print('imported', *sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program + shown], capture_output=True, text=True, check=False
+    )
+    imported = done.stderr.rpartition("imported ")[2].split()
+    assert "storlab.cli.main" in imported
+    heavy = ("pyarrow", "scipy", "numpy", "altair", "storlab.model", "storlab.lab")
+    assert not {*heavy} & {*imported}
 
 
 def test_every_exit_code_is_documented() -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console
 
 from storlab.base.errors import StorlabError
@@ -67,7 +66,7 @@ def emit_json(value: Any) -> None:
 def plain(value: Any) -> Any:
     """Dicts, lists, text and finite numbers from models, dataclasses, paths and the like."""
     result: Any = value
-    if isinstance(value, BaseModel):
+    if hasattr(value, "model_dump"):  # a pydantic model; importing pydantic to ask is slow
         result = plain(value.model_dump(mode="json"))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})

@@ -5,38 +5,97 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from storlab import __version__
 from storlab.base.errors import ExitCode, StorlabError, UsageError
-from storlab.cli.common import leave_pipe, log, report_error
 
-VERBS: dict[str, str] = {
-    "init": "storlab.cli.init:init",
-    "schema": "storlab.cli.schema:schema",
-    "plan": "storlab.cli.plan:plan",
-    "doctor": "storlab.cli.doctor:doctor",
-    "meters": "storlab.cli.meters:meters",
-    "run": "storlab.cli.run:run",
-    "resume": "storlab.cli.resume:resume",
-    "status": "storlab.cli.status:status",
-    "compare": "storlab.cli.compare:compare",
-    "report": "storlab.cli.report:report",
-    "export": "storlab.cli.export:export",
-    "import": "storlab.cli.import_:import_",
-    "crosscheck": "storlab.cli.crosscheck:crosscheck",
-    "capacity": "storlab.cli.capacity:capacity",
-    "preprocess": "storlab.cli.preprocess:preprocess",
-    "clean": "storlab.cli.clean:clean",
-    "verify": "storlab.cli.verify:verify",
-    "audit": "storlab.cli.audit:audit",
-    "published": "storlab.cli.published:published",
+
+class Verb(NamedTuple):
+    """One verb: told apart and listed without importing what it needs."""
+
+    place: str  # module and function, with a colon between
+    summary: str  # first paragraph of its help, which a test compares with the function's
+
+
+VERBS: dict[str, Verb] = {
+    "init": Verb(
+        "storlab.cli.init:init",
+        "Write a commented study for the devices of this machine.",
+    ),
+    "schema": Verb("storlab.cli.schema:schema", "Print the JSON Schema of study files."),
+    "plan": Verb("storlab.cli.plan:plan", "Show what a study will do, without doing it."),
+    "doctor": Verb(
+        "storlab.cli.doctor:doctor",
+        "Check whether this machine can run a study, and what would bend its numbers.",
+    ),
+    "meters": Verb(
+        "storlab.cli.meters:meters",
+        "List the power meters of this machine: rate, accuracy, privilege, and how to get more.",
+    ),
+    "run": Verb(
+        "storlab.cli.run:run",
+        "Carry out a study: check, guard, prepare, measure, store, and write the brief.",
+    ),
+    "resume": Verb(
+        "storlab.cli.resume:resume",
+        "Go on with an interrupted campaign at its first missing run.",
+    ),
+    "status": Verb(
+        "storlab.cli.status:status",
+        "Show how far a campaign is: finished, failed and missing runs, flags, time left.",
+    ),
+    "compare": Verb(
+        "storlab.cli.compare:compare",
+        "Print the table of the brief: every point with every target, and the ratios.",
+    ),
+    "report": Verb(
+        "storlab.cli.report:report",
+        "Write the brief: one offline HTML file, its figures as SVG files, and a PDF.",
+    ),
+    "export": Verb(
+        "storlab.cli.export:export",
+        "Write the results for other programs: a tidy table, or fio-compatible JSON.",
+    ),
+    "import": Verb(
+        "storlab.cli.import_:import_",
+        "Make a result directory of existing results of fio, warp or DLIO, to compare and report "
+        "them.",
+    ),
+    "crosscheck": Verb(
+        "storlab.cli.crosscheck:crosscheck",
+        "Run the same points by the native and by a reference engine, in turns: do they agree?",
+    ),
+    "capacity": Verb(
+        "storlab.cli.capacity:capacity",
+        "Search for the most accelerators that each target keeps at or above a utilisation.",
+    ),
+    "preprocess": Verb(
+        "storlab.cli.preprocess:preprocess",
+        "Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.",
+    ),
+    "clean": Verb(
+        "storlab.cli.clean:clean",
+        "Remove what a campaign left on its targets: objects in S3 stores, and laid-out data "
+        "files.",
+    ),
+    "verify": Verb(
+        "storlab.cli.verify:verify",
+        "Read again what verify-mode runs wrote: lost, torn, stale and misplaced blocks.",
+    ),
+    "audit": Verb(
+        "storlab.cli.audit:audit",
+        "Check printed numbers against each other and against physics.",
+    ),
+    "published": Verb(
+        "storlab.cli.published:published",
+        "List published results that ship with storlab as data, or show one of them.",
+    ),
 }
-"""Name of each verb, in the order of ``--help``, and the function that does it."""
+"""What the command can do, in the order of ``--help``."""
 
 EXIT_CODES = """\b
 Exit codes (stable):
@@ -64,7 +123,7 @@ _TYPER_INTERRUPTED = 130  # what Typer makes of KeyboardInterrupt
 
 
 class VerbGroup(TyperGroup):
-    """Imports a verb when it is used, so that a light verb does not load what a heavy one needs."""
+    """Imports a verb when it is used: listing them all loads none."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs, in the order of the table."""
@@ -74,15 +133,20 @@ class VerbGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a verb, or None for a name that is not in the table."""
         del ctx
-        place = VERBS.get(cmd_name)
-        if place is None:
+        if cmd_name not in VERBS:
             return None
-        module, _, function = place.partition(":")
+        module, _, function = VERBS[cmd_name].place.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(cmd_name)(getattr(import_module(module), function))
         command = typer.main.get_command(single)
         command.name = cmd_name
         return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of verbs in the help."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
 
 
 app = typer.Typer(
@@ -97,6 +161,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from storlab import __version__
+
         typer.echo(f"storlab {__version__}")
         raise typer.Exit
 
@@ -121,9 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _code_of(list(sys.argv[1:] if arguments is None else arguments))
         stdout.flush()
     except BrokenPipeError:
-        return leave_pipe()
+        return _leave_pipe()
     closed = sys.stdout is not stdout  # Typer has put something else there, and says 1
-    return leave_pipe() if closed else code
+    return _leave_pipe() if closed else code
 
 
 def _code_of(given: list[str]) -> int:
@@ -132,10 +198,10 @@ def _code_of(given: list[str]) -> int:
         # By itself Typer tells a wrong command line as text only.
         code = app(args=given, prog_name="storlab", standalone_mode=not as_json)
     except StorlabError as error:
-        report_error(error, as_json)
+        _report(error, as_json)
         return int(error.exit_code)
     except TyperException as error:
-        report_error(_usage_error(error, given), as_json)
+        _report(_usage_error(error, given), as_json)
         return int(ExitCode.USAGE)
     except KeyboardInterrupt:
         return _interrupted()
@@ -146,6 +212,18 @@ def _code_of(given: list[str]) -> int:
     return code if isinstance(code, int) else int(ExitCode.OK)
 
 
+def _report(error: StorlabError, as_json: bool) -> None:
+    from storlab.cli.common import report_error
+
+    report_error(error, as_json)
+
+
+def _leave_pipe() -> int:
+    from storlab.cli.common import leave_pipe
+
+    return leave_pipe()
+
+
 def _usage_error(error: TyperException, given: Sequence[str]) -> UsageError:
     verb = next((word for word in given if word in VERBS), "")
     help_of = " ".join(filter(None, ("storlab", verb, "--help")))
@@ -154,5 +232,7 @@ def _usage_error(error: TyperException, given: Sequence[str]) -> UsageError:
 
 
 def _interrupted() -> int:
+    from storlab.cli.common import log
+
     log.print("interrupted")
     return int(ExitCode.INTERRUPTED)
