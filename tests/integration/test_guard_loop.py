@@ -19,6 +19,7 @@ from mounts import flush
 from storlab.base.errors import ExitCode, GuardError, PreflightError
 from storlab.cli.main import main
 from storlab.lab.guard import Guard
+from storlab.lab.plan_targets import device_facts
 from storlab.lab.signatures import find_signatures
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase
@@ -102,6 +103,7 @@ def plan_for(study: StudyBase) -> Plan:
         runs=[run],
         estimated_ns=1,
         bytes_written=0,
+        devices={path: device_facts(path) for path in study.target[0].locations},
     )
 
 

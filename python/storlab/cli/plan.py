@@ -30,8 +30,8 @@ def plan(
     """Show what a study will do, without doing it.
 
     Points and their order, the time, the bytes written, and what would be overwritten. Opens no
-    target. The hash stands for the points, their order, sizes and devices; a run that
-    overwrites a device asks for it.
+    target. The hash stands for the points, their order, sizes and devices (by wwid, serial and
+    size, not only by name); a run that overwrites a device asks for it.
 
     Example: storlab plan studies/demo.toml
     """
@@ -162,8 +162,16 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
     if planned.destructive:
         console.print("WOULD BE OVERWRITTEN:", style="bold red")
         for path in planned.destructive:
-            gone = " (not on this machine)" if path in missing else ""
-            console.print(f"  {path}{gone}", soft_wrap=True)
+            gone = " (not on this machine; the hash changes when it is)" if path in missing else ""
+            console.print(f"  {path}{gone or _identity(planned, path)}", soft_wrap=True)
     else:
         console.print("no block device is written to")
     console.print(f"plan hash: {planned.plan_hash}")
+
+
+def _identity(planned: Plan, path: str) -> str:
+    """Which device it is: part of the hash."""
+    facts = dict(planned.devices.get(path, {}))
+    size = int(facts.pop("size", 0))
+    said = [f"{name} {value}" for name, value in facts.items()]
+    return f" ({', '.join([format_bytes_si(size), *said])})" if size else ""

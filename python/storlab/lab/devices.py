@@ -16,6 +16,7 @@ from pathlib import Path
 
 STABLE_DIRECTORIES = ("/dev/disk/by-id", "/dev/disk/by-path")
 _SYS_BLOCK = Path("/sys/dev/block")
+_SYS_BLOCKS = Path("/sys/block")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Device:
     def sysfs(self) -> Path:
         """Its directory in sysfs. Raises FileNotFoundError for a node with no device behind it."""
         return (_SYS_BLOCK / self.number).resolve(strict=True)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a device behind the number."""
+        return (_SYS_BLOCK / self.number).exists()
 
     @property
     def name(self) -> str:
@@ -78,6 +84,59 @@ class Device:
         said += [_scsi_serial(disk / "device" / "vpd_pg80"), self.backing_file, *self._udev_names()]
         said += self._stable_links()
         return sorted({name for name in said if name})
+
+    def facts(self) -> dict[str, str | int]:
+        """What the kernel knows this very device by, and nobody can turn as a link in /dev: its
+        size in bytes, and of wwid, serial, nsid, UUID, medium and place on its disk what it has.
+
+        A device without any of them has ``diskseq``: the kernel counts every disk that it meets,
+        so that this holds until the machine restarts.
+        """
+        disk = self.whole.sysfs
+        known: dict[str, str | int | None] = {
+            "wwid": read_fact(disk / "wwid") or read_fact(disk / "device" / "wwid"),
+            "serial": self._serial(),
+            "nsid": self.namespace,
+            "uuid": read_fact(disk / "dm" / "uuid") or read_fact(disk / "md" / "uuid"),
+            "cid": read_fact(disk / "device" / "cid"),
+            "backing_file": self.backing_file,
+        }
+        if not any(known.values()):
+            known["udev"] = " ".join(sorted(set(self._udev_names()))) or None
+        if not any(known.values()):
+            known["diskseq"] = read_fact(disk / "diskseq")
+        if self.is_partition:
+            known["partition"] = read_fact(self.sysfs / "partition")
+            known["start"] = read_fact(self.sysfs / "start")
+        return {"size": self.size_bytes, **{k: v for k, v in known.items() if v}}
+
+    @property
+    def namespace(self) -> str | None:
+        """Which namespace of its NVMe drive it is; None for other devices."""
+        return read_fact(self.whole.sysfs / "nsid")
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the kernel lets nobody write to it."""
+        return "1" in (read_fact(self.sysfs / "ro"), read_fact(self.whole.sysfs / "ro"))
+
+    def others_with(self, identity: str) -> list[str]:
+        """Names of other disks that answer to the same identity; none for what it is made of."""
+        disk = self.whole.sysfs
+        parts = {entry.name for entry in (disk / "slaves").glob("*")}
+        found = []
+        for entry in sorted(_SYS_BLOCKS.iterdir()):
+            hidden = read_fact(entry / "hidden") == "1"  # a path of an NVMe multipath
+            if hidden or entry.name in parts or entry.resolve() == disk:
+                continue
+            if identity in _from_sysfs(entry).identities():
+                found.append(entry.name)
+        return found
+
+    def _serial(self) -> str | None:
+        disk = self.whole.sysfs
+        found = read_fact(disk / "serial") or read_fact(disk / "device" / "serial")
+        return found or _scsi_serial(disk / "device" / "vpd_pg80")
 
     def _udev_names(self) -> list[str]:
         database = Path("/run/udev/data") / f"b{self.whole.number}"
@@ -207,7 +266,7 @@ def swaps() -> list[str]:
 
 def loops() -> Iterator[tuple[Device, str]]:
     """``(loop device, path of what it is made of)`` of every loop device in use."""
-    for entry in Path("/sys/block").glob("loop*"):
+    for entry in _SYS_BLOCKS.glob("loop*"):
         backing = read_fact(entry / "loop" / "backing_file")
         if backing is not None:
             yield _from_sysfs(entry), backing

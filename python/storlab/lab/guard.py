@@ -160,6 +160,10 @@ class Guard:
                 target, location, path, writes=writes, consent=self.consent, held=held
             )
             stack.callback(hold.close)
+            if writes:
+                planned = self.plan.devices.get(location, {})
+                if planned or self.recorded is None:  # older plans of results have none
+                    hold.check_planned(planned, resumed=self.recorded is not None)
             self.holds.append(hold)
             return hold.member(target)
         if not stat.S_ISREG(mode):

@@ -33,6 +33,23 @@ class DeviceHold:
         """What makes it this very device: names it answers to, and its size in bytes."""
         return {"size": self.size_bytes, "identities": self.device.identities()}
 
+    def check_planned(self, planned: Mapping[str, str | int], *, resumed: bool) -> None:
+        """Raise GuardError where this is not the device that the plan was made for.
+
+        ``planned``: its ``Device.facts`` then. A campaign may be resumed after a restart of the
+        machine, which counts disks anew.
+        """
+        left_out = {"diskseq"} if resumed else set()
+        now = self.device.facts()
+        for fact in sorted((planned.keys() | now.keys()) - left_out):
+            if planned.get(fact) != now.get(fact):
+                raise GuardError(
+                    self.name,
+                    f"is another device than in the plan: its {fact} is {now.get(fact)}, and was "
+                    f"{planned.get(fact)}",
+                    "put the planned device back, or review `storlab plan` again",
+                )
+
     def member(self, target: Target) -> Member:
         """The part of it that the target uses. Raises PreflightError when it is not that large."""
         size = target.size or (self.size_bytes - target.offset) // _GRAIN * _GRAIN
@@ -71,6 +88,7 @@ def hold_device(
     device = _device(name, path)
     if writes:
         _check_identity_and_consent(target, name, device, consent)
+        _check_writable(name, device)
     fd = _open(name, path, device, writes, held)
     try:
         if os.fstat(fd).st_rdev != device.rdev:
@@ -118,6 +136,16 @@ def _device(name: str, path: Path) -> Device:
     return device
 
 
+def _check_writable(name: str, device: Device) -> None:
+    if device.is_read_only:
+        raise GuardError(
+            name,
+            "is read-only: the kernel lets nobody write to it",
+            "if its data may really go: blockdev --setrw DEVICE (a write-protect switch and "
+            "a worn-out drive stay read-only)",
+        )
+
+
 def _check_identity_and_consent(
     target: Target, name: str, device: Device, consent: str | None
 ) -> None:
@@ -154,7 +182,26 @@ def _serial_fits(target: Target, name: str, device: Device) -> bool:
             f'"{target.serial}" is not that of {name} ({known})',
             "check which device you mean; `lsblk -o NAME,SERIAL,SIZE` shows them",
         )
+    _check_one_device(target, name, device)
     return True
+
+
+def _check_one_device(target: Target, name: str, device: Device) -> None:
+    """Namespaces of an NVMe drive share its serial: consent to one is none to the others."""
+    serial = target.serial or ""
+    facts = device.facts()
+    if serial in (facts.get("wwid"), facts.get("uuid"), facts.get("backing_file")):
+        return
+    others = device.others_with(serial)
+    later = device.namespace if device.namespace != "1" else None
+    if others or later:
+        which = f"{', '.join(others)}, too" if others else f"any namespace; this is number {later}"
+        better = facts.get("wwid") or "its name in /dev/disk/by-id"
+        raise GuardError(
+            f"target {target.name}: serial",
+            f'"{serial}" is that of {name}, and of {which}',
+            f"type what only this one has: {better}",
+        )
 
 
 def _cannot_open(name: str, device: Device, error: OSError) -> GuardError | PreflightError:

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 
 from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.lab.plan_targets import TargetFacts, place_of, store_note, target_facts
+from storlab.lab.plan_targets import (
+    TargetFacts,
+    device_facts,
+    place_of,
+    store_note,
+    target_facts,
+)
 from storlab.lab.study_file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase, Target
@@ -76,6 +82,12 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     _refuse_impossible(loaded, points, facts)
     counts = Counter(run.point_id for run in runs)
     costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
+    destructive = [
+        path
+        for t in study.target
+        if facts[t.name].kind == "device" and costs[t.name].writes
+        for path in t.locations
+    ]
     return Plan(
         study_name=study.study.name,
         study_sha256=loaded.sha256,
@@ -85,12 +97,8 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         estimated_ns_by_target={n: c.run_ns + c.prepare_ns for n, c in costs.items()},
         bytes_written=sum(c.bytes_written for c in costs.values()),
         data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
-        destructive=[
-            path
-            for t in study.target
-            if facts[t.name].kind == "device" and costs[t.name].writes
-            for path in t.locations
-        ],
+        destructive=destructive,
+        devices={path: found for path in destructive if (found := device_facts(path))},
         notes=[*_notes(study, facts, costs)],
     )
 

@@ -125,16 +125,31 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
                 return Problem((field,), f'"{path}" is not a block device', "")
             absent.append(path)
             continue
-        if Device(number).size_bytes == 0:  # the node is there, and no device behind it
+        size_bytes = _size_bytes(number)
+        if size_bytes == 0:  # the node is there, and no device behind it
             absent.append(path)
             continue
-        room = Device(number).size_bytes - target.offset
+        room = size_bytes - target.offset
         if room < (target.size or 1):
             return Problem(
                 ("size" if target.size else "offset",),
                 f'"{path}" ends before offset + size',
-                f"its size is {Device(number).size_bytes} bytes",
+                f"its size is {size_bytes} bytes",
             )
         sizes.append(room)
     size = target.size or (min(sizes) if sizes and not absent else None)
     return TargetFacts("device", len(target.locations), size, False, tuple(absent))
+
+
+def device_facts(path: str) -> dict[str, str | int]:
+    """What the kernel knows a block device by (``Device.facts``); nothing where there is none."""
+    number = device_number(path)
+    return Device(number).facts() if number is not None and _size_bytes(number) else {}
+
+
+def _size_bytes(number: int) -> int:
+    """Of the device of that number; 0 where it has no medium, or there is none."""
+    try:
+        return Device(number).size_bytes
+    except OSError:
+        return 0

@@ -205,6 +205,9 @@ def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> It
 
 
 def _device_checks(device: Device, path: str, trims: bool) -> Iterator[Check]:
+    if not device.is_there:
+        yield _error("device", f"{path} is a node without a device behind it", "connect it")
+        return
     if not os.access(path, os.R_OK):
         yield _error(
             "permissions",

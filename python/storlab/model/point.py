@@ -55,10 +55,14 @@ class Plan(Table):
     bytes_written: int  # closed-loop writes are bounded by time, not counted: see notes
     data_bytes_by_target: dict[str, int] = Field(default_factory=dict)
     destructive: list[str] = Field(default_factory=list)  # block devices that would be overwritten
+    devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)  # what they are, by path
     notes: list[str] = Field(default_factory=list)
 
     @property
     def plan_hash(self) -> str:
-        """What a reviewer consents to: covers points, order, sizes and devices."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """What a reviewer consents to: covers points, order, sizes, and which devices these are."""
+        said = self.model_dump(mode="json")
+        if not said["devices"]:
+            del said["devices"]  # plans from before it keep their hash
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
