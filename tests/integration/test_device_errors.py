@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from mounts import flush
-from storlab.lab.sidecar import Sidecar, write_sidecar
+from sidecars import put_sidecar
+from storlab.lab.sidecar import DataFileHold, Sidecar
 from storlab.lab.store import ResultStore
 from storlab.model.result import Failure, RunRecord
 
@@ -114,7 +115,7 @@ def test_no_space_left(tmp_path: Path) -> None:
         data = small / "data"
         data.touch()
         os.truncate(data, 64 << 20)
-        write_sidecar(data, Sidecar(64 << 20, 1, "test", "complete", data.stat().st_ino))
+        put_sidecar(data, Sidecar(64 << 20, 1, "test", "complete", data.stat().st_ino))
         study = write_study(
             tmp_path, f'path = "{data}"\nsize = "64MiB"\ndirect = false', read=0, block="4KiB"
         )
@@ -303,5 +304,7 @@ def test_preconditioning_has_its_own_record_and_is_done_once(
 
 def test_a_sidecar_is_plain_json(tmp_path: Path) -> None:
     sidecar = Sidecar(1, 2, "3", "complete", 4)
-    write_sidecar(tmp_path / "data", sidecar)
+    (tmp_path / "data").touch()
+    with DataFileHold(tmp_path / "data", "c") as hold:
+        hold.write(sidecar)
     assert json.loads((tmp_path / "data.storlab.json").read_text()) == asdict(sidecar)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from sidecars import put_sidecar
 from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.dataset import check_space, clean_up, to_lay_out
 from storlab.lab.guard_file import check_data_file, is_kernel_place
 from storlab.lab.sidecar import (
+    DataFileHold,
     Sidecar,
     is_complete,
     is_ours,
-    remove_data_file,
     sidecar_path,
-    write_sidecar,
 )
 from storlab.model.job import Member
 
@@ -27,7 +28,14 @@ SIZE = 8192
 def lay_out(path: Path, state: str = "complete") -> None:
     path.write_bytes(b"x" * SIZE)
     inode = path.stat().st_ino
-    write_sidecar(path, Sidecar(SIZE, 1, "0", state, inode))  # type: ignore[arg-type]
+    put_sidecar(path, Sidecar(SIZE, 1, "0", state, inode))  # type: ignore[arg-type]
+
+
+def cleaned(paths: list[Path], campaign: str = "c") -> list[str]:
+    """What a campaign removes that holds these files."""
+    with ExitStack() as stack:
+        holds = {str(p): stack.enter_context(DataFileHold(p, campaign)) for p in paths}
+        return clean_up([member(path) for path in paths], holds)
 
 
 def member(path: Path, size: int = SIZE) -> Member:
@@ -61,7 +69,7 @@ def test_an_unfinished_file_of_ours_is_laid_out_again(tmp_path: Path) -> None:
 
 def test_a_crash_before_the_inode_was_known_leaves_an_empty_file_of_ours(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    write_sidecar(data, Sidecar(SIZE, 1, "0", "started"))
+    put_sidecar(data, Sidecar(SIZE, 1, "0", "started"))
     data.touch()
     assert is_ours(data)
     data.write_text("somebody wrote here")
@@ -77,7 +85,7 @@ def test_a_foreign_file_is_refused_for_writing_and_for_growing(
     with pytest.raises(GuardError, match="was not laid out by storlab"):
         check(data, SIZE, writes=writes)
     assert data.read_bytes() == b"precious" * 512
-    assert clean_up([member(data)]) == []
+    assert cleaned([data]) == []
     assert data.exists()
 
 
@@ -143,7 +151,7 @@ def test_only_files_of_ours_are_removed(tmp_path: Path) -> None:
     lay_out(replaced)
     (tmp_path / "new").write_text("precious")
     (tmp_path / "new").rename(replaced)
-    assert clean_up([member(p) for p in (ours, foreign, replaced)]) == [str(ours)]
+    assert cleaned([ours, foreign, replaced]) == [str(ours)]
     assert not ours.exists()
     assert not sidecar_path(ours).exists()
     assert foreign.read_text() == replaced.read_text() == "precious"
@@ -153,7 +161,7 @@ def test_a_lonely_sidecar_goes_with_its_file(tmp_path: Path) -> None:
     data = tmp_path / "data"
     lay_out(data)
     data.unlink()
-    assert remove_data_file(data) is False
+    assert cleaned([data]) == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.common import JsonOption, console, emit_json
 from storlab.engines.native import verify_pass
 from storlab.lab.store import ResultStore
-from storlab.lab.verification import Verifiable, verifiable_runs
+from storlab.lab.verification import Verifiable, held_files, verifiable_runs
 from storlab.model.result import VerifyReport
 
 FIRST_EXAMPLES = 20
@@ -31,9 +31,10 @@ def verify(
 
     Example: storlab verify results/demo-20261120t113000z
     """
-    ResultStore.open(directory)
+    store = ResultStore.open(directory)
     runs = _chosen(directory, run_id)
-    reports = {run.run_id: _verified(run) for run in runs}
+    campaign = str(store.environment.get("guard", {}).get("campaign", ""))
+    reports = {run.run_id: _verified(run, campaign) for run in runs}
     if as_json:
         emit_json(
             {
@@ -61,7 +62,7 @@ def _chosen(directory: Path, run_id: str | None) -> list[Verifiable]:
     return runs
 
 
-def _verified(run: Verifiable) -> VerifyReport:
+def _verified(run: Verifiable, campaign: str) -> VerifyReport:
     gone = [m.name for m in run.job.members if not Path(m.path).exists()]
     if gone:
         raise ResultError(
@@ -70,7 +71,8 @@ def _verified(run: Verifiable) -> VerifyReport:
             "set keep_data = true in the target to keep data files",
         )
     try:
-        return verify_pass(run.job)
+        with held_files(run.job, campaign):
+            return verify_pass(run.job)
     except OSError as error:
         raise ResultError(
             str(error.filename or run.run_id),

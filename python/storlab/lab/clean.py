@@ -14,7 +14,7 @@ from storlab.lab.execution import StopRequest
 from storlab.lab.home import HomeHold
 from storlab.lab.progress import Reporter
 from storlab.lab.s3_target import S3Hold
-from storlab.lab.sidecar import SUFFIX, remove_data_file
+from storlab.lab.sidecar import SUFFIX, DataFileHold
 from storlab.lab.store import ResultStore
 from storlab.model.study import Target
 
@@ -46,7 +46,7 @@ def clean_campaign(
     cleaned = Cleaned()
     with store.campaign_lock(), reporter() as told:
         for target in store.study.target:
-            _each(cleaned, partial(_clean_files, target, base))
+            _each(cleaned, partial(_clean_files, target, base, recorded.get("campaign", "")))
             if target.directory is not None and "campaign" in recorded:
                 home = HomeHold(base / target.directory, recorded["campaign"])
                 _each(cleaned, partial(_clean_home, home, stop))
@@ -79,14 +79,19 @@ def _clean_home(home: HomeHold, stop: StopRequest) -> list[str]:
         return home.clean(stop)
 
 
-def _clean_files(target: Target, base: Path) -> list[str]:
-    """Remove the target's data files that storlab laid out; others, and devices, stay."""
+def _clean_files(target: Target, base: Path, campaign: str) -> list[str]:
+    """Remove the target's data files that this campaign laid out; others, and devices, stay."""
     removed = []
     for path in _data_files(target, base):
         real = Path(os.path.realpath(path))
+        if real.exists() and not real.is_file():
+            continue
         try:
-            if (real.is_file() or not real.exists()) and remove_data_file(real):
-                removed.append(str(path))
+            with DataFileHold(real, campaign, make=False) as hold:
+                if hold.remove():
+                    removed.append(str(path))
+        except FileNotFoundError:
+            continue  # no sidecar: nothing of storlab's
         except OSError as error:
             raise GuardError(
                 str(path), f"cannot be removed: {error.strerror}", "check its directory's mode"

@@ -20,14 +20,7 @@ from storlab.lab.execution import StopRequest, finish
 from storlab.lab.filesystems import existing_parent, free_bytes, supports_direct
 from storlab.lab.home import HomeNeed
 from storlab.lab.progress import Reporter
-from storlab.lab.sidecar import (
-    Sidecar,
-    is_complete,
-    is_ours,
-    read_sidecar,
-    remove_data_file,
-    write_sidecar,
-)
+from storlab.lab.sidecar import DataFileHold, Sidecar, is_complete, is_ours
 from storlab.model.job import BlockJob, Member, Mix, Offsets, Sync, WeightedSize
 from storlab.model.result import Failure, Snapshot
 
@@ -102,11 +95,18 @@ def space_text(data_bytes: int, run_bytes: int) -> str:
 
 
 def lay_out(
-    members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+    members: Sequence[Member],
+    holds: Mapping[str, DataFileHold],
+    *,
+    direct: bool,
+    seed: int,
+    stop: StopRequest,
+    reporter: Reporter,
 ) -> None:
     """Fill every file that is not there yet with incompressible data, one after the other.
 
-    Raises PrepareError with errno and offset when a device fails, Interrupted on a stop request.
+    ``holds``: the locks of the campaign, by path. Raises PrepareError with errno and offset when a
+    device fails, Interrupted on a stop request.
     """
     for number, member in enumerate(to_lay_out(members)):
         reporter.step(
@@ -115,6 +115,7 @@ def lay_out(
         try:
             _lay_out_one(
                 member,
+                _held(member, holds),
                 direct=direct,
                 seed=derive_seed(seed, "layout", number),
                 stop=stop,
@@ -124,27 +125,41 @@ def lay_out(
             raise PrepareError(member.name, _failure(member, error)) from error
 
 
-def clean_up(members: Iterable[Member]) -> list[str]:
-    """Remove the data files that storlab laid out, and only those. Returns their names."""
+def clean_up(members: Iterable[Member], holds: Mapping[str, DataFileHold]) -> list[str]:
+    """Remove the data files that this campaign laid out, and only those. Returns their names."""
     removed = []
     for member in members:
         with suppress(OSError):  # a failed file system; the campaign's results matter more
-            if member.kind == "file" and remove_data_file(Path(member.path)):
+            if member.path in holds and holds[member.path].remove():
                 removed.append(member.name)
     return removed
 
 
+def _held(member: Member, holds: Mapping[str, DataFileHold]) -> DataFileHold:
+    if member.path not in holds:  # somebody's, which was to be read only, has gone
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), member.path)
+    return holds[member.path]
+
+
 def _lay_out_one(
-    member: Member, *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+    member: Member,
+    hold: DataFileHold,
+    *,
+    direct: bool,
+    seed: int,
+    stop: StopRequest,
+    reporter: Reporter,
 ) -> None:
     path = Path(member.path)
-    sidecar = Sidecar(size=member.size, seed=seed, storlab_version=__version__, state="started")
-    if read_sidecar(path) is None or not path.exists():
-        write_sidecar(path, sidecar)  # first, so that a crash leaves no file that nobody owns
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    sidecar = Sidecar(
+        member.size, seed, __version__, "started", campaign=hold.owner, written_by=hold.campaign
+    )
+    if not path.exists():
+        hold.write(sidecar)  # first, so that a crash leaves no file that nobody owns
+    fd = hold.open_to_lay_out()
     try:
         inode = os.fstat(fd).st_ino
-        write_sidecar(path, replace(sidecar, inode=inode))
+        hold.write(replace(sidecar, inode=inode))
         os.ftruncate(fd, 0)
         os.ftruncate(fd, member.size)
         whole = member.size // BLOCK * BLOCK
@@ -155,7 +170,7 @@ def _lay_out_one(
         use_direct = direct and supports_direct(path)
         part = member.model_copy(update={"size": whole})
         fill([part], direct=use_direct, seed=seed, stop=stop, reporter=reporter)
-    write_sidecar(path, replace(sidecar, inode=inode, state="complete"))
+    hold.write(replace(sidecar, inode=inode, state="complete"))
 
 
 def fill(
@@ -224,9 +239,12 @@ def _write_tail(fd: int, offset: int, length: int, seed: int) -> None:
 
 
 def _failure(member: Member, error: OSError) -> Failure:
+    fix = "check free space and permissions of its directory"
+    if isinstance(error, FileExistsError):
+        fix = "somebody else has made it meanwhile: move it away, or choose another path"
     return Failure(
         message=f"cannot lay out {member.name}: {error.strerror}",
-        fix="check free space and permissions of its directory",
+        fix=fix,
         errno=error.errno,
         errno_name=errno.errorcode.get(error.errno or 0),
         operation="write",

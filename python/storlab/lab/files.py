@@ -2,8 +2,46 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
+
+from storlab.base.clock import sleep_s
+
+_LOOKS = 200  # a reader looks for microseconds; so many in a row are none
+_LOOK_PAUSE_S = 0.01
+
+
+def lock_alone(handle: int) -> None:
+    """Lock an open file as the only one who writes; readers that look at the lock are waited for.
+
+    Raises BlockingIOError where another writer has it, and OSError of a file system without locks.
+    """
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises where it is a writer's
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            sleep_s(_LOOK_PAUSE_S)
+        else:
+            return
+    raise BlockingIOError
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a writer holds the lock of a file at this moment; a look keeps none from it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def fsync_directory(directory: Path) -> None:
@@ -27,6 +65,10 @@ def replace_file(path: Path, content: bytes) -> None:
     """Give ``path`` this content in one step: readers see the old file or the new, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
-    write_durably(temporary, content)
-    temporary.rename(path)
+    try:
+        write_durably(temporary, content)
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     fsync_directory(path.parent)

@@ -18,6 +18,7 @@ from storlab.lab.guard_device import DeviceHold, hold_device
 from storlab.lab.guard_file import check_data_file
 from storlab.lab.home import HomeHold, uses_home
 from storlab.lab.s3_target import S3Hold
+from storlab.lab.sidecar import DataFileHold, check_not_in_use, is_ours
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
@@ -31,10 +32,10 @@ class Guard:
 
     Block devices stay open from entering to leaving (exclusively, where the study writes to them),
     and engines reach them through that open file: a name that moves to another device in between
-    changes nothing. Of a bucket, storlab has a prefix of its own, marked with the campaign's id; of
-    a directory, a home. Entering raises GuardError when any target is refused, with nothing
-    written: homes and stores come last, and what was made of them is taken back.
-    ``look_only`` makes neither bucket nor marker nor home.
+    changes nothing. Of a data file it holds the lock, from its sidecar on. Of a bucket, storlab has
+    a prefix of its own, marked with the campaign's id; of a directory, a home. Entering raises
+    GuardError when any target is refused, with nothing written: sidecars, homes and stores come
+    last, and what was made of them is taken back. ``look_only`` makes none of them.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Guard:
         self.holds: list[DeviceHold] = []
         self.stores: dict[str, S3Hold] = {}  # by target
         self.homes: dict[str, HomeHold] = {}  # by target; two in one directory share theirs
+        self.files: dict[str, DataFileHold] = {}  # by path; none of a file that is somebody's
         self._stack = ExitStack()
 
     def __enter__(self) -> Guard:
@@ -72,6 +74,7 @@ class Guard:
             self._check_shared_files()
             if self.recorded is not None:
                 self._check_same_devices(self.recorded)
+            self._hold_files(stack)
             for target in targets:
                 if self._needs_home(target):
                     self._hold_home(target, stack)
@@ -88,6 +91,23 @@ class Guard:
     def members(self) -> dict[str, list[Member]]:
         """Files and devices by target; none for a target of another kind."""
         return {name: access.members for name, access in self.access.items()}
+
+    def _hold_files(self, stack: ExitStack) -> None:
+        """Lock what storlab laid out or is to lay out; a file of somebody's is only read."""
+        writers = {t.name for t in self.study.target if t.name in self.access and self.writes_to(t)}
+        files = [(n, m) for n, each in self.members.items() for m in each if m.kind == "file"]
+        for name, member in files:
+            path = Path(member.path)
+            if path.exists() and not is_ours(path):
+                continue
+            if self.look_only:
+                check_not_in_use(path)
+                continue
+            if member.path not in self.files:
+                hold = stack.enter_context(DataFileHold(path, self.campaign))
+                self.files[member.path] = hold
+            seed, writes = self.study.study.seed, name in writers
+            self.files[member.path].begin(member.size, seed, writes=writes)
 
     def _hold_store(self, target: Target, stack: ExitStack) -> None:
         before = (self.recorded or {}).get("s3", {}).get(target.name)

@@ -164,7 +164,12 @@ class Campaign:
         access = self.guard.access[target.name]
         members, seed = access.members, self.study.study.seed
         dataset.lay_out(
-            members, direct=target.direct, seed=seed, stop=self.stop, reporter=self.reporter
+            members,
+            self.guard.files,
+            direct=target.direct,
+            seed=seed,
+            stop=self.stop,
+            reporter=self.reporter,
         )
         if target.precondition is not None:
             record = precondition(
@@ -327,8 +332,13 @@ class Campaign:
         members = self.guard.members
         kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
         removed = dataset.clean_up(
-            [m for each in members.values() for m in each if m.path not in kept]
+            [m for each in members.values() for m in each if m.path not in kept], self.guard.files
         )
+        for path, data in self.guard.files.items():
+            if path not in kept and data.owner != self.guard.campaign:
+                self.reporter.note(
+                    f"{path} stays: campaign {data.owner} laid it out, and may need it"
+                )
         # The last first: a bucket that two targets share was made for the first of them.
         for name, hold in reversed(self.guard.stores.items()):
             if not self.study.target_named(name).keep_data:

@@ -7,6 +7,8 @@ run that writes to the target without verify mode makes that state worthless, an
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -16,6 +18,7 @@ from pydantic import ValidationError
 from storlab.base.errors import ResultError
 from storlab.lab.files import replace_file
 from storlab.lab.precondition import target_slug
+from storlab.lab.sidecar import DataFileHold, read_sidecar
 from storlab.model.job import BlockJob, Job
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import Target
@@ -41,6 +44,7 @@ class Verification:
         _forget(self._root, job.touches())
         if not isinstance(job, BlockJob) or job.verify is None:
             return job
+        shutil.rmtree(self._home, ignore_errors=True)  # of one that was killed before its job.json
         self._home.mkdir(parents=True)
         state = str(self._home / "state")
         job = job.model_copy(update={"verify": job.verify.model_copy(update={"state": state})})
@@ -96,6 +100,28 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
     return found
 
 
+@contextmanager
+def held_files(job: BlockJob, campaign: str) -> Iterator[None]:
+    """Hold the data files of a job while they are read again.
+
+    Raises GuardError where a campaign uses one, ResultError where another campaign than that of
+    the job has written to one since.
+    """
+    with ExitStack() as stack:
+        for path in (Path(member.path) for member in job.members if member.kind == "file"):
+            with suppress(FileNotFoundError):
+                stack.enter_context(DataFileHold(path, campaign, make=False))
+            sidecar = read_sidecar(path)
+            if sidecar is not None and sidecar.written_by not in ("", campaign):
+                raise ResultError(
+                    str(path),
+                    f"campaign {sidecar.written_by} has written to it since, so nothing can be "
+                    "verified",
+                    "give each campaign a file of its own",
+                )
+        yield
+
+
 def _forget(root: Path, touched: set[str]) -> None:
     for job_file in root.glob("*/job.json"):
         try:
@@ -103,4 +129,5 @@ def _forget(root: Path, touched: set[str]) -> None:
         except ValidationError:
             continue
         if touched & {member.name for member in earlier.members}:
+            job_file.unlink()  # first: what is left without it is of no run
             shutil.rmtree(job_file.parent)

@@ -1,0 +1,14 @@
+"""Sidecars that tests put beside data files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from storlab.lab.sidecar import Sidecar, sidecar_path
+
+
+def put_sidecar(data_file: Path, sidecar: Sidecar) -> None:
+    """As storlab leaves it."""
+    sidecar_path(data_file).write_text(json.dumps(asdict(sidecar), indent=2) + "\n")
