@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S, format_duration
+from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.events import Events, samples, totals
 from storlab.engines.session_cpu import SessionTrace, is_alive
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
@@ -137,7 +139,12 @@ class ChildRun(ABC):
             self._kill()  # what it has left behind
             self.ended_ns = monotonic_ns()
             self._outcome = self.finish()
+        except DEFECTS as error:
+            self._outcome = defect_outcome(self.info, error)
         finally:
+            self._outcome = self._outcome or defect_outcome(self.info, sys.exception())
+            if self._process.returncode is None:
+                self._kill()  # nobody looks after it any more
             self._ended.set()
 
     def _read(self) -> None:

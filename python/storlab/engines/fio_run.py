@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import IO, cast
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
 from storlab.engines import fio_job, fio_result, fio_series
+from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.fio_failure import Ended, explain
 from storlab.engines.fio_result import NS_PER_MS, Figures, FioFormatError, FioOutput
 from storlab.engines.fio_series import Status
@@ -26,6 +28,8 @@ from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapsh
 _KILL_AFTER_S = 10.0  # fio writes its result after SIGINT; then patience ends
 _MOST_NOTES = 20
 _GRACE_NS = 60 * NS_PER_S  # beyond ramp, window and drain, before a run counts as hung
+_STALL_NS = 300 * NS_PER_S  # of a run that is bounded by bytes: so long without one more
+_SLOWEST_BYTES_S = 5_000_000  # at which what was written may be flushed
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,14 @@ class FioRun:
                 text=True,
                 errors="replace",
             )
+        self._moved = 0  # bytes, as fio said last
+        if job.window_ns is not None:
+            self._limit_ns = job.ramp_ns + job.window_ns + job.drain_timeout_ns + _GRACE_NS
+        else:
+            self._limit_ns = job.ramp_ns + self._stall_ns()
+        self._alarm = _timer(self._limit_ns / NS_PER_S, self._look_whether_hung)
         self._watcher = threading.Thread(target=self._watch, name="fio", daemon=True)
         self._watcher.start()
-        self._alarm: threading.Timer | None = None
-        if job.window_ns is not None:
-            limit_ns = job.ramp_ns + job.window_ns + job.drain_timeout_ns + _GRACE_NS
-            self._alarm = _timer(limit_ns / NS_PER_S, self._end_hung)
 
     def cancel(self) -> None:
         """SIGINT, so that fio writes what it has; SIGKILL when that does not end it."""
@@ -129,13 +135,40 @@ class FioRun:
         if not self._ended.is_set():
             self._process.kill()
 
-    def _end_hung(self) -> None:
-        if not self._ended.is_set():
-            self._hung = True
-            self._interrupt()
+    def _stall_ns(self) -> int:
+        """How long nothing at all may move where the work ends by its bytes, not by the clock."""
+        job = self._job
+        flush_ns = 0
+        if job.sync.kind != "none":
+            flush_ns = (job.window_bytes or 0) * NS_PER_S // _SLOWEST_BYTES_S
+        gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
+        return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
+
+    def _look_whether_hung(self) -> None:
+        if self._ended.is_set():
+            return
+        left_ns = self._started_ns + self._limit_ns - monotonic_ns()
+        if left_ns > 0:
+            self._alarm = _timer(left_ns / NS_PER_S, self._look_whether_hung)
+            return
+        self._hung = True
+        self._interrupt()
 
     def _watch(self) -> None:
         """Read documents as fio prints them (``{`` to ``}`` in the first column), then reap it."""
+        try:
+            self._read_documents()
+            self._finish()
+        except DEFECTS as error:
+            self._outcome = defect_outcome(self._info, error)
+        finally:
+            self._outcome = self._outcome or defect_outcome(self._info, sys.exception())
+            self._alarm.cancel()
+            if self._process.returncode is None:
+                self._process.kill()  # nobody looks after it any more
+            self._ended.set()
+
+    def _read_documents(self) -> None:
         document: list[str] = []
         with cast(IO[str], self._process.stdout) as stdout:
             for line in stdout:
@@ -145,12 +178,6 @@ class FioRun:
                 document.append(line)
                 if line.startswith("}"):
                     self._see("".join(document))
-        try:
-            self._finish()
-        finally:
-            if self._alarm is not None:
-                self._alarm.cancel()
-            self._ended.set()
 
     def _see(self, text: str) -> None:
         arrival_ns = monotonic_ns()
@@ -161,6 +188,10 @@ class FioRun:
         except (ValueError, KeyError):
             return  # the whole output is read again, strictly, at the end
         self._seen.append(_Seen(arrival_ns, status))
+        moved = sum(direction.bytes for direction in figures.directions.values())
+        if moved != self._moved and self._job.window_ns is None:
+            self._moved = moved
+            self._limit_ns = arrival_ns - self._started_ns + self._stall_ns()
 
     def _finish(self) -> None:
         _, status, usage = os.wait4(self._process.pid, 0)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.secrets import hide
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.engines import warp_command, warp_records, warp_summary
+from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.warp_command import Launch
 from storlab.engines.warp_cpu import CpuTrace
 from storlab.engines.warp_failure import Ended, explain
@@ -124,8 +126,19 @@ class WarpRun:
                     self._interrupt()
                 pause.wait(_LOOK_S)
             self._outcome = self._finish()
+        except DEFECTS as error:
+            self._outcome = self._defect(error)
         finally:
+            self._outcome = self._outcome or self._defect(sys.exception())
+            if self._process.returncode is None:
+                self._signal(signal.SIGKILL)  # nobody looks after it any more
             self._ended.set()
+
+    def _defect(self, error: BaseException | None) -> RunOutcome:
+        outcome = defect_outcome(self._info, error)
+        secrets = self._launch.secrets.values()
+        outcome.raw = {k: hide(v.decode(), secrets).encode() for k, v in outcome.raw.items()}
+        return outcome
 
     def _reaped(self) -> bool:
         pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from storlab.base.errors import RunError
 from storlab.engines import RunHandle
 from storlab.model.result import RunOutcome, Snapshot
 
 POLL_S = 0.25
+_LAST_TRIES = 100
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error: the user's wish)
@@ -62,7 +64,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def finish(
     handle: RunHandle, stop: StopRequest, on_progress: Callable[[Snapshot], None]
 ) -> RunOutcome:
-    """Wait for a run, reporting snapshots. Cancels it and raises Interrupted on a stop request."""
+    """Wait for a run, reporting snapshots. Cancels it and raises Interrupted on a stop request.
+
+    Raises RunError for an engine that has ended and gives no outcome.
+    """
     try:
         while True:
             outcome = handle.wait(POLL_S)
@@ -70,9 +75,22 @@ def finish(
                 return outcome
             if stop.requested:
                 raise Interrupted
-            on_progress(handle.snapshot())
+            snapshot = handle.snapshot()
+            if snapshot.phase == "done":
+                return _outcome_of_ended(handle)
+            on_progress(snapshot)
     except BaseException:
         handle.cancel()
         while handle.wait(POLL_S) is None:  # in flight I/O must not outlive the run
-            pass
+            if handle.snapshot().phase == "done":
+                _outcome_of_ended(handle)
         raise
+
+
+def _outcome_of_ended(handle: RunHandle) -> RunOutcome:
+    """A handle that has ended answers ``wait`` at once: without an outcome, for ever the same."""
+    for _ in range(_LAST_TRIES):
+        outcome = handle.wait(POLL_S)
+        if outcome is not None:
+            return outcome
+    raise RunError("engine", "ended without an outcome", "report it, with the engine's name")
