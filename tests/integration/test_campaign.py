@@ -207,7 +207,7 @@ def test_a_foreign_file_may_be_read(tmp_path: Path) -> None:
     assert not (tmp_path / "two.dat").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     study, out = write_study(tmp_path, repeats=40), tmp_path / "out"
     with running("run", study, "--out", out, "--no-report") as process:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import StudyError
+from storlab.base.errors import PreflightError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.lab.plan import absent_devices, make_plan, prepare_ns_by_target
 from storlab.lab.study_file import LoadedStudy, load_study
@@ -354,3 +354,11 @@ def test_a_workload_that_fits_no_target_is_refused(
     assert "no target of the study fits" in error.what
     assert words in error.what
     assert "add a target" in error.fix
+
+
+def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(TWO + WORK + 'block_size = "64MiB"\nqueue_depth = 1024\njobs = 64\n')
+    with pytest.raises(PreflightError, match=r"buffers need 4.4 TB.*queue depth") as caught:
+        make_plan(load_study(study))
+    assert caught.value.exit_code == 4

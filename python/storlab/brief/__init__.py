@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ from storlab.brief.model import Brief
 from storlab.lab.store import ResultStore
 
 _LOG = logging.getLogger(__name__)
+_MANIFEST = "storlab-figures.json"  # which figures in the folder are those of the brief
 
 
 def write_brief(
@@ -55,18 +57,32 @@ def _write_figures(brief: Brief, directory: Path) -> None:
     from storlab.figures.theme import DARK, LIGHT
 
     directory.mkdir(exist_ok=True)
-    written = set()
+    written: list[str] = []
     for drawing in brief.drawings:
         for name, palette in (("light", LIGHT), ("dark", DARK)):
             path = directory / f"{drawing.figure.name}.{name}.svg"
             _replace(path, standalone(drawing.svg, drawing.figure, palette).encode())
-            written.add(path)
-    for stale in set(directory.glob("*.svg")) - written:
-        stale.unlink()
+            written.append(path.name)
+    for stale in sorted(_listed(directory) - set(written)):
+        (directory / stale).unlink(missing_ok=True)
+    _replace(directory / _MANIFEST, (json.dumps({"figures": written}, indent=2) + "\n").encode())
+
+
+def _listed(directory: Path) -> set[str]:
+    """Figures that an earlier brief made here; whatever else lies there is somebody's."""
+    try:
+        names = json.loads((directory / _MANIFEST).read_bytes())["figures"]
+        return {name for name in names if Path(name).name == name and name.endswith(".svg")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def _replace(path: Path, content: bytes) -> None:
     """Readers see the old file or the new one. A brief can be made again, so it is not synced."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

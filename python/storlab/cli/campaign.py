@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from storlab.base.errors import ExitCode
-from storlab.cli.common import console, emit_json, log
+from storlab.base.errors import ExitCode, ResultError
+from storlab.cli.common import console, emit_json, log, report_error
 from storlab.lab.progress import Reporter, make_reporter
 from storlab.lab.runner import Summary
 from storlab.lab.store import ResultStore
@@ -24,20 +24,26 @@ def reporter_for(quiet: bool, as_json: bool) -> Reporter:
 def conclude(store: ResultStore, summary: Summary, *, as_json: bool, report: bool) -> None:
     """Write the brief, say how it went, and end with the campaign's exit code.
 
-    Raises typer.Exit with 6 after a failed run, 7 after an interruption, and 10 where verification
-    found wrong data and no run failed.
+    Raises typer.Exit with 6 after a failed run, 7 after an interruption, 10 where verification
+    found wrong data and no run failed, and 8 where all is well but for a brief that has no room.
     """
     code = _exit_code(store, summary)
-    brief = None
+    brief, problem = None, None
     try:
         if report and summary.missing == 0:
             brief = _brief(store)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
+    except OSError as error:
+        problem = unwritten_brief(store, error)
+        code = ExitCode.RESULT if code is ExitCode.OK else code
     if as_json:
-        emit_json(_as_dict(store, summary, brief, code))
+        told = _as_dict(store, summary, brief, code)
+        emit_json({**told, "brief_error": problem.as_dict() if problem else None})
     else:
         _print(store, summary, brief, code)
+        if problem is not None:
+            report_error(problem, as_json=False)
     if code is not ExitCode.OK:
         raise typer.Exit(int(code))
 
@@ -48,6 +54,16 @@ def _brief(store: ResultStore) -> str | None:
     from storlab.brief import write_brief
 
     return str(write_brief(store))
+
+
+def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
+    """What to say of a brief for which there is no room: the runs are stored all the same."""
+    return ResultError(
+        str(error.filename or store.directory),
+        f"the brief cannot be written: {error.strerror or error}",
+        f"the runs are stored; make room, then `storlab report {store.directory}` (--out writes "
+        "it elsewhere)",
+    )
 
 
 def _exit_code(store: ResultStore, summary: Summary) -> ExitCode:

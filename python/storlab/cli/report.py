@@ -9,6 +9,7 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.brief import write_brief
+from storlab.cli.campaign import unwritten_brief
 from storlab.cli.common import JsonOption, console, emit_json
 from storlab.lab.store import ResultStore
 
@@ -37,6 +38,8 @@ def report(
     try:
         path = write_brief(store, title=title, out=out, pdf=pdf)
     except OSError as error:
+        if out is None:
+            raise unwritten_brief(store, error) from error
         raise UsageError(
             str(error.filename or out), f"cannot be written: {error.strerror}", "choose --out"
         ) from error

@@ -22,10 +22,16 @@ class Interrupted(Exception):  # noqa: N818  (not an error: the user's wish)
 
 
 class StopRequest:
-    """Ctrl-C and SIGTERM. The first asks the campaign to stop cleanly, the second ends it."""
+    """Ctrl-C, SIGTERM, and SIGHUP of a terminal that has gone.
+
+    The first asks the campaign to stop cleanly. The second of Ctrl-C or SIGTERM ends it at once; a
+    lost terminal sends several SIGHUP, which ask no more than one does.
+    """
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._asked_by_name = False
+        self._terminals: list[int] = []
 
     @property
     def requested(self) -> bool:
@@ -43,8 +49,13 @@ class StopRequest:
 
     @contextmanager
     def installed(self) -> Iterator[StopRequest]:
-        """Listen to SIGINT and SIGTERM inside the block. Only in the main thread."""
-        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        """Listen to the signals inside the block. Only in the main thread.
+
+        Under nohup SIGHUP stays without effect.
+        """
+        numbers = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+        self._terminals = [fd for fd in _OUTPUTS if os.isatty(fd)]
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             yield self
         finally:
@@ -52,13 +63,26 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self._event.is_set():
+        if number == signal.SIGHUP:
+            self._leave_terminal()
+        elif self._asked_by_name:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        else:
+            self._asked_by_name = True
         self._event.set()
 
+    def _leave_terminal(self) -> None:
+        """What is still to be said goes nowhere: a terminal that has gone takes nothing."""
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for fd in self._terminals:
+            os.dup2(nowhere, fd)
+        os.close(nowhere)
+        self._terminals = []
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OUTPUTS = (1, 2)
 
 
 def finish(

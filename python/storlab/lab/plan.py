@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from storlab.base.errors import Problem
+from storlab.base.errors import PreflightError, Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.lab.environment import memory_bytes
 from storlab.lab.plan_targets import (
     TargetFacts,
     device_facts,
@@ -75,11 +76,13 @@ def make_plan(loaded: LoadedStudy) -> Plan:
 def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[PlannedRun]) -> Plan:
     """A plan of these points and runs of them, on the targets of a study. Opens no target.
 
-    Raises StudyError that names every target and field which do not go together.
+    Raises StudyError that names every target and field which do not go together, PreflightError
+    for buffers that this machine has no memory for.
     """
     study = loaded.study
     facts = _facts(loaded, points)
     _refuse_impossible(loaded, points, facts)
+    _refuse_too_much_memory(study, points)
     counts = Counter(run.point_id for run in runs)
     costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
     destructive = [
@@ -231,6 +234,20 @@ def _refuse_impossible(
         problems[where, f'on target "{point.target}": {what or rest}'] = fix if what else ""
     if problems:
         raise loaded.errors([(where, what, fix) for (where, what), fix in problems.items()])
+
+
+def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
+    memory = memory_bytes()
+    for point in points:
+        target = study.target_named(point.target)
+        needed = WORKLOADS[point.kind].estimate(point, study.study, target).buffer_bytes
+        if needed > memory:
+            raise PreflightError(
+                f"workload {point.workload} on {point.target}",
+                f"its buffers need {format_bytes_si(needed)}, and this machine has "
+                f"{format_bytes_si(memory)}: block size x queue depth x jobs",
+                "make block_size, queue_depth or jobs smaller",
+            )
 
 
 def _cost(

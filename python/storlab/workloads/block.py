@@ -271,6 +271,11 @@ def mean_block(params: dict[str, Any]) -> float:
     return sum(s.bytes * s.weight for s in sizes) / sum(s.weight for s in sizes)
 
 
+def largest_block(params: dict[str, Any]) -> int:
+    """In bytes; each operation in flight has a buffer of this size."""
+    return max(size.bytes for size in block_sizes(params))
+
+
 def mix_of(params: dict[str, Any]) -> Mix:
     """Shares of reads, writes and trims in percent of all operations."""
     read, trim = params["read_percent"], params["trim_percent"]
@@ -344,6 +349,7 @@ class BlockWorkload:
             files=params["jobs"] if target.directory is not None else 0,
             write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
             reads=mix.read > 0,
+            buffer_bytes=largest_block(params) * params["queue_depth"] * params["jobs"],
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:
@@ -415,7 +421,7 @@ def _narrowed(member: Member, params: dict[str, Any]) -> Member:
         unit = granule(params)
         skipped = -(member.offset + start) % unit
         start, length = start + skipped, (length - skipped) // unit * unit
-    largest = max(size.bytes for size in block_sizes(params))
+    largest = largest_block(params)
     if start + length > member.size or length < largest:
         raise ValueError(
             f"{member.name}: region_start and region_size leave {max(0, length)} bytes of "

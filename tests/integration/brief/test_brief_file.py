@@ -170,13 +170,21 @@ def test_the_pdf_is_set(made: Made) -> None:
     assert len(content) > 100_000
 
 
-def test_figures_that_went_away_are_removed(tmp_path: Path) -> None:
+def test_figures_that_went_away_are_removed_and_others_stay(tmp_path: Path) -> None:
     store = build_store(tmp_path / "run", mixes=(30,), repeats=1)
-    stale = store.directory / "figures" / "throughput-gone.light.svg"
-    stale.parent.mkdir()
-    stale.write_text("<svg/>")
+    figures = store.directory / "figures"
+    figures.mkdir()
+    (figures / "drawn-by-hand.svg").write_text("<svg/>")
     write_brief(store, pdf=False)
-    assert not stale.exists()
+    listed = json.loads((figures / "storlab-figures.json").read_text())["figures"]
+    assert sorted([*listed, "drawn-by-hand.svg"]) == sorted(p.name for p in figures.glob("*.svg"))
+    (figures / "throughput-gone.light.svg").write_text("<svg/>")
+    of_before = {"figures": [*listed, "throughput-gone.light.svg", "../study.toml"]}
+    (figures / "storlab-figures.json").write_text(json.dumps(of_before))
+    write_brief(store, pdf=False)
+    assert not (figures / "throughput-gone.light.svg").exists()
+    assert (figures / "drawn-by-hand.svg").exists()
+    assert (store.directory / "study.toml").exists()
 
 
 def test_report_writes_elsewhere_and_its_links_still_hold(
