@@ -268,6 +268,48 @@ def test_two_campaigns_cannot_share_a_directory(tmp_path: Path) -> None:
         pass
 
 
+READER = """
+import sys, pathlib
+from storlab.lab.store import ResultStore
+store = ResultStore.open(pathlib.Path(sys.argv[1]))
+print("go", flush=True)
+while True:
+    for _ in range(1000):
+        store.is_running()
+    ResultStore.open(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_readers_keep_no_campaign_out(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "result")
+    command = [sys.executable, "-c", READER, str(store.directory)]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == b"go\n"
+        for _ in range(200):
+            with store.campaign_lock():
+                pass
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.communicate()
+
+
+def test_a_run_that_is_being_replaced_is_still_there(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "result")
+    record = store.write_run(make_record(store.plan.runs[0]), make_samples(), {})
+    place = store.run_dir(record.run_id)
+    place.rename(place.with_name(f".replaced-{place.name}"))  # its writer was killed here
+    assert store.records() == [record]
+    assert len(store.samples(record.run_id)) == len(make_samples())
+    store.write_run(make_record(store.plan.runs[0]), make_samples(), {})
+    with store.campaign_lock():
+        pass
+    assert [entry.name for entry in store.runs_dir.iterdir()] == [record.run_id]
+
+
 WRITER = """
 import sys, pathlib, importlib.util
 spec = importlib.util.spec_from_file_location("test_store", sys.argv[2])
@@ -298,6 +340,8 @@ def test_kill_at_any_moment_leaves_whole_runs_only(tmp_path: Path) -> None:
         )
         assert writer.stdout is not None
         assert writer.stdout.readline() == "go\n"
+        for _ in range(chance.randrange(3)):  # a busy machine takes long for one
+            announced.add(writer.stdout.readline().strip())
         time.sleep(chance.uniform(0.0, 0.12))
         writer.kill()
         announced.update(line for line in writer.communicate()[0].split("\n")[:-1])
@@ -305,6 +349,9 @@ def test_kill_at_any_moment_leaves_whole_runs_only(tmp_path: Path) -> None:
         store.check()
         found = {record.run_id for record in store.records()}
         assert announced <= found
+        with store.campaign_lock():
+            pass  # whoever goes on cleans up
+        assert {record.run_id for record in store.records()} == found
         assert {entry.name for entry in store.runs_dir.iterdir()} == found
     assert announced, "no writer got far enough to test anything"
 
@@ -316,6 +363,9 @@ def test_leftovers_of_a_dead_writer_go_and_a_live_one_keeps_its_own(tmp_path: Pa
     (dead / "run.json").write_text("{")
     with store._new_directory("y") as alive:
         again = ResultStore.open(store.directory)
+        assert dead.exists()  # a reader changes nothing
+        with again.campaign_lock():
+            pass
         assert alive.exists()
         assert not dead.exists()
         assert again.records() == []

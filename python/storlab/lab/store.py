@@ -35,7 +35,13 @@ import pyarrow as pa
 from storlab import __version__
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import ResultError
-from storlab.lab.files import fsync_directory, replace_file, write_durably
+from storlab.lab.files import (
+    fsync_directory,
+    is_locked,
+    lock_alone,
+    replace_file,
+    write_durably,
+)
 from storlab.lab.store_read import (
     read_checked,
     read_environment,
@@ -126,7 +132,7 @@ class ResultStore:
 
     @classmethod
     def open(cls, directory: Path) -> ResultStore:
-        """An existing result directory. Leftovers of writers that died are removed.
+        """An existing result directory, only to be looked at: whoever reads keeps no campaign out.
 
         Raises ResultError, naming the file, for one that is missing, damaged or of another version.
         """
@@ -138,12 +144,11 @@ class ResultStore:
         )
         if not store.runs_dir.is_dir():
             raise ResultError(str(store.runs_dir), "is missing", "restore it from a copy")
-        store._clean_leftovers()
         return store
 
     @contextmanager
     def campaign_lock(self) -> Iterator[None]:
-        """Hold the directory for one campaign.
+        """Hold the directory for one campaign. Leftovers of writers that died are removed.
 
         Raises ResultError when another process holds it, or nothing can be written there. A dead
         process holds nothing.
@@ -159,7 +164,7 @@ class ResultStore:
             ) from error
         try:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_alone(handle)
             except BlockingIOError:
                 holder = os.read(handle, 100).decode(errors="replace").strip()
                 raise ResultError(
@@ -169,23 +174,14 @@ class ResultStore:
                 ) from None
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            self._clean_leftovers()
             yield
         finally:
             os.close(handle)
 
     def is_running(self) -> bool:
         """Whether a campaign holds the directory at this moment."""
-        try:
-            handle = os.open(self.directory / "campaign.lock", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return is_locked(self.directory / "campaign.lock")
 
     def extend(self, plan: Plan) -> None:
         """Replace the plan by one that has more runs, in one step.
@@ -205,14 +201,19 @@ class ResultStore:
         return self.directory / "runs"
 
     def run_dir(self, run_id: str) -> Path:
-        """``runs/<run_id>``, even before it exists. Raises ResultError for one not in the plan."""
+        """``runs/<run_id>``, even before it exists; while it is replaced, where it was before.
+
+        Raises ResultError for one that is not in the plan.
+        """
         if run_id not in self._run_ids:
             raise ResultError(
                 run_id,
                 "is not a run of this campaign",
                 f"list them with `storlab status {self.directory}`",
             )
-        return self.runs_dir / run_id
+        former = self.runs_dir / f"{_REPLACED}{run_id}"
+        place = self.runs_dir / run_id
+        return former if not place.exists() and former.exists() else place
 
     def write_run(
         self,
@@ -228,7 +229,7 @@ class ResultStore:
         or one that is not in the plan, and OSError when the file system fails; nothing is then
         stored.
         """
-        target = self.run_dir(record.run_id)
+        target = self.run_dir(record.run_id).with_name(record.run_id)
         if record.status == "cancelled":
             raise ResultError(record.run_id, "was cancelled, so there is nothing complete to store")
         parquet = samples_to_parquet(samples)
@@ -253,7 +254,7 @@ class ResultStore:
 
     def records(self) -> list[RunRecord]:
         """Every stored run, in plan order. Raises ResultError when one is damaged."""
-        present = {entry.name for entry in self.runs_dir.iterdir()}
+        present = {entry.name.removeprefix(_REPLACED) for entry in self.runs_dir.iterdir()}
         return [self.record(run.run_id) for run in self.plan.runs if run.run_id in present]
 
     def record(self, run_id: str) -> RunRecord:
@@ -358,11 +359,7 @@ class ResultStore:
             shutil.rmtree(replaced, ignore_errors=True)
 
     def _clean_leftovers(self) -> None:
-        try:
-            with self.campaign_lock():
-                self._restore_replaced()
-        except (ResultError, OSError):
-            pass  # a live campaign, or a read-only result directory: its leftovers are only ignored
+        self._restore_replaced()
         for leftover in self.runs_dir.glob(f"{_NEW}*"):
             _remove_if_dead(leftover)
 
