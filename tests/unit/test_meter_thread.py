@@ -34,7 +34,7 @@ class Probe:
         self.threads: set[int] = set()
         self.calls = 0
         self.closed = False
-        self.fail: MeterError | None = None
+        self.fail: BaseException | None = None
         self.block: threading.Event | None = None
         self.answer_s = 0.0
 
@@ -93,6 +93,43 @@ def test_a_meter_is_read_from_one_thread_and_closed() -> None:
     assert threading.get_ident() not in probe.threads
     with pytest.raises(MeterError, match="is closed"):
         thread.describe()
+
+
+class StrangeError(Exception):
+    """As a library has its own, which nobody foresaw."""
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [StrangeError("lost"), AttributeError("lost")])
+def test_a_thread_that_dies_is_seen(error: Exception) -> None:
+    probe = Probe()
+    thread = MeterThread("p", lambda: probe, 500)
+    thread.open()
+    wait_for(probe, 1)
+    probe.fail = error
+    while thread._thread.is_alive() and thread.ended is None:
+        sleep_s(0.001)
+    thread.close()
+    assert thread.ended is not None
+    assert "lost" in thread.ended.why
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_an_answer_of_a_thread_that_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    probe = Probe()
+    probe.fail = StrangeError("lost")
+    monkeypatch.setattr(probe, "periodic", False, raising=False)
+    thread = MeterThread("p", lambda: probe, 500)
+    thread.open()
+
+    def break_it() -> None:
+        raise StrangeError("lost")
+
+    with pytest.raises(MeterError, match="lost"):
+        thread.ask(break_it, limit_s=3600)
+    thread.close()
 
 
 def test_a_failure_ends_the_readings_and_nothing_else() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -13,6 +15,7 @@ from typing import Any, TypeVar
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError, StorlabError
 from storlab.base.units import NS_PER_S
+from storlab.engines.defect import DEFECTS
 from storlab.meters import Meter
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome
@@ -22,7 +25,6 @@ ANSWER_LIMIT_S = 15.0
 CLOSE_LIMIT_S = 5.0
 
 ValueT = TypeVar("ValueT")
-_FAILURES = (StorlabError, OSError, ValueError, ArithmeticError, LookupError, TypeError)
 _Task = tuple["Future[Any]", Callable[[], Any]]
 
 
@@ -53,7 +55,7 @@ class MeterThread:
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._periodic = False
         self._hangs = False
-        self._thread = threading.Thread(target=self._loop, name=f"meter {name}", daemon=True)
+        self._thread = threading.Thread(target=self._live, name=f"meter {name}", daemon=True)
 
     def open(self) -> list[SensorInfo]:
         """Open the meter, and begin to read it. Raises what opening raises, or MeterError."""
@@ -133,6 +135,22 @@ class MeterThread:
             raise MeterError(self.name, "is not open", "see the first error")
         return self._meter
 
+    def _live(self) -> None:
+        """The thread: however it ends, that is seen, and nobody waits for an answer."""
+        try:
+            self._loop()
+        finally:
+            error = sys.exception()
+            if error is not None:
+                self.ended = self.ended or Ended(monotonic_ns(), f"its thread died: {_said(error)}")
+            while True:
+                try:
+                    task = self._tasks.get_nowait()
+                except Empty:
+                    break
+                if task is not None:
+                    task[0].set_exception(MeterError(self.name, "is closed", "see the first error"))
+
     def _loop(self) -> None:
         due_ns = monotonic_ns()
         while True:
@@ -148,14 +166,15 @@ class MeterThread:
                 break
             _answer(*task)
         if self._meter is not None:
-            self._meter.close()
+            with suppress(*DEFECTS):  # it has given what it had
+                self._meter.close()
 
     def _sample(self) -> None:
         if self.ended is not None or not self.is_periodic:
             return
         try:
             readings = self._open_meter().sample()
-        except _FAILURES as error:
+        except DEFECTS as error:
             self.ended = Ended(monotonic_ns(), _said(error))
             self._periodic = False
             return
@@ -168,8 +187,12 @@ def _answer(answer: Future[Any], question: Callable[[], Any]) -> None:
         answer.set_result(question())
     except StorlabError as error:
         answer.set_exception(error)
-    except _FAILURES as error:
+    except DEFECTS as error:
         answer.set_exception(MeterError("meter", _said(error), "this is a defect of the meter"))
+    finally:
+        error = sys.exception()
+        if error is not None and not answer.done():
+            answer.set_exception(MeterError("meter", _said(error), "this is a defect of the meter"))
 
 
 def _said(error: BaseException) -> str:
