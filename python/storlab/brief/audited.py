@@ -49,4 +49,5 @@ def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:
         sides=(sides[0], sides[1]),
         caveat=claim.caveat,
         said=frozenset(mark.kind for mark in claim.marks),
+        where=claim.where,
     )
