@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from storlab._native import Histogram
-from storlab.analysis.agreement import MetricAgreement, PointAgreement, agreement, judge
+from storlab.analysis.agreement import (
+    Agreement,
+    MetricAgreement,
+    PointAgreement,
+    agreement,
+    judge,
+)
 from storlab.analysis.stats import Interval, ratio_interval
-from storlab.base.errors import ResultError, UsageError
-from storlab.cli.crosscheck import _table
+from storlab.base.errors import ExitCode, ResultError, UsageError
+from storlab.cli.crosscheck import _exit_code, _headline, _table
 from storlab.lab.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan import make_plan
+from storlab.lab.runner import Summary
 from storlab.lab.store import ResultStore
 from storlab.lab.study_file import load_study
 from storlab.model.point import Plan
@@ -273,3 +280,41 @@ def test_a_number_without_a_unit_is_printed_without_one(unit: str, value: float,
     point = PointAgreement("t", "w", "jobs 4", {}, "a", "b", [metric], [], [])
     table = _table(point, "fio")
     assert list(table.columns[1].cells) == list(table.columns[2].cells) == [text]
+
+
+def judged(verdicts: list[str], ratio: float = 1.0) -> PointAgreement:
+    interval = Interval(ratio, 0.5, 2.0, 5)
+    metrics = [
+        MetricAgreement("iops", "all", "1/s", ratio, 1.0, ratio, interval, 0.05, verdict)  # type: ignore[arg-type]
+        for verdict in verdicts
+    ]
+    return PointAgreement("t", "w", "jobs 4", {}, "a", "b", metrics, [], [])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "code"),
+    [
+        (["inconclusive"] * 11, "inconclusive", ExitCode.INCONCLUSIVE),
+        (["agree", *["inconclusive"] * 22], "inconclusive", ExitCode.INCONCLUSIVE),
+        (["agree", "inconclusive"], "inconclusive", ExitCode.INCONCLUSIVE),
+        (["agree", "agree", "inconclusive"], "agree", ExitCode.OK),
+        (["agree"] * 22 + ["differ"], "differ", ExitCode.DISAGREE),
+        ([], "inconclusive", ExitCode.INCONCLUSIVE),
+    ],
+)
+def test_three_verdicts_have_three_codes(
+    verdicts: list[str], verdict: str, code: ExitCode
+) -> None:
+    found = Agreement("fio", [judged(verdicts, 1.51)], 0.95, 0.99)
+    assert found.verdict == verdict
+    assert found.agree is (verdict == "agree")
+    assert _exit_code(found, Summary(Path("r"), 1)) == int(code)
+    words = {"agree": "fio agree", "differ": "DO NOT AGREE", "inconclusive": "NOT DECIDED"}
+    assert words[verdict] in _headline(found)
+
+
+def test_one_undecided_point_leaves_the_whole_undecided() -> None:
+    points = [judged(["agree"] * 3), judged(["inconclusive"] * 3)]
+    found = Agreement("fio", points, 0.95, 0.99)
+    assert found.verdict == "inconclusive"
+    assert "at 1 of 2 points" in _headline(found)

@@ -135,3 +135,30 @@ def test_a_maximum_is_not_below_one_of_its_points() -> None:
 def test_one_cell_is_no_maximum_over_many() -> None:
     pair = [cell("throughput", v, "MB/s", c) for c, v in (("A", "530"), ("B", "100"))]
     assert severities(RULE, *pair, headline("throughput_ratio", "5.3")) == []
+
+
+def _sizes() -> list[Row]:
+    """4.1x at 256 KB and 14.8x at 4 MB; 4 MB of A over 256 KB of B is 16x."""
+    values = {("A", "256KB"): "410", ("B", "256KB"): "100", ("A", "4MB"): "1,600"}
+    values["B", "4MB"] = "108"
+    return [
+        cell("throughput", value, "MB/s", config, block_size=size)
+        for (config, size), value in values.items()
+    ]
+
+
+def test_a_gain_between_two_block_sizes_is_named() -> None:
+    (found,) = findings(RULE, *_sizes(), headline("throughput_ratio", "16"))
+    assert "between two block sizes: 1,600 MB/s at 4MB and 100 MB/s at 256KB" in found.why
+    (found,) = findings(RULE, *_sizes(), headline("throughput_ratio", "19"))
+    assert "block sizes" not in found.why
+
+
+def test_a_gain_of_one_cell_is_tried_between_block_sizes_too() -> None:
+    found = findings(
+        "ratio_arithmetic", *_sizes(), claim("throughput_ratio", "16", block_size="256KB")
+    )
+    assert [f.severity for f in found] == ["error"]
+    assert "between two block sizes" in found[0].why
+    fine = claim("throughput_ratio", "14.8", block_size="4MB")
+    assert findings("ratio_arithmetic", *_sizes(), fine) == []

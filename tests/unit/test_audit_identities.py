@@ -13,7 +13,7 @@ RULE = "identities"
     ("power", "energy", "expected"),
     [
         (("power_efficiency", "150.5", "MB/s/W"), ("energy_efficiency", "541.7", "TB/kWh"), []),
-        (("power_efficiency", "145.6", "MB/s/W"), ("energy_efficiency", "521.9", "TB/kWh"), [1]),
+        (("power_efficiency", "145.6", "MB/s/W"), ("energy_efficiency", "512.9", "TB/kWh"), [1]),
         (("throughput_per_watt", "145.6", "MB/s/W"), ("TB/kWh", "524.1", "TB/kWh"), []),
         (("MB/s/W", "145.6", "MB/s/W"), ("tb_per_kwh", "530", ""), [1]),
         (("power_efficiency", "1.456", "GB/s/W"), ("energy_efficiency", "5,241", "TB/kWh"), []),
@@ -161,3 +161,58 @@ def test_another_place_proves_nothing() -> None:
         cell("energy_efficiency", "700", "TB/kWh", at="8"),
     ]
     assert severities(RULE, *rows) == []
+
+
+@pytest.mark.parametrize(
+    ("energy", "severity", "digits"),
+    [
+        ("521.9", "warning", "3 digits"),  # 145 x 3.6, and 145.6 was printed beside it
+        ("523.8", "warning", "4 digits"),
+        ("521.0", "error", ""),  # off by 0.56 %: no value of three digits explains it
+        ("527.5", "error", ""),
+        ("526.0", "warning", "3 digits"),
+    ],
+)
+def test_what_rounding_on_the_way_explains_is_a_warning(
+    energy: str, severity: str, digits: str
+) -> None:
+    rows = (
+        cell("power_efficiency", "145.6", "MB/s/W"),
+        cell("energy_efficiency", energy, "TB/kWh"),
+    )
+    (found,) = findings(RULE, *rows)
+    assert found.severity == severity
+    assert ("would explain it" in found.why) is (severity == "warning")
+    assert digits in found.why
+
+
+def test_ratios_of_one_gain_that_are_hardly_apart_are_a_warning() -> None:
+    def of(power: str, energy: str) -> list[str]:
+        return severities(
+            RULE,
+            claim("power_efficiency_ratio", power),
+            claim("energy_efficiency_ratio", energy),
+        )
+
+    assert of("92.2", "92.5") == ["warning"]
+    assert of("92.2", "94.0") == ["error"]
+    assert of("92.2", "92.3") == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "rate", "expected"),
+    [
+        ("0.1", "76", ["warning"]),  # 0.076
+        ("0.08", "76", []),
+        ("0.1", "98", []),  # within a tenth
+        ("0.076", "76", []),
+        ("0.3", "76", ["error"]),  # no rounding gives that
+    ],
+)
+def test_one_digit_per_terabyte_misleads(printed: str, rate: str, expected: list[str]) -> None:
+    rows = (
+        cell("throughput", rate, "GB/s"),
+        cell("throughput_per_tb", printed, "GB/s/TB"),
+        fact("raw_capacity", "1,000", "TB"),
+    )
+    assert severities(RULE, *rows) == expected

@@ -25,8 +25,8 @@ EXPECTED: dict[str, list[tuple[str, str, str]]] = {
         ("warning", "units", "061"),  # 1,024 x 48 GB is 49.2 TB
     ],
     "micron-6600-ion-vs-16-hdd-fio": [
-        ("error", "identities", "040"),  # 145.6 x 3.6 = 524.2
-        ("error", "identities", "075"),  # 221.2 x 3.6 = 796.3
+        ("warning", "identities", "040"),  # 145.6 x 3.6 = 524.2, and 145 x 3.6 = 522
+        ("warning", "identities", "075"),  # 221.2 x 3.6 = 796.3
         ("warning", "units", "005"),  # 256 KB and 256 KiB
         ("warning", "units", "006"),  # 4 MB and 4 MiB
         ("warning", "duplicates", "093"),  # fio 3.4.1 and 3.41
@@ -37,6 +37,8 @@ EXPECTED: dict[str, list[tuple[str, str, str]]] = {
     ],
     "micron-weka-three-ssd-classes-fio": [
         ("error", "totals", "139"),  # 12 x 64 GB is 768 GB
+        ("warning", "identities", "012"),  # 112 GB/s / 973 TB = 0.115 GB/s per TB, not 0.1
+        ("warning", "identities", "019"),  # 104 GB/s / 461 TB = 0.226 GB/s per TB, not 0.2
         ("warning", "duplicates", "087"),  # 768 GB and 256 GB
     ],
 }

@@ -80,8 +80,9 @@ def test_the_meter_widens_the_interval_and_does_not_average_out() -> None:
     found = account(*same).value("efficiency_mb_s_w")
     assert found is not None
     assert found.low is not None
-    # without spread only the meter is left: 2 % at any number of repeats, normal quantile
-    assert found.low == pytest.approx(10 * (1 - 1.959964 * 0.02), rel=1e-6)
+    # without spread only the meter is left: 2 % at any number of repeats, normal quantile; what
+    # equal repeats may differ by below their resolution is lost beside it
+    assert found.low == pytest.approx(10 * (1 - 1.959964 * 0.02), rel=1e-4)
     many = account(*same, *same, *same).value("efficiency_mb_s_w")
     assert many is not None
     assert many.low == pytest.approx(found.low)

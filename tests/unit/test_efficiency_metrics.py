@@ -107,6 +107,17 @@ def test_what_is_not_known_has_no_metric() -> None:
     assert nothing_moved["energy_j"].value == 600
 
 
+def test_energy_above_idle_is_as_sure_as_both_that_it_is_made_of() -> None:
+    found = named(energy_metrics(outcome(), [power(idle_uncertainty_w=0.5)], BLOCK))
+    net = found["energy_net_j"]
+    assert net.uncertainty == pytest.approx((6.0**2 + (60 * 0.5) ** 2) ** 0.5)
+    assert found["efficiency_net_mb_s_w"].uncertainty == pytest.approx(
+        found["efficiency_net_mb_s_w"].value * net.uncertainty / 360
+    )
+    unstated = named(energy_metrics(outcome(), [power(idle_uncertainty_w=None)], BLOCK))
+    assert unstated["energy_net_j"].uncertainty is None
+
+
 def test_idle_power_above_the_load_gives_no_net_efficiency() -> None:
     found = named(energy_metrics(outcome(), [power(idle_w=20.0)], BLOCK))
     assert found["energy_net_j"].value == -600

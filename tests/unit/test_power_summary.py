@@ -13,6 +13,7 @@ from storlab.lab.power_summary import (
     SensorRun,
     Spans,
     boundary_power,
+    idle_uncertainty_w,
     parts_at,
     summarise,
 )
@@ -229,3 +230,47 @@ def test_a_declared_part_makes_the_whole_declared() -> None:
     assert power.provenance == "declared"
     modelled = sensor(sensor="c", whole="x", provenance="modelled")
     assert of_boundaries(*parts, modelled)[0].provenance == "modelled"
+
+
+def test_parts_that_miss_different_stretches_are_no_whole() -> None:
+    """Each reaches 96 % of the window; in 92 % of it both were read."""
+    parts = [sensor(sensor=name, whole="pdu") for name in ("outlet 1", "outlet 2")]
+    spans = Spans(window=(0, 200 * S))
+    found, lines = [], {}
+    for part, gap in zip(parts, (range(50, 57), range(120, 127)), strict=True):
+        readings = [r for r in at(range(201), part.sensor) if r.time_ns // S not in gap]
+        summary, line = summarise(run(part, readings), spans)
+        assert line is not None
+        assert 0.95 <= summary.coverage < 1
+        found.append(summary)
+        lines[part.sensor] = line
+    assert boundary_power(found, lines, spans.window) == []
+    assert len(boundary_power(found[:1], lines, spans.window)) == 1
+
+
+def test_all_power_is_the_step_at_the_edges_where_idle_is_unknown() -> None:
+    """A peak of 1 kW in the middle says nothing about the window's edges."""
+    info = sensor(gain_accuracy=0.0, clock_uncertainty_ns=S)
+    readings = [
+        Reading("m", round(t * S), 1000.0 if t == 130 else 100.0) for t in range(100, 161)
+    ]
+    summary, _ = summarise(run(info, readings), Spans(window=(100 * S, 160 * S)))
+    assert summary.mean_w is not None
+    assert summary.energy_uncertainty_j == pytest.approx(
+        math.sqrt(2) * summary.mean_w / math.sqrt(3), rel=1e-9
+    )
+
+
+def test_idle_power_has_the_uncertainty_of_its_sensor_and_of_its_drift() -> None:
+    info = sensor(gain_accuracy=0.03, offset_accuracy_w=0.6, whole="pdu")
+    (power,) = of_boundaries(info)
+    gain, offset = 0.03 / math.sqrt(3) * 50, 0.6 / math.sqrt(3)
+    assert power.idle_uncertainty_w == pytest.approx(math.hypot(gain, offset), rel=1e-3)
+    before, _ = summarise(run(info, at(range(75, 185))), SPANS)
+    warm = before.model_copy(update={"idle_after_w": 62.0, "idle_before_w": 50.0})
+    assert idle_uncertainty_w([warm]) == pytest.approx(
+        math.hypot(0.03 / math.sqrt(3) * 56, offset, 12 / math.sqrt(12))
+    )
+    assert idle_uncertainty_w([warm, warm]) == pytest.approx(2 * (idle_uncertainty_w([warm]) or 0))
+    (unstated,) = of_boundaries(sensor())
+    assert unstated.idle_uncertainty_w is None

@@ -34,10 +34,31 @@ def test_one_value_has_no_bounds() -> None:
     assert mean_interval([7.5]).half_width_percent is None
 
 
-def test_equal_values_give_a_point() -> None:
-    assert mean_interval([0.1, 0.1, 0.1]) == Interval(0.1, 0.1, 0.1, 3)
-    found = ratio_interval([6.0, 6.0], [3.0, 3.0])
-    assert found.low == found.high == found.estimate == pytest.approx(2.0)
+def test_equal_values_are_known_to_their_resolution_only() -> None:
+    mean = mean_interval([10.0, 10.0, 10.0])
+    assert mean.low is not None
+    assert mean.low == pytest.approx(10 - 4.30265273 * 10 * 1e-3 / math.sqrt(3), rel=1e-7)
+    ratio = ratio_interval([6.0, 6.0], [3.0, 3.0])
+    assert ratio.low is not None
+    assert ratio.low < ratio.estimate == pytest.approx(2.0)
+    assert ratio.excludes(1.0)
+    assert mean_interval([0.0, 0.0]) == Interval(0.0, 0.0, 0.0, 2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 30])
+def test_equal_repeats_a_digit_apart_decide_nothing(n: int) -> None:
+    found = ratio_interval([10.01] * n, [10.0] * n)
+    assert not found.excludes(1.0)
+    assert found.estimate == pytest.approx(1.001)
+
+
+def test_ordinary_spread_is_untouched_by_the_floor() -> None:
+    above, below = [101.0, 99.0, 100.5], [50.0, 50.4, 49.7]
+    low, high = scipy_stats.ttest_ind(
+        [math.log(v) for v in above], [math.log(v) for v in below], equal_var=False
+    ).confidence_interval(0.95)
+    found = ratio_interval(above, below)
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-12)
 
 
 def test_ratio_interval_agrees_with_scipys_welch() -> None:

@@ -14,6 +14,9 @@ mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], 
 engines were shown to be equivalent, holds where the whole interval lies inside the zone
 (``equivalent``).
 
+A point agrees when none of its metrics differs and more than half of them agree; all points
+together agree when each of them does. Anything less is inconclusive, which is no agreement.
+
 CPU per operation, errors and effective concurrency are reported and never judged.
 """
 
@@ -105,11 +108,14 @@ class PointAgreement:
 
     @property
     def verdict(self) -> Verdict:
-        """``differ`` when any judged metric does; ``agree`` when one agrees and none differs."""
+        """``differ`` when any judged metric does; ``agree`` when none does and most agree.
+
+        Where half of them or more are undecided nothing was shown, whatever the others say.
+        """
         judged = [m.verdict for m in self.metrics if m.margin is not None]
         if "differ" in judged:
             return "differ"
-        return "agree" if "agree" in judged else "inconclusive"
+        return "agree" if 2 * judged.count("agree") > len(judged) else "inconclusive"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -137,12 +143,8 @@ class Agreement:
 
     @property
     def agree(self) -> bool:
-        """True when no difference beyond noise and margin was found, and every point was judged.
-
-        ``verdict`` tells whether the repeats were enough to say more than that.
-        """
-        judged = all(any(m.margin is not None for m in p.metrics) for p in self.points)
-        return bool(self.points) and judged and self.verdict != "differ"
+        """True when every point agrees. False says no more than that: see ``verdict``."""
+        return self.verdict == "agree"
 
     @property
     def verdict(self) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,8 +86,9 @@ class Dataset:
 def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
     """Read all runs of these result directories. Runs that are missing are simply not there.
 
-    Targets of one name in two directories are told apart by the directory's name. The baseline is
-    that of the first study. Raises ResultError for damaged runs and UsageError without a directory.
+    Targets of one name in two directories are told apart by the directories: by as much of the end
+    of their paths as it takes. The baseline is that of the first study. Raises ResultError for
+    damaged runs, and UsageError without a directory or for one that is given twice.
     """
     if not stores:
         raise UsageError("DIR", "no result directory is given", "name the one that run printed")
@@ -109,14 +111,36 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
 
 
 def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:
-    names = [target.name for store in stores for target in store.study.target]
+    names = Counter(target.name for store in stores for target in store.study.target)
     columns = []
-    for store in stores:
+    for store, place in zip(stores, _places(stores), strict=True):
         for target in store.study.target:
-            twice = names.count(target.name) > 1
-            label = f"{target.name} ({store.directory.name})" if twice else target.name
+            label = f"{target.name} ({place})" if names[target.name] > 1 else target.name
             columns.append(TargetColumn(label, target, store))
+    labels = Counter(column.label for column in columns)
+    for label, count in labels.items():
+        if count > 1:  # a target may be named like another one with its directory
+            raise UsageError("DIR", f'two targets are called "{label}"', "rename a directory")
     return columns
+
+
+def _places(stores: Sequence[ResultStore]) -> list[str]:
+    """Each directory's path from its end, as far as it tells it from the others."""
+    paths = [store.directory.resolve() for store in stores]
+    for path, count in Counter(paths).items():
+        if count > 1:
+            raise UsageError(
+                "DIR", f"{path} is given twice", "name each result directory once: runs that are "
+                "counted twice make an interval look narrower than it is"
+            )  # fmt: skip
+    found = []
+    for path in paths:
+        others = [other.parts for other in paths if other != path]
+        size = 1
+        while size < len(path.parts) and any(o[-size:] == path.parts[-size:] for o in others):
+            size += 1
+        found.append("/".join(path.parts[-size:]).replace("//", "/"))
+    return found
 
 
 def _add_plan(

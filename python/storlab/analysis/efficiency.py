@@ -17,9 +17,9 @@ from scipy.special import ndtri, stdtrit
 from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
-from storlab.analysis.stats import Interval, mean_interval
-from storlab.lab.efficiency import idles
-from storlab.lab.power_summary import parts_at
+from storlab.analysis.stats import RESOLUTION, Interval, mean_interval
+from storlab.lab.efficiency import idles, net_uncertainty_j
+from storlab.lab.power_summary import idle_uncertainty_w, parts_at
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
 
@@ -183,7 +183,7 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | No
         return Spread(estimate, None if n < 2 else 0.0, None, n)
     left = math.fsum((a - estimate * b) ** 2 for a, b in zip(above, below, strict=True))
     error = math.sqrt(left / (n * (n - 1))) / (total / n)
-    return Spread(estimate, error / abs(estimate), None, n)
+    return Spread(estimate, max(error / abs(estimate), RESOLUTION), None, n)
 
 
 def spread_ratio(one: Spread, other: Spread, confidence: float = 0.95) -> Interval:
@@ -270,7 +270,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         energy_j=energy.value,
         uncertainty_j=energy.uncertainty,
         net_j=None if net is None else net.value,
-        net_uncertainty_j=None if net is None else net.uncertainty or energy.uncertainty,
+        net_uncertainty_j=None if net is None else _net_uncertainty_j(record, energy, net),
         window_s=window_s,
         moved_bytes=float(sum(moved)),
         operations=float(sum(done)),
@@ -278,6 +278,15 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         own=_own(record, boundary),
         divides=not idles(record, page),
     )
+
+
+def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float | None:
+    """As recorded; of runs of an older storlab, which did not, from what their meters say."""
+    if net.uncertainty is not None or net.boundary is None:
+        return net.uncertainty
+    idle_w = idle_uncertainty_w(parts_at(record.power, net.boundary))
+    window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+    return net_uncertainty_j(energy.uncertainty, idle_w, window_s)
 
 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:

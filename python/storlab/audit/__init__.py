@@ -44,6 +44,7 @@ RULES: dict[str, str] = {
     "power_boundary": "storlab.audit.check_power_boundary",
     "ceilings": "storlab.audit.check_ceilings",
     "missing": "storlab.audit.check_missing",
+    "series": "storlab.audit.check_series",
 }
 """Name of each rule, in the order in which they are listed, and its module."""
 

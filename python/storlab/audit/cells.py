@@ -165,6 +165,37 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
     ]
 
 
+def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
+    """Pairs as of :func:`pairs`, but of two block sizes: what a gain may have been read from."""
+    quantity, wanted = quantity_of(claim), place_of(claim)
+    anywhere: Place = (wanted[0], wanted[1], "", *wanted[3:])
+    ours = _candidates(quantity, anywhere, configs_of(claim.config), values)
+    theirs = _candidates(quantity, anywhere, configs_of(claim.compare_config), values)
+    return [
+        Pair(a, b)
+        for a in ours
+        for b in theirs
+        if a.quantity.same == b.quantity.same
+        and a.unit == b.unit
+        and "" not in (a.place[2], b.place[2])
+        and a.place[2] != b.place[2]
+        and (*a.place[:2], *a.place[3:]) == (*b.place[:2], *b.place[3:])
+    ]
+
+
+def across_words(claim: Row, readings: list[Interval], values: list[Value]) -> str:
+    """Which two block sizes give a ratio that no common one gives; empty where none do."""
+    for pair in across_sizes(claim, values):
+        turned = Interval(1.0, 1.0) / pair.ratio
+        if any(r.meets(pair.ratio) or r.meets(turned) for r in readings):
+            sizes = [value.rows[0].block_size for value in (pair.config, pair.compare)]
+            return (
+                f" It is the ratio between two block sizes: {pair.config.text} at {sizes[0]} and "
+                f"{pair.compare.text} at {sizes[1]}."
+            )
+    return ""
+
+
 def same_place(a: Value, b: Value) -> bool:
     """Whether both were taken at one place; limits hold at the operating point they name."""
     if a.rows[0].kind == "limit":

@@ -10,6 +10,7 @@ from storlab.audit.cells import (
     MAXIMUM,
     Pair,
     Value,
+    across_words,
     claimed_ratios,
     configs_of,
     facts,
@@ -106,7 +107,9 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
     if fitting:
         yield from _one_of_many(rows, found, cells)
         return
-    yield _misfit(rows, _on_side(readings, found[0].interval.middle > 1), found, cells)
+    misfit = _misfit(rows, _on_side(readings, found[0].interval.middle > 1), found, cells)
+    why = misfit.why + across_words(claim, readings, cells.direct)
+    yield misfit.model_copy(update={"why": why})
 
 
 def _on_side(readings: list[Interval], above_one: bool) -> Interval:

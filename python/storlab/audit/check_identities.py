@@ -17,11 +17,12 @@ from storlab.audit.cells import (
     place_of,
     shown,
 )
-from storlab.audit.finding import Finding
+from storlab.audit.finding import Finding, Severity
+from storlab.audit.intervals import Interval
 from storlab.audit.moved import odd_times
 from storlab.audit.per_unit import broken_quotients
 from storlab.audit.quantities import plain_part, quantity_of
-from storlab.audit.relations import broken_identities
+from storlab.audit.relations import Broken, broken_identities, coarse_densities
 from storlab.audit.table import PublishedTable, Row
 
 SUMMARY = "metrics that follow from each other by definition do so (MB/s/W and TB/kWh, per TB ...)"
@@ -51,7 +52,10 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     """Identities that are broken, save where mixed-up units explain it (see ``units``)."""
     for broken in (*broken_identities(table), *broken_quotients(table)):
         if broken.slip is None:
-            yield broken.finding(RULE, "error")
+            severity: Severity = "warning" if broken.rerounded else "error"
+            yield broken.finding(RULE, severity, broken.why + broken.rerounded)
+    for coarse in coarse_densities(table):
+        yield coarse.finding(RULE, "warning")
     yield from _order(measured(table))
     yield from _equal_ratios(table)
     yield from odd_times(table, RULE)
@@ -116,6 +120,12 @@ def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
             yield _unequal(a, b, values)
 
 
+def apart(ones: list[Interval], others: list[Interval]) -> str:
+    """What re-rounding would explain of two ratios that should be one; empty where it cannot."""
+    pairs = [Broken((), "", "", "", one, other) for one in ones for other in others]
+    return min(pairs, key=lambda pair: pair.off).rerounded if pairs else ""
+
+
 def _same_op(a: Row, b: Row) -> bool:
     ops = {place_of(a)[3], place_of(b)[3]}
     return len(ops) == 1 or ops == {"", "total"}
@@ -127,11 +137,15 @@ def _unequal(a: Row, b: Row, values: list[Value]) -> Finding:
         for row in (a, b)
     )
     why = "MB/s/W and TB/kWh differ by the factor 3.6, so that their ratios are one number."
+    severity: Severity = "error"
     if follows:
         why += " Both follow from their cells: these had been rounded before the division."
+        severity = "note"
+    elif text := apart(claimed_ratios(a), claimed_ratios(b)):
+        why, severity = why + text, "warning"
     return Finding(
         rule=RULE,
-        severity="note" if follows else "error",
+        severity=severity,
         rows=[a.id, b.id],
         printed=f"{a.metric} {shown(a)}, {b.metric} {shown(b)} "
         f"({a.config} to {', '.join(configs_of(a.compare_config))})",

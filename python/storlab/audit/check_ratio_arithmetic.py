@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from storlab.audit.cells import (
     Pair,
+    Value,
+    across_words,
     claimed_ratios,
     facts,
     is_headline,
@@ -37,10 +39,12 @@ def check(table: PublishedTable) -> Iterable[Finding]:
         readings = claimed_ratios(claim)
         found = pairs(claim, values) or pairs(claim, others)
         if readings and found:
-            yield from _judge(claim, readings, found)
+            yield from _judge(claim, readings, found, values)
 
 
-def _judge(claim: Row, readings: list[Interval], found: list[Pair]) -> Iterable[Finding]:
+def _judge(
+    claim: Row, readings: list[Interval], found: list[Pair], values: list[Value]
+) -> Iterable[Finding]:
     fitting = [p for p in found if any(r.meets(p.ratio) for r in readings)]
     if fitting:
         yield from _too_fine(claim, fitting)
@@ -66,7 +70,7 @@ def _judge(claim: Row, readings: list[Interval], found: list[Pair]) -> Iterable[
         rows=rows,
         printed=_said(claim),
         recomputed="; ".join(dict.fromkeys(_division(p) for p in found[:4])),
-        why=_why(claim, found),
+        why=_why(claim, found) + across_words(claim, readings, values),
     )
 
 

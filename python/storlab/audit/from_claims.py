@@ -62,7 +62,7 @@ class ClaimData:
     """What a brief asserts. ``sides`` are the target and the baseline that the ratio divides by.
 
     ``metric`` is a column's key such as ``throughput_mb_s.all``; ``said`` holds the kinds of the
-    marks that stand beside the claim.
+    marks that stand beside the claim; ``where`` is the point in words, as the sentence has it.
     """
 
     statement: str
@@ -71,6 +71,7 @@ class ClaimData:
     sides: tuple[ClaimSide, ClaimSide]
     caveat: str = ""
     said: frozenset[str] = frozenset()
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +196,41 @@ def _sentence_findings(claim: ClaimData, values: list[list[float]]) -> Iterator[
     """Read the sentence back: multiples, percentages, and both values with their units."""
     means = [mean_interval(side).estimate for side in values]
     ratio = ratio_interval(values[0], values[1]).estimate
-    said = [(m, ratio) for m in _TIMES.findall(claim.statement)[:1]]
-    said += [(m, ratio) for m in _MULTIPLE.findall(claim.statement)]
+    statement = without_names(claim)
+    said = [(m, ratio) for m in _TIMES.findall(statement)[:1]]
+    said += [(m, ratio) for m in _MULTIPLE.findall(statement)]
     for number, truth in said:
         if not _rounds_to(number, truth):
             yield _finding(claim, f"{truth:.4g} times, not {number}",
                            "The multiple in the sentence is not that of the runs.")  # fmt: skip
-    for number, word in _CHANGE.findall(claim.statement):
+    for number, word in _CHANGE.findall(statement):
         change = 100 * (1 - ratio if word == "less" else ratio - 1)
         if not _rounds_to(number, change):
             yield _finding(claim, f"{change:.4g} % {word}, not {number} %",
                            "The percentage in the sentence is not that of the runs.")  # fmt: skip
-    found = _VALUES.findall(claim.statement)
+    found = _VALUES.findall(statement)
     if len(found) == 2:
         for (number, unit), mean in zip(found, means, strict=True):
             if not _rounds_to(number, mean / _UNITS[unit]):
                 yield _finding(claim, f"{mean / _UNITS[unit]:.5g} {unit}, not {number} {unit}",
                                "A value in the sentence is not that of the runs.")  # fmt: skip
+
+
+def without_names(claim: ClaimData) -> str:
+    """The sentence without the names in it, which may look like numbers: ``4\u00d7 SSD``, ``5 ms``.
+
+    They stand in fixed places: the target begins it, the point follows " at ", the baseline owns
+    what it is compared by. Digits elsewhere stay, also where a name is ``4``.
+    """
+    target, baseline = (side.target for side in claim.sides)
+    text = claim.statement
+    if target and text[: len(target)].casefold() == target.casefold():
+        text = text[len(target) :]
+    if claim.where:
+        text = text.replace(f" at {claim.where}", " at that point", 1)
+    if baseline:
+        text = re.sub(rf"(?<!\w){re.escape(baseline)}(?=[\u2019'])", "the baseline", text)
+    return text
 
 
 def _rounds_to(printed: str, truth: float) -> bool:

@@ -23,6 +23,8 @@ BINARY = {
 }
 # What stands in the units where prefixes of that size can have been taken for each other.
 _LETTERS = {1.024: "B", 1.024**2: "M", 1.024**3: "G", 1.024**4: "T"}
+COARSE = 0.1  # what a number with one digit may be off by before a reader is misled
+REROUNDED = 0.005  # half of the third digit, at most
 DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
 
 
@@ -51,6 +53,24 @@ class Broken:
                 if self.is_printed.meets(self.should_be.scaled(one)):
                     return name, factor
         return None
+
+    @property
+    def off(self) -> float:
+        """How far the intervals are apart, as a share of the nearer end of what should be."""
+        one, other = self.is_printed, self.should_be
+        near, far = (one.low, other.high) if one.low > other.high else (other.low, one.high)
+        return near / far - 1 if far > 0 else math.inf
+
+    @property
+    def rerounded(self) -> str:
+        """To how many digits a value in between may have been rounded, where that explains it."""
+        if not 0 < self.off < REROUNDED:
+            return ""
+        digits = math.floor(1 - math.log10(2 * self.off))
+        return (
+            f" It is beyond rounding by {100 * self.off:.2g} %: a value that was rounded to "
+            f"{digits} digits before the last step would explain it."
+        )
 
     def finding(self, rule: str, severity: Severity, why: str = "") -> Finding:
         """As the audit reports it."""
@@ -177,25 +197,69 @@ def _energy(group: list[Value]) -> Iterator[Broken]:
         )
 
 
+_DENSITIES = {"throughput_per_tb": "throughput", "iops_per_tb": "iops"}
+
+
 def _density(table: PublishedTable, value: Value, values: list[Value]) -> Iterator[Broken]:
-    rates = {"throughput_per_tb": "throughput", "iops_per_tb": "iops"}
-    wanted = rates.get(value.quantity.name)
-    if wanted is None:
+    made = _densities(table, value, values)
+    if not made or any(value.interval.meets(one) for one, _, _ in made):
         return
+    best, rate, capacity = min(made, key=lambda m: _distance(m[0], value.interval))
+    formula = f"{rate.text} / {capacity.text}"
+    why = _density_words(value)
+    yield from _broken(value, best, (rate, capacity), formula, why, binary=True)
+
+
+def _density_words(value: Value) -> str:
+    name = value.quantity.name
+    return f"{name.replace('_', ' ')} is {_DENSITIES[name]} over capacity."
+
+
+def _densities(
+    table: PublishedTable, value: Value, values: list[Value]
+) -> list[tuple[Interval, Value, Value]]:
+    """What a number per TB may be: every rate of its place over every capacity that is stated."""
+    wanted = _DENSITIES.get(value.quantity.name)
+    if wanted is None:
+        return []
     same = replace(value.quantity, name=wanted)
     found = [
         v
         for v in values
         if (v.config, v.place) == (value.config, value.place) and v.quantity.same == same.same
     ]
-    sizes = capacities(table, value.config)
-    made = [(v.interval / c.interval, v, c) for v in found for c in sizes]
-    if not made or any(value.interval.meets(one) for one, _, _ in made):
-        return
-    best, rate, capacity = min(made, key=lambda m: _distance(m[0], value.interval))
-    formula = f"{rate.text} / {capacity.text}"
-    why = f"{value.quantity.name.replace('_', ' ')} is {wanted} over capacity."
-    yield from _broken(value, best, (rate, capacity), formula, why, binary=True)
+    sizes = capacities(table, value.config) if found else []
+    return [(v.interval / c.interval, v, c) for v in found for c in sizes]
+
+
+def coarse_densities(table: PublishedTable) -> Iterator[Broken]:
+    """Numbers per TB with one digit that are right, and far from what their cells give."""
+    values = [v for v in measured(table) if not v.unit]
+    for value in values:
+        row = value.rows[0]
+        if value.quantity.name not in _DENSITIES or not row.value or _digits(row) > 1:
+            continue
+        made = [m for m in _densities(table, value, values) if m[0].meets(value.interval)]
+        printed = row.value * _printed_factor(value)
+        if not made or min(abs(printed / one.middle - 1) for one, _, _ in made) <= COARSE:
+            continue
+        true, rate, capacity = min(made, key=lambda m: abs(printed / m[0].middle - 1))
+        shown = number(true.middle / _printed_factor(value))
+        change = 100 * (printed / true.middle - 1)
+        yield Broken(
+            (*value.rows, *rate.rows, *capacity.rows),
+            f"{row.metric} {value.text} ({value.config})",
+            f"{rate.text} / {capacity.text} = {shown} {row.unit}".rstrip(),
+            f"{_density_words(value)} With one digit it is {abs(change):.0f} % too "
+            f"{'high' if change > 0 else 'low'}: print two, or take a smaller unit.",
+            value.interval,
+            true,
+        )
+
+
+def _digits(row: Row) -> int:
+    """Significant digits of a printed number."""
+    return math.floor(math.log10(abs(row.value or 1.0) / row.rounding_unit) + 1e-9) + 1
 
 
 def _distance(a: Interval, b: Interval) -> float:

@@ -62,7 +62,7 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
             continue
         yield _row(
             id=f"{cell.point_id}:{key}",
-            config=cell.target,
+            config=_config(cell.target),
             workload=_work(section, point),
             rw_mix=_mix(point),
             block_size=_block(point),
@@ -74,6 +74,11 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
             unit=unit,
             kind="measured",
         )
+
+
+def _config(label: str) -> str:
+    """A target's name as that of one configuration: tables list several with "/" and ";"."""
+    return label.translate({ord("/"): "\u2215", ord(";"): "\u037e"})
 
 
 def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
@@ -114,7 +119,7 @@ def _facts(comparison: Comparison) -> Iterator[Row]:
             yield _row(id=f"study:{name}", metric=metric, value=float(value), unit="count")
     for column in comparison.dataset.targets:
         target = column.target
-        label = column.label
+        label = _config(column.label)
         if target.drives is not None:
             yield _row(
                 id=f"target {label}:drives",

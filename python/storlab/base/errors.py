@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
     DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify, audit)
     AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
+    INCONCLUSIVE = 12  # a comparison ran, and what it has does not decide (crosscheck)
 
 
 class StorlabError(Exception):

@@ -11,6 +11,7 @@ from storlab.audit.finding import Finding
 from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_brief
 from storlab.audit.from_results import audit_comparison
 from storlab.brief.claims import Claim, make_claims
+from storlab.brief.published import printed_wrong
 from storlab.lab.store import ResultStore
 
 
@@ -18,7 +19,11 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     """Findings about the claims, recomputed from their runs, then about the comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     plain = [claim_data(comparison, claim) for claim in claims]
-    return [*audit_brief(BriefClaims(plain, records)), *audit_comparison(comparison)]
+    return [
+        *audit_brief(BriefClaims(plain, records)),
+        *printed_wrong(comparison),
+        *audit_comparison(comparison),
+    ]
 
 
 def audit_directory(directory: Path) -> list[Finding]:
@@ -49,4 +54,5 @@ def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:
         sides=(sides[0], sides[1]),
         caveat=claim.caveat,
         said=frozenset(mark.kind for mark in claim.marks),
+        where=claim.where,
     )

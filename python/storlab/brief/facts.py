@@ -225,7 +225,7 @@ def configuration_tables(comparison: Comparison, store: ResultStore) -> list[Fac
         ("Measure window", format_duration(header.runtime)),
     ]
     rows = [
-        ("Repeats of every point", str(header.repeats)),
+        ("Repeats of every point", repeats_text(comparison)),
         *(window if has_window(comparison) else [("Measured", "the whole of fixed work")]),
         ("Sample interval", format_duration(header.interval)),
         ("Pause after a run", format_duration(header.settle)),
@@ -253,6 +253,26 @@ def configuration_tables(comparison: Comparison, store: ResultStore) -> list[Fac
     return tables
 
 
+def planned_repeats(comparison: Comparison) -> list[int]:
+    """How often points are run, in ascending order, each number once.
+
+    Of the plan's cells: crosscheck and capacity repeat points by rules of their own, whatever the
+    study says.
+    """
+    cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
+    return sorted({cell.planned for cell in cells if cell.planned})
+
+
+def repeats_text(comparison: Comparison) -> str:
+    """``5``, or ``3 to 5`` where points differ."""
+    known = planned_repeats(comparison)
+    return " to ".join(dict.fromkeys(str(n) for n in (known[0], known[-1]))) if known else "0"
+
+
+def _repeats_words(comparison: Comparison) -> str:
+    return "1\u00a0repeat" if (text := repeats_text(comparison)) == "1" else f"{text}\u00a0repeats"
+
+
 def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
     return ", ".join(dict.fromkeys(value_text(p.page, name, p.params) for p in points))
 
@@ -260,7 +280,6 @@ def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
 def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
     """Definitions and conventions, each with a name."""
     open_loop = any(column.is_intended for column in comparison.columns)
-    repeats = store.study.study.repeats
     outstanding = (
         "Effective concurrency",
         "Operations per second times mean latency (Little’s law). "
@@ -289,7 +308,7 @@ def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
         ),
         (
             "Intervals",
-            f"Means of {plural(repeats, 'repeat')} with Student’s 95 % t-interval; a "
+            f"Means of {_repeats_words(comparison)} with Student’s 95 % t-interval; a "
             "lower end below zero is shown as zero. Single runs are drawn as dots.",
         ),
         (
@@ -346,7 +365,7 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
         if where:
             letter, meaning = MEANINGS[kind]
             said.append(f"{meaning} Marked {letter}: {and_list(where)}.")
-    if store.study.study.repeats < 3:
+    if min(planned_repeats(comparison), default=3) < 3:
         said.append("With fewer than three repeats the intervals are wide or missing.")
     if has_window(comparison) and store.study.study.runtime < 60_000_000_000:
         window = format_duration(store.study.study.runtime)

@@ -6,6 +6,7 @@ published enters a mean, a ratio or a finding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from storlab.analysis.columns import COLUMNS, Column, columns_of
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
 from storlab.analysis.published import PublishedCell, series_index
+from storlab.audit.finding import Finding
 from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
@@ -39,6 +41,7 @@ NAMES = {
     "energy_efficiency": "efficiency_tb_kwh",
     "throughput_per_tb": "throughput_mb_s_tb",
 }
+PRINTED_WITHIN = 0.06  # two digits, as the shortest numbers of a brief have, are off by 5 %
 BY_KEY = {column.key: column for column in COLUMNS}
 
 
@@ -101,9 +104,16 @@ def _cell(table: PublishedTable, row: Row, key: str, point: WorkloadPoint) -> Pu
         point_key=point.key,
         key=key,
         value=value,
-        printed=row.printed if same else "",
+        printed=_token(row) if same else "",
         stated=row.x_value not in (NOT_STATED, ""),
     )
+
+
+def _token(row: Row) -> str:
+    """The number with its printed digits; empty where words scale it, as in "2.3 million"."""
+    if row.value is None or row.printed_scale != 1:
+        return ""
+    return f"{row.value:,.{row.decimals}f}"
 
 
 def _key(row: Row, page: Page) -> str | None:
@@ -293,6 +303,25 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
     if not cell.stated:
         marks = (mark("not-stated", f"{cell.source}, row {', '.join(cell.rows)}"),)
     return Number(text, marks=marks, fact=True)
+
+
+def printed_wrong(comparison: Comparison) -> list[Finding]:
+    """Published numbers that the brief would not print as what they are: off by a power of ten."""
+    scale, found = Scale(comparison), []
+    for cell in comparison.published:
+        text = _printed(cell, scale).text
+        value = cell.value / scale.of(BY_KEY[cell.key])[1]
+        if not math.isclose(float(text.replace(",", "")), value, rel_tol=PRINTED_WITHIN):
+            finding = Finding(
+                rule="own_published",
+                severity="error",
+                rows=list(cell.rows),
+                printed=f"{text} {scale.of(BY_KEY[cell.key])[0]} ({cell.label})",
+                recomputed=f"{value:.4g}",
+                why="A published number stands in the brief as another one.",
+            )
+            found.append(finding)
+    return found
 
 
 def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str]:

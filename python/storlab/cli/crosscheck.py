@@ -57,7 +57,7 @@ def crosscheck(
 
     Compares throughput, rate, mean and tail latency, each with the interval of its ratio; CPU per
     operation is reported beside them. Exit code 10 when a difference beyond noise and margin is
-    found.
+    found, 12 when the repeats do not decide.
     --plan-hash takes the hash that `storlab plan` prints for the study.
 
     Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
@@ -101,7 +101,14 @@ def _exit_code(found: Agreement, summary: Summary) -> int:
         return int(ExitCode.INTERRUPTED)
     if summary.failed:
         return int(ExitCode.RUN_FAILED)
-    return int(ExitCode.OK if found.agree else ExitCode.DISAGREE)
+    return int(_CODES[found.verdict])
+
+
+_CODES = {
+    "agree": ExitCode.OK,
+    "differ": ExitCode.DISAGREE,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+}
 
 
 def _print(found: Agreement) -> None:
@@ -127,12 +134,13 @@ def _print(found: Agreement) -> None:
 def _headline(found: Agreement) -> str:
     if found.verdict == "agree":
         return f"native and {found.reference} agree"
-    if found.agree:
-        return (
-            f"native and {found.reference} agree within noise, and the noise is wide (more or "
-            "longer runs would tell more)"
-        )
-    return f"native and {found.reference} DO NOT AGREE"
+    if found.verdict == "differ":
+        return f"native and {found.reference} DO NOT AGREE"
+    undecided = sum(point.verdict == "inconclusive" for point in found.points)
+    return (
+        f"NOT DECIDED whether native and {found.reference} agree, at {undecided} of "
+        f"{len(found.points)} points (more or longer runs would tell)"
+    )
 
 
 def _title(point: PointAgreement) -> str:

@@ -206,7 +206,8 @@ def _power(power: BoundaryPower) -> Iterator[Metric]:
     yield _metric("energy_wh", wh_from_j(power.energy_j), "Wh", power, energy_wh_u)
     if power.idle_w is not None:
         yield _metric("idle_power_w", power.idle_w, "W", power)
-        yield _metric("energy_net_j", _net_j(power, power.idle_w), "J", power)
+        net_j, net_u = _net_j(power, power.idle_w), _net_uncertainty_j(power)
+        yield _metric("energy_net_j", net_j, "J", power, net_u)
 
 
 def _efficiency(
@@ -237,13 +238,33 @@ def _efficiency(
     if power.idle_w is not None:
         net_j = _net_j(power, power.idle_w)
         if net_j > 0:
-            yield _metric("efficiency_net_mb_s_w", mb_per_joule(moved, net_j), "MB/s/W", power)
+            net, net_u = mb_per_joule(moved, net_j), _net_uncertainty_j(power)
+            relative = None if net_u is None else quotient_uncertainty(net, edge, net_u / net_j)
+            yield _metric("efficiency_net_mb_s_w", net, "MB/s/W", power, relative)
 
 
 def _net_j(power: BoundaryPower, idle_w: float) -> float:
     """Energy above idle. Equal energies differ by rounding alone, and nothing divides by that."""
     idle_j = idle_w * power.duration_s
     return 0.0 if math.isclose(power.energy_j, idle_j) else power.energy_j - idle_j
+
+
+def _net_uncertainty_j(power: BoundaryPower) -> float | None:
+    """Of the energy and of what is subtracted; None where either is not stated."""
+    return net_uncertainty_j(power.energy_uncertainty_j, power.idle_uncertainty_w, power.duration_s)
+
+
+def net_uncertainty_j(
+    energy_j: float | None, idle_w: float | None, duration_s: float
+) -> float | None:
+    """Standard uncertainty of an energy above idle, from those of the energy and of idle power.
+
+    A gain error that both share would cancel in part; it is not taken off, so that the result is
+    never too small.
+    """
+    if energy_j is None or idle_w is None:
+        return None
+    return math.hypot(energy_j, idle_w * duration_s)
 
 
 def _metric(

@@ -73,6 +73,7 @@ class BoundaryPower:
     p95_w: float
     peak_w: float
     idle_w: float | None  # mean of before and after, where they were measured
+    idle_uncertainty_w: float | None = None  # standard; None where no accuracy is stated
 
 
 def power_line(
@@ -243,7 +244,7 @@ def stated_uncertainty_j(
     if info.gain_accuracy is None and info.offset_accuracy_w is None:
         return None
     idle = [power for power in idle_w if power is not None]
-    step_w = taken.mean_w - min(idle) if idle else taken.peak_w
+    step_w = taken.mean_w - min(idle) if idle else taken.mean_w  # all of it, where it is unknown
     sync_ns = info.clock_uncertainty_ns + edge_ns
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
     interval_ns = info.sensor_interval_ns or 0
@@ -309,8 +310,8 @@ def _total(
         taken = window_energy(line_sum(known) if len(known) > 1 else known[0], *window)
     except ValueError:
         return None  # parts that do not overlap in time
-    if not taken.energy_j > 0:
-        return None
+    if not taken.energy_j > 0 or taken.coverage < LEAST_COVERAGE:
+        return None  # parts that miss different stretches may all reach it, and their sum not
     # Parts of one whole have the same make of sensor: their errors may well have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]
     stated = [u for u in uncertainties if u is not None]
@@ -325,6 +326,7 @@ def _total(
         p95_w=taken.p95_w,
         peak_w=taken.peak_w,
         idle_w=_whole_idle_w(parts),
+        idle_uncertainty_w=idle_uncertainty_w(parts),
     )
 
 
@@ -341,3 +343,22 @@ def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
         if all(value is not None for value in values):
             both.append(math.fsum(values))
     return math.fsum(both) / len(both) if both else None
+
+
+def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
+    """Standard uncertainty of the whole's idle power, in W; None where accuracy is not stated.
+
+    Of each part its sensor's gain and offset, and how far the pauses before and behind differ: the
+    idle power in between lay somewhere between them. Of parts the sum, as of their energies.
+    """
+    found = []
+    for part in parts:
+        info = part.info
+        idle = [w for w in (part.idle_before_w, part.idle_after_w) if w is not None]
+        if not idle or (info.gain_accuracy is None and info.offset_accuracy_w is None):
+            return None
+        gain = standard_from_limit(info.gain_accuracy or 0.0) * math.fsum(idle) / len(idle)
+        offset = standard_from_limit(info.offset_accuracy_w or 0.0) * info.share
+        drift = (max(idle) - min(idle)) / math.sqrt(12)
+        found.append(math.hypot(gain, offset, drift))
+    return math.fsum(found) if found else None

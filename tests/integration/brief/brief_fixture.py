@@ -111,14 +111,21 @@ def build_store(
     fail: int = 0,
     stop_after: int | None = None,
     seed: int = 5,
+    names: tuple[str, str] = ("Disk", "Memory"),
 ) -> ResultStore:
-    """Create the directory and its runs. ``fail`` runs fail; ``stop_after`` ends the campaign."""
+    """Create the directory and its runs. ``fail`` runs fail; ``stop_after`` ends the campaign.
+
+    ``names`` are those of the two targets, the disk's first.
+    """
     cases = ",".join(
         f'{{ name = "{name}", match = {{ read_percent = {mix}, block_size = "{size}" }} }}'
         for mix in mixes
         for name, size in USE_CASES[mix]
     )
     text = STUDY.format(repeats=repeats, mixes=list(mixes), use_cases=cases)
+    for plain, name in zip(BEHAVIOURS, names, strict=True):
+        text = text.replace(f'"{plain}"', f'"{name}"')
+    behaviours = dict(zip(names, BEHAVIOURS.values(), strict=True))
     study = Study.model_validate(tomllib.loads(text))
     points = [
         Point(
@@ -153,7 +160,7 @@ def build_store(
         if number < fail:
             record, samples = failed_run(point, planned)
         else:
-            record, samples = finished_run(point, planned, draw)
+            record, samples = finished_run(point, planned, draw, behaviours[point.target])
         store.write_run(record, samples, {})
     return store
 
@@ -174,10 +181,9 @@ def failed_run(point: Point, planned: PlannedRun) -> tuple[RunRecord, list[Sampl
 
 
 def finished_run(
-    point: Point, planned: PlannedRun, draw: random.Random
+    point: Point, planned: PlannedRun, draw: random.Random, behaviour: Behaviour
 ) -> tuple[RunRecord, list[Sample]]:
     """A run that went well."""
-    behaviour = BEHAVIOURS[point.target]
     params = point.params
     block = int(params["block_size"])
     outstanding = params["queue_depth"] * params["jobs"]
@@ -187,7 +193,8 @@ def finished_run(
     rate_mb_s *= draw.gauss(1, behaviour.noise)
     iops = rate_mb_s * 1e6 / block
     # memory at 8 jobs shows what a bound client looks like: less outstanding than asked for
-    effective = outstanding * (0.8 if point.target == "Memory" and params["jobs"] == 8 else 0.99)
+    is_bound = behaviour is BEHAVIOURS["Memory"] and params["jobs"] == 8
+    effective = outstanding * (0.8 if is_bound else 0.99)
     samples = _samples(point, draw, iops, effective / iops * 1e9, behaviour.tail)
     return _summarise(point, planned, samples, effective, outstanding), samples
 
