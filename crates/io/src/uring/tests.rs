@@ -174,3 +174,26 @@ fn a_buffer_that_ends_before_the_operation_does_is_refused() {
     };
     backend.push(&Op { slot_offset: 4000, ..read_of(0, 0, 97) });
 }
+
+#[test]
+fn where_rings_cannot_discard_the_next_submit_does() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let access = Access { read: false, write: true, direct: false };
+    let Some(mut backend) = ring(vec![File::open(file.path(), "f", access).unwrap()], 2, 4096)
+    else {
+        return;
+    };
+    backend.targets[0].block_device = true;
+    backend.ring_discards = false;
+    for slot in 0..2 {
+        backend.push(&Op { kind: OpKind::Trim, ..read_of(0, slot, 4096) });
+    }
+    let mut done = Vec::new();
+    // Without a time-out: what has ended is not waited for.
+    backend.submit(true, None).unwrap();
+    backend.reap(&mut done, 1);
+    backend.reap(&mut done, 1);
+    // A file is no device: the kernel knows no discard of it, which proves that it was asked.
+    let ended: Vec<_> = done.iter().map(|done| (done.tag, done.result)).collect();
+    assert_eq!(ended, [(0, -libc::ENOTTY), (1, -libc::ENOTTY)]);
+}
