@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-BEST_FLAGS = (
-    "--registerfiles=1",
-    "--fixedbufs=1",
-    "--iodepth_batch_submit=32",
-    "--iodepth_batch_complete_min=1",
-    "--iodepth_batch_complete_max=32",
-    "--norandommap",
-)
+
+def best_flags(batch: int) -> tuple[str, ...]:
+    """With them fio needs the least CPU, at this batch."""
+    return (
+        "--registerfiles=1",
+        "--fixedbufs=1",
+        f"--iodepth_batch_submit={batch}",
+        "--iodepth_batch_complete_min=1",
+        f"--iodepth_batch_complete_max={batch}",
+        "--norandommap",
+    )
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Reading:
-    """One run of one tool. Latency is from submission to completion; NaN where it is not told."""
+    """One run of one tool. Latency is from submission to completion; NaN where it is not told.
+
+    Of the CPU, what is not the user's is the kernel's, which no load generator can make less.
+    """
 
     iops: float
     cpu_us_per_io: float
+    user_us_per_io: float
     latency_mean_us: float = float("nan")
     latency_p99_us: float = float("nan")
 
@@ -55,8 +64,26 @@ class Tool:
     run: Callable[[Load, float, int], Reading]
 
 
-def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, float]:
-    """Output of a command kept on one CPU, and its user + system time in seconds."""
+@dataclass(frozen=True)
+class Cpu:
+    """CPU time in s."""
+
+    user_s: float
+    system_s: float
+
+    @property
+    def both_s(self) -> float:
+        """User and system."""
+        return self.user_s + self.system_s
+
+    def reading(self, operations: float, seconds: float) -> Reading:
+        """Of a tool that tells no latency: operations done, and the time it took for them."""
+        each = 1e6 / operations
+        return Reading(operations / seconds, self.both_s * each, self.user_s * each)
+
+
+def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, Cpu]:
+    """Output of a command kept on one CPU, and the CPU time of all of it."""
     kept = ["taskset", "--cpu-list", str(cpu), *command]
     environment = os.environ | ({"GLIBC_TUNABLES": tunables} if tunables else {})
     with subprocess.Popen(kept, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -66,7 +93,7 @@ def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, float
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise SystemExit(f"{command[0]} failed with {process.returncode}:\n{output}")
-    return output, usage.ru_utime + usage.ru_stime
+    return output, Cpu(usage.ru_utime, usage.ru_stime)
 
 
 def job_json(load: Load, seconds: float, batch: int, jobs: int = 1, cpu: int | None = None) -> str:
@@ -109,6 +136,7 @@ def native(batch: int) -> Tool:
         return Reading(
             iops=operations / window_s,
             cpu_us_per_io=cpu_ns / operations / 1e3,
+            user_us_per_io=outcome["cpu"]["user_ns"] / operations / 1e3,
             latency_mean_us=_mean(latencies) / 1e3,
             latency_p99_us=max(t["latency"]["p99_ns"] for t in totals) / 1e3,
         )
@@ -126,9 +154,9 @@ def fio(name: str, program: str, *flags: str, tunables: str = "") -> Tool:
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         command = [program, *fio_arguments(load, seconds), *flags]
-        output, process_s = pinned(command, cpu, tunables)
+        output, process = pinned(command, cpu, tunables)
         job = fio_job(output)
-        return read_fio(job, _whole_cpu(fio_cpu_s(job), process_s - startup_s(program, cpu)))
+        return read_fio(job, _whole_cpu(fio_cpu_s(job), process.both_s - startup_s(program, cpu)))
 
     return Tool(name, run)
 
@@ -174,8 +202,8 @@ def fio_cpu_s(job: dict[str, Any]) -> float:
 @cache
 def startup_s(program: str, cpu: int) -> float:
     """CPU that fio spends outside its job: what the process used, less what the job says."""
-    output, process_s = pinned([program, *fio_arguments(Load("null:", 1 << 20), 1)], cpu)
-    return process_s - fio_cpu_s(fio_job(output))
+    output, process = pinned([program, *fio_arguments(Load("null:", 1 << 20), 1)], cpu)
+    return process.both_s - fio_cpu_s(fio_job(output))
 
 
 def _whole_cpu(thread_s: float, process_s: float) -> float:
@@ -191,23 +219,33 @@ def read_fio(job: dict[str, Any], cpu_s: float) -> Reading:
     return Reading(
         iops=sum(side["iops"] for side in sides),
         cpu_us_per_io=cpu_s * 1e6 / operations,
+        user_us_per_io=job["usr_cpu"] / 100 * job["job_runtime"] * 1e3 / operations,
         latency_mean_us=_mean([(one["N"], one["mean"]) for one in latencies]) / 1e3,
         latency_p99_us=max(one["percentile"]["99.000000"] for one in latencies) / 1e3,
     )
 
 
-def t_io_uring(program: str) -> Tool:
+def t_io_uring(program: str, batch: int) -> Tool:
     """fio's t/io_uring with its best flags: no statistics, reads only, the floor for io_uring."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
-        command = [program, f"-d{load.queue_depth}", "-s32", "-c32", "-p0", "-B1", "-F1", "-X1"]
+        command = [
+            program,
+            f"-d{load.queue_depth}",
+            f"-s{batch}",
+            f"-c{batch}",
+            "-p0",
+            "-B1",
+            "-F1",
+        ]
+        command += ["-X1"]
         command += [f"-b{load.block}", "-n1", "-R1", f"-O{int(load.direct)}"]
         command += [f"-r{max(2, round(seconds))}", f"-N{int(load.path == 'null:')}"]
         file = __file__ if load.path == "null:" else load.path
-        output, cpu_s = pinned([*command, file], cpu)
+        output, used = pinned([*command, file], cpu)
         rates = [_si(rate) for rate in re.findall(r"^IOPS=([\d.]+[KM]?)", output, re.MULTILINE)]
-        iops = sum(rates) / len(rates)
-        return Reading(iops=iops, cpu_us_per_io=cpu_s * 1e6 / (iops * max(2, round(seconds))))
+        ran_s = max(2, round(seconds))
+        return used.reading(sum(rates) / len(rates) * ran_s, ran_s)
 
     return Tool("t/io_uring", run)
 
@@ -227,14 +265,45 @@ def elbencho(program: str) -> Tool:
         command += ["--rand", "--randamount=1t"] if load.access == "random" else ["--infloop"]
         command += ["--direct"] if load.direct else []
         command += ["--read"] if load.read_percent == 100 else ["--write"]
-        output, cpu_s = pinned([*command, load.path], cpu)
-        found = re.search(r"^.*IOPS\s*:\s*\d+\s+(\d+)", output, re.MULTILINE)
-        if found is None:
-            raise SystemExit(f"elbencho printed no IOPS:\n{output}")
-        iops = float(found.group(1))
-        return Reading(iops=iops, cpu_us_per_io=cpu_s * 1e6 / (iops * seconds))
+        with tempfile.TemporaryDirectory(prefix="storlab-bench-") as place:
+            table = Path(place, "elbencho.csv")
+            _, used = pinned([*command, f"--csvfile={table}", load.path], cpu)
+            return read_elbencho(table.read_text().splitlines(), used)
 
     return Tool("elbencho", run)
+
+
+def read_elbencho(table: Sequence[str], used: Cpu) -> Reading:
+    """From its CSV. It looks at its time limit now and then: what counts is how long it ran."""
+    rows = [row for row in csv.DictReader(table) if row["operation"] in ("READ", "WRITE")]
+    if len(rows) != 1:
+        raise SystemExit(f"elbencho tells of {len(rows)} phases that read or write:\n{table}")
+    ran_s = float(rows[0]["time ms [last]"]) / 1e3
+    return used.reading(float(rows[0]["IOPS [last]"]) * ran_s, ran_s)
+
+
+@cache
+def _bare_program() -> tempfile.TemporaryDirectory[str]:
+    place = tempfile.TemporaryDirectory(prefix="storlab-bench-")
+    source = str(Path(__file__).with_name("bare.c"))
+    compiler = os.environ.get("CC", "cc")
+    made = [compiler, "-O2", "-march=native", "-o", str(Path(place.name, "bare")), source]
+    subprocess.run(made, check=True)
+    return place
+
+
+def bare(batch: int) -> Tool:
+    """What the kernel alone costs: a loop over io_uring that records nothing (``bare.c``)."""
+
+    def run(load: Load, seconds: float, cpu: int) -> Reading:
+        words = [load.path, load.block, load.queue_depth, batch, seconds, load.size]
+        switches = [load.read_percent == 100, load.access == "random", load.direct]
+        command = [Path(_bare_program().name, "bare"), *words, *(int(on) for on in switches)]
+        output, used = pinned([str(word) for word in command], cpu)
+        operations, ran_s = (float(word) for word in output.split())
+        return used.reading(operations, ran_s)
+
+    return Tool("bare probe", run)
 
 
 def as_json(reading: Reading) -> dict[str, float | None]:

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 __version__: str
 """Version of the installed package."""
+
+
+class _BeforeNative:
+    """Asked by ``import``: a build for another processor ends in words, not in a signal."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: object = None) -> None:
+        """Raises PreflightError where the native library cannot run here; finds nothing itself."""
+        del target
+        if name == f"{__name__}._native":
+            from storlab.base.processor import check_build
+
+            check_build(path or [])
+
+
+sys.meta_path.insert(0, _BeforeNative)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> str:

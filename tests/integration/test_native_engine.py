@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from mounts import flush
+from conftest import need_root
+from mounts import flush, loop_device
 from storlab import _native
 from storlab.engines.native import NativeEngine
 from storlab.model.job import Arrival, BlockJob, Mix
@@ -427,3 +428,25 @@ def test_verify_mode_finds_a_block_that_was_changed_behind_its_back(
         ("torn", 40 * 4096),
         ("lost", 41 * 4096),
     ]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("backend", ["uring", "posix"])
+@pytest.mark.parametrize("depth", [1, 8])
+def test_a_trim_of_a_device_is_a_discard_and_no_write_of_zeros(
+    tmp_path: Path, backend: str, depth: int
+) -> None:
+    need_root()
+    image = tmp_path / "image"
+    image.write_bytes(b"x" * (8 * MIB))
+    with loop_device(image) as device:
+        stat = Path(f"/sys/class/block/{device.name}/stat")
+        before = [int(field) for field in stat.read_text().split()]
+        trim = {"read": 0, "write": 0, "trim": 100}
+        job = make_job(device, backend=backend, queue_depth=depth, mix=trim, direct=True)
+        outcome = run(job, tmp_path)
+        after = [int(field) for field in stat.read_text().split()]
+    assert outcome.status == "finished", outcome.failure
+    assert after[4] == before[4]
+    discards = after[11] + after[12] - before[11] - before[12]  # those that were merged, too
+    assert discards >= outcome.totals["trim"].operations > 0

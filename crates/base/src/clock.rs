@@ -2,9 +2,10 @@
 //!
 //! Times are nanoseconds of `CLOCK_MONOTONIC`, so that meters and Python share them. Where the
 //! kernel itself trusts the time-stamp counter, it is read directly: about 9 ns less for each
-//! reading than through the vDSO.
+//! reading than through the vDSO. How fast it counts is measured against `CLOCK_MONOTONIC_RAW`,
+//! which nobody slews, twice, and again at the end of each run.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Anything that tells time in ns: the machine's clock, or a simulation's.
@@ -13,8 +14,8 @@ pub trait TimeSource {
     fn now_ns(&self) -> u64;
 }
 
-/// A reading of both clocks at (nearly) the same moment.
-#[derive(Clone, Copy, Debug)]
+/// A reading of the counter and of a kernel's clock at (nearly) the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     ticks: u64,
     ns: u64,
@@ -36,39 +37,68 @@ pub struct Clock {
     source: Source,
 }
 
-static FIRST_PAIR: OnceLock<Option<Pair>> = OnceLock::new();
-/// Short enough not to be felt, long enough for 2 ppm with vDSO readings good to about 50 ns.
-const CALIBRATION_NS: u64 = 25_000_000;
+/// What this process knows of the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counter {
+    Unread,
+    /// Read once.
+    Read(Pair),
+    /// Two stretches gave one rate, and it held until `seen`.
+    Known {
+        seen: Pair,
+        ns_per_tick_q32: u64,
+    },
+    /// The kernel does not use it, or it does not count evenly.
+    Unfit,
+}
+
+static COUNTER: Mutex<Counter> = Mutex::new(Counter::Unread);
+/// Each of two. Short enough not to be felt, long enough for 4 ppm with readings good to 50 ns.
+const STRETCH_NS: u64 = 12_500_000;
+/// Before the counter is given up. A machine that was suspended between two readings needs two.
+const TRIES: usize = 5;
+/// Rates that differ by more than one in so many are different: 50 ppm.
+const ONE_IN: u64 = 20_000;
+/// By how much two readings of one moment may differ.
+const READING_NS: u64 = 2_000;
 
 impl Clock {
-    /// Note the first reading for the calibration. Call it early: the longer ago it is when the
-    /// first [`Clock::new`] comes, the better the frequency, and the less that call has to wait.
+    /// A run begins: what [`Clock::recheck`] finds later happened after this. Takes the first
+    /// reading for the calibration, too: the longer ago it is when the first [`Clock::new`] comes,
+    /// the less that call has to wait.
     pub fn prepare() {
-        FIRST_PAIR.get_or_init(|| tsc_is_trusted().then(read_pair));
+        lock().look();
     }
 
-    /// A clock anchored now. The first one of a process may take 25 ms, for the calibration.
+    /// A clock anchored now. The first one of a process may take 25 ms, for the calibration; so
+    /// does the next one after the machine was suspended, or moved to another host.
     pub fn new() -> Self {
-        Self::prepare();
-        let Some(first) = FIRST_PAIR.get().copied().flatten() else {
-            return Clock { source: Source::Monotonic };
+        let source = match lock().ns_per_tick_q32() {
+            Some(ns_per_tick_q32) => {
+                Source::Tsc { at: read_pair(libc::CLOCK_MONOTONIC), ns_per_tick_q32 }
+            }
+            None => Source::Monotonic,
         };
-        let passed = monotonic_ns().saturating_sub(first.ns);
-        if passed < CALIBRATION_NS {
-            std::thread::sleep(Duration::from_nanos(CALIBRATION_NS - passed));
+        Clock { source }
+    }
+
+    /// Compare the counter with the kernel's clock again, at the end of a run. Where they have
+    /// parted, this says so, and later clocks of the process read the kernel's.
+    pub fn recheck() -> Option<String> {
+        lock().recheck(tsc_is_trusted())
+    }
+
+    /// What a new clock would read: `tsc` or `clock_monotonic`.
+    pub fn in_use() -> &'static str {
+        match *lock() {
+            Counter::Unfit => Source::Monotonic.name(),
+            _ => "tsc",
         }
-        let at = read_pair();
-        let ns = u128::from(at.ns - first.ns);
-        let ticks = u128::from(at.ticks.wrapping_sub(first.ticks).max(1));
-        Clock { source: Source::Tsc { at, ns_per_tick_q32: ((ns << 32) / ticks) as u64 } }
     }
 
     /// `tsc` or `clock_monotonic`.
     pub fn source_name(&self) -> &'static str {
-        match self.source {
-            Source::Tsc { .. } => "tsc",
-            Source::Monotonic => "clock_monotonic",
-        }
+        self.source.name()
     }
 
     /// Ticks per ns of the counter, 0 where the clock has none.
@@ -78,6 +108,116 @@ impl Clock {
             Source::Monotonic => 0.0,
         }
     }
+}
+
+impl Source {
+    fn name(&self) -> &'static str {
+        match self {
+            Source::Tsc { .. } => "tsc",
+            Source::Monotonic => "clock_monotonic",
+        }
+    }
+}
+
+impl Counter {
+    /// Whether what is known still holds: it is kept as of now, or forgotten.
+    fn look(&mut self) {
+        match *self {
+            Counter::Unread => *self = first_reading(),
+            Counter::Known { seen, ns_per_tick_q32 } => {
+                let now = read_pair(libc::CLOCK_MONOTONIC_RAW);
+                *self = if foretold(seen, now, ns_per_tick_q32) {
+                    Counter::Known { seen: now, ns_per_tick_q32 }
+                } else {
+                    Counter::Read(now)
+                };
+            }
+            Counter::Read(_) | Counter::Unfit => {}
+        }
+    }
+
+    /// The counter's rate, where it still holds; measured anew where it does not.
+    fn ns_per_tick_q32(&mut self) -> Option<u64> {
+        self.look();
+        for _ in 0..TRIES {
+            match *self {
+                Counter::Read(first) => *self = measured(first),
+                Counter::Known { ns_per_tick_q32, .. } => return Some(ns_per_tick_q32),
+                Counter::Unread | Counter::Unfit => return None,
+            }
+        }
+        *self = Counter::Unfit;
+        None
+    }
+
+    fn recheck(&mut self, trusted: bool) -> Option<String> {
+        let Counter::Known { seen, ns_per_tick_q32 } = *self else { return None };
+        let now = read_pair(libc::CLOCK_MONOTONIC_RAW);
+        let held = foretold(seen, now, ns_per_tick_q32);
+        if trusted && held {
+            return None;
+        }
+        *self = Counter::Unfit;
+        let why = if held {
+            "the kernel has stopped using the processor's time-stamp counter as its clock"
+                .to_owned()
+        } else {
+            let apart_ns = now.ns.abs_diff(expected_ns(seen, now, ns_per_tick_q32));
+            format!(
+                "the processor's time-stamp counter left the kernel's clock by {:.3} ms (was the \
+                 machine suspended or moved?)",
+                apart_ns as f64 / 1e6
+            )
+        };
+        Some(format!("{why}: times of this run may be wrong; later runs read the kernel's clock"))
+    }
+}
+
+fn lock() -> MutexGuard<'static, Counter> {
+    COUNTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn first_reading() -> Counter {
+    if tsc_is_trusted() {
+        Counter::Read(read_pair(libc::CLOCK_MONOTONIC_RAW))
+    } else {
+        Counter::Unfit
+    }
+}
+
+/// The rate over two stretches, where both have the same.
+fn measured(first: Pair) -> Counter {
+    let middle = pair_after(first);
+    let last = pair_after(middle);
+    let rates = (rate(first, middle), rate(middle, last));
+    if rates.0.abs_diff(rates.1) > rates.1 / ONE_IN {
+        return Counter::Read(last);
+    }
+    Counter::Known { seen: last, ns_per_tick_q32: rate(first, last) }
+}
+
+/// A reading one stretch later, or now where more than that has passed.
+fn pair_after(earlier: Pair) -> Pair {
+    let passed = clock_ns(libc::CLOCK_MONOTONIC_RAW).saturating_sub(earlier.ns);
+    std::thread::sleep(Duration::from_nanos(STRETCH_NS.saturating_sub(passed)));
+    read_pair(libc::CLOCK_MONOTONIC_RAW)
+}
+
+fn rate(from: Pair, to: Pair) -> u64 {
+    let ns = u128::from(to.ns.saturating_sub(from.ns));
+    let ticks = u128::from(to.ticks.wrapping_sub(from.ticks).max(1));
+    ((ns << 32) / ticks) as u64
+}
+
+/// What the kernel's clock should say when the counter says what it says now.
+fn expected_ns(from: Pair, now: Pair, ns_per_tick_q32: u64) -> u64 {
+    let ticks = u128::from(now.ticks.wrapping_sub(from.ticks));
+    from.ns.wrapping_add(((ticks * u128::from(ns_per_tick_q32)) >> 32) as u64)
+}
+
+fn foretold(from: Pair, now: Pair, ns_per_tick_q32: u64) -> bool {
+    let apart = now.ns.abs_diff(expected_ns(from, now, ns_per_tick_q32));
+    apart <= READING_NS + now.ns.saturating_sub(from.ns) / ONE_IN
 }
 
 impl Default for Clock {
@@ -125,10 +265,10 @@ pub fn clock_ns(id: libc::clockid_t) -> u64 {
 }
 
 /// The closest of a few tries: an interrupt between the two readings would skew the calibration.
-fn read_pair() -> Pair {
+fn read_pair(clock: libc::clockid_t) -> Pair {
     let once = || {
         let before = read_ticks();
-        let ns = monotonic_ns();
+        let ns = clock_ns(clock);
         let after = read_ticks();
         (
             after.wrapping_sub(before),
@@ -171,17 +311,85 @@ fn read_ticks() -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn agrees_with_clock_monotonic() {
-        let clock = Clock::new();
+    /// A counter that the machine counted on with while its clock stood still, for a minute.
+    fn suspended(pair: Pair) -> Pair {
+        Pair { ticks: pair.ticks.wrapping_sub(180_000_000_000), ..pair }
+    }
+
+    fn agrees_with_the_kernel(clock: &Clock) {
         for _ in 0..50 {
             let before = monotonic_ns();
             let now = clock.now_ns();
             let after = monotonic_ns();
-            // 1 us covers the calibration error over the test's life, not a missed unit.
-            assert!(now + 1_000 >= before && now <= after + 1_000, "{before} {now} {after}");
+            // 50 us: 500 ppm, the most that the kernel slews its clock by, of 100 ms.
+            assert!(now + 50_000 >= before && now <= after + 50_000, "{before} {now} {after}");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    fn known(counter: &mut Counter) -> (Pair, u64) {
+        counter.ns_per_tick_q32().unwrap();
+        let Counter::Known { seen, ns_per_tick_q32 } = *counter else { panic!("{counter:?}") };
+        (seen, ns_per_tick_q32)
+    }
+
+    #[test]
+    fn agrees_with_clock_monotonic() {
+        agrees_with_the_kernel(&Clock::new());
+    }
+
+    #[test]
+    fn a_machine_suspended_after_the_first_reading_is_calibrated_anew() {
+        if !tsc_is_trusted() {
+            return;
+        }
+        let (_, right) = known(&mut Counter::Unread);
+        let now = read_pair(libc::CLOCK_MONOTONIC_RAW);
+        for first in [suspended(now), Pair { ns: now.ns - 60_000_000_000, ..now }] {
+            let (_, rate) = known(&mut Counter::Read(first));
+            assert!(rate.abs_diff(right) <= right / ONE_IN, "{rate} {right}");
+        }
+    }
+
+    #[test]
+    fn a_machine_suspended_between_two_runs_is_calibrated_anew() {
+        if !tsc_is_trusted() {
+            return;
+        }
+        let (first, right) = known(&mut Counter::Unread);
+        let mut counter = Counter::Known { seen: suspended(first), ns_per_tick_q32: right };
+        assert!(known(&mut counter).1.abs_diff(right) <= right / ONE_IN);
+        assert_eq!(counter.recheck(true), None);
+    }
+
+    #[test]
+    fn a_rate_of_a_slewed_clock_does_not_stay() {
+        if !tsc_is_trusted() {
+            return;
+        }
+        let (first, right) = known(&mut Counter::Unread);
+        // 500 ppm, the most that the kernel does, seen a tenth of a second later.
+        let mut counter = Counter::Known { seen: first, ns_per_tick_q32: right + right / 2000 };
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(known(&mut counter).1.abs_diff(right) <= right / ONE_IN);
+    }
+
+    #[test]
+    fn a_counter_that_parts_from_the_kernels_clock_in_a_run_is_told_and_given_up() {
+        if !tsc_is_trusted() {
+            return;
+        }
+        let (first, right) = known(&mut Counter::Unread);
+        let sound = Counter::Known { seen: first, ns_per_tick_q32: right };
+        let parted = Counter::Known { seen: suspended(first), ns_per_tick_q32: right };
+        for (begun, trusted, words) in [(parted, true, "suspended"), (sound, false, "stopped")] {
+            let mut counter = begun;
+            let note = counter.recheck(trusted).unwrap();
+            assert!(note.contains(words) && note.contains("later runs"), "{note}");
+            assert_eq!(counter.ns_per_tick_q32(), None);
+            assert_eq!(counter.recheck(trusted), None);
+        }
+        assert_eq!({ sound }.recheck(true), None);
     }
 
     #[test]

@@ -110,6 +110,22 @@ impl Arena {
         }
     }
 
+    /// Address of `len` bytes in a slot, from `at` on.
+    ///
+    /// # Panics
+    /// Where they do not lie in the slot, in every build: the kernel would write past it.
+    #[inline]
+    pub(crate) fn part(&self, slot: u32, at: u32, len: u32) -> *mut u8 {
+        let end = at as usize + len as usize;
+        assert!(
+            end <= self.slot_bytes,
+            "bytes {at} to {end} of a slot of {} bytes",
+            self.slot_bytes
+        );
+        // SAFETY: `at` lies inside the slot, which lies inside the mapping.
+        unsafe { self.address(slot).add(at as usize) }
+    }
+
     /// The bytes of a slot.
     ///
     /// # Safety

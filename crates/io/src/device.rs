@@ -1,13 +1,14 @@
 //! What the device behind a file did, and what of a file lies in memory: proof of where reads came
-//! from.
+//! from. And the one operation that devices have and files do not: discard.
 //!
-//! Source: Documentation/admin-guide/iostats.rst of the kernel; mincore(2).
+//! Source: Documentation/admin-guide/iostats.rst of the kernel; mincore(2); linux/fs.h and
+//! linux/blkdev.h.
 
 #![allow(unsafe_code)]
 
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,11 @@ const SECTOR_BYTES: u64 = 512;
 const PAGE_BYTES: usize = 4096;
 /// Looked at in one mapping: the map of pages takes a byte for each.
 const WINDOW_BYTES: u64 = 1 << 30;
+
+/// Of ioctl(2): `_IO(0x12, 119)`.
+const BLKDISCARD: libc::Ioctl = 0x1277;
+/// Of `io_uring`, since Linux 6.12: `_IO(0x12, 0)`.
+pub(crate) const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
 /// Counters of the block device that a path lies on.
 #[derive(Clone, Debug)]
@@ -126,9 +132,44 @@ pub fn drop_cache(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Tell a block device that the bytes are not needed any more. 0, or a negative errno.
+///
+/// The punching of a hole, which is what a file wants, would be a zero-out here: a write of zeros
+/// where the device cannot promise them.
+pub(crate) fn discard(fd: RawFd, offset: u64, len: u64) -> i32 {
+    let range = [offset, len];
+    // SAFETY: the kernel reads the two numbers, which outlive the call.
+    if unsafe { libc::ioctl(fd, BLKDISCARD, range.as_ptr()) } == 0 {
+        0
+    } else {
+        -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+    }
+}
+
+/// `io_uring` can discard; where it cannot, only a call that waits for the device does.
+pub(crate) fn ring_discards() -> bool {
+    fs::read_to_string("/proc/sys/kernel/osrelease").is_ok_and(|name| at_least(&name, (6, 12)))
+}
+
+fn at_least(release: &str, wanted: (u32, u32)) -> bool {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || parts.next().and_then(|part| part.parse::<u32>().ok()).unwrap_or(0);
+    (next(), next()) >= wanted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        for newer in ["6.12.0", "6.18.44-fc-v657\n", "7.0-rc1", "10.1"] {
+            assert!(at_least(newer, (6, 12)), "{newer}");
+        }
+        for older in ["6.8.0-45-generic", "5.14.0-503.el9", "", "unknown"] {
+            assert!(!at_least(older, (6, 12)), "{older}");
+        }
+    }
 
     #[test]
     fn sectors_are_512_bytes() {

@@ -8,6 +8,9 @@ use std::path::Path;
 
 use storlab_base::{Error, Result};
 
+/// Gives the room of a part of a file back; the file stays as long as it was.
+pub(crate) const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
 /// What the run will do to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {

@@ -79,10 +79,14 @@ pub trait Backend {
     fn replace_file(&mut self, index: usize, file: &File);
 
     /// Queue an operation for the next [`Backend::submit`].
+    ///
+    /// # Panics
+    /// Where its bytes do not lie within its buffer slot, or there is no such file.
     fn push(&mut self, op: &Op);
 
-    /// Hand over what was pushed. Wait until at least one completion is there when `wait`, no
-    /// longer than `timeout`.
+    /// Hand over what was pushed, and let the kernel finish what has ended: the next
+    /// [`Backend::reap`] finds it, also where this call does not wait. Wait until at least one
+    /// completion is there when `wait`, no longer than `timeout`.
     ///
     /// # Errors
     /// What the kernel says of the call itself; errors of operations come as completions.

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use storlab_base::OpKind;
 
+use crate::device::discard;
+use crate::file::PUNCH_HOLE;
 use crate::{Arena, Backend, Completion, File, Op, Wake};
 
 /// See the module.
@@ -23,18 +25,30 @@ pub struct PosixBackend {
     arena: ManuallyDrop<Arena>,
     /// Kept open as long as a thread may use them.
     files: Arc<Vec<File>>,
-    fds: Vec<RawFd>,
+    targets: Vec<Target>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     pushed: Vec<Task>,
     done: Vec<Completion>,
 }
 
+#[derive(Clone, Copy)]
+struct Target {
+    fd: RawFd,
+    block_device: bool,
+}
+
+impl Target {
+    fn of(file: &File) -> Self {
+        Target { fd: file.fd(), block_device: file.is_block_device() }
+    }
+}
+
 /// An operation and the address of its data.
 #[derive(Clone, Copy)]
 struct Task {
     op: Op,
-    fd: RawFd,
+    target: Target,
     buffer: *mut u8,
 }
 
@@ -81,7 +95,7 @@ impl PosixBackend {
         let count = if in_flight > 1 { in_flight } else { 0 };
         let mut backend = PosixBackend {
             arena: ManuallyDrop::new(arena),
-            fds: files.iter().map(File::fd).collect(),
+            targets: files.iter().map(Target::of).collect(),
             files,
             shared,
             threads: Vec::with_capacity(count),
@@ -111,13 +125,10 @@ impl PosixBackend {
 
     fn task(&self, op: &Op) -> Task {
         let buffer = match op.kind {
-            // SAFETY: the caller keeps slot_offset + len within the slot.
-            OpKind::Read | OpKind::Write => unsafe {
-                self.arena.address(op.slot).add(op.slot_offset as usize)
-            },
+            OpKind::Read | OpKind::Write => self.arena.part(op.slot, op.slot_offset, op.len),
             OpKind::Trim | OpKind::Sync => std::ptr::null_mut(),
         };
-        Task { op: *op, fd: self.fds[op.file as usize], buffer }
+        Task { op: *op, target: self.targets[op.file as usize], buffer }
     }
 }
 
@@ -143,29 +154,24 @@ fn serve(shared: &Shared) {
     }
 }
 
-fn perform(Task { op, fd, buffer }: Task) -> Completion {
-    let (len, offset) = (op.len as usize, op.offset as libc::off_t);
+fn perform(Task { op, target, buffer }: Task) -> Completion {
+    if op.kind == OpKind::Trim && target.block_device {
+        let result = discard(target.fd, op.offset, u64::from(op.len));
+        return Completion { tag: op.tag, result };
+    }
+    let (fd, len, offset) = (target.fd, op.len as usize, op.offset as libc::off_t);
     // SAFETY: the buffer is `len` bytes of a slot that belongs to this operation alone.
     let result = unsafe {
         match op.kind {
             OpKind::Read => libc::pread(fd, buffer.cast(), len, offset) as i64,
             OpKind::Write => libc::pwrite(fd, buffer.cast(), len, offset) as i64,
-            OpKind::Trim => trim(fd, op.offset, u64::from(op.len)),
+            OpKind::Trim => i64::from(libc::fallocate(fd, PUNCH_HOLE, offset, len as libc::off_t)),
             OpKind::Sync if op.data_only => i64::from(libc::fdatasync(fd)),
             OpKind::Sync => i64::from(libc::fsync(fd)),
         }
     };
     let errno = || -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     Completion { tag: op.tag, result: if result < 0 { errno() } else { result as i32 } }
-}
-
-/// The same call that the `uring` backend makes: the kernel turns it into a discard or an unmapping
-/// zero-out on a device.
-unsafe fn trim(fd: RawFd, offset: u64, len: u64) -> i64 {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: no memory is involved.
-    let result = unsafe { libc::fallocate(fd, mode, offset as i64, len as i64) };
-    i64::from(result)
 }
 
 impl Backend for PosixBackend {
@@ -182,7 +188,7 @@ impl Backend for PosixBackend {
     }
 
     fn replace_file(&mut self, index: usize, file: &File) {
-        self.fds[index] = file.fd();
+        self.targets[index] = Target::of(file);
     }
 
     fn push(&mut self, op: &Op) {
@@ -277,6 +283,25 @@ impl Drop for PosixBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "4096 bytes")]
+    fn a_buffer_that_ends_before_the_operation_does_is_refused() {
+        let access = crate::Access { read: true, write: false, direct: false };
+        let file = File::open("/dev/zero".as_ref(), "zero", access).unwrap();
+        let arena = Arena::new(2, 4096).unwrap();
+        let mut backend = PosixBackend::new(Arc::new(vec![file]), arena, 1).unwrap();
+        backend.push(&Op {
+            kind: OpKind::Read,
+            file: 0,
+            data_only: false,
+            slot: 0,
+            slot_offset: 4000,
+            len: 97,
+            offset: 0,
+            tag: 0,
+        });
+    }
 
     #[test]
     fn threads_of_an_abandoned_backend_end_when_they_can() {

@@ -44,7 +44,8 @@ pub struct Chunk<'c> {
     pub data: &'c [u8],
     /// Which buffer it lies in.
     pub slot: usize,
-    /// Submission to completion.
+    /// Submission to completion. What ends while the caller has another chunk is seen when he
+    /// gives it back.
     pub latency_ns: u64,
     /// When it was submitted, on the run's clock.
     pub start_ns: u64,
@@ -240,6 +241,8 @@ struct Engine<B> {
     spec: StreamSpec,
     slots: Vec<Slot>,
     completions: Vec<Completion>,
+    /// Slots that were pushed since the last submit.
+    fresh: Vec<usize>,
     in_flight: usize,
 }
 
@@ -249,7 +252,7 @@ type Each<'e> = &'e mut dyn FnMut(Chunk<'_>) -> Result<()>;
 impl<B: Backend> Engine<B> {
     fn new(backend: B, spec: StreamSpec) -> Self {
         let slots = vec![Slot::default(); spec.slots];
-        Engine { backend, spec, slots, completions: Vec::new(), in_flight: 0 }
+        Engine { backend, spec, slots, completions: Vec::new(), fresh: Vec::new(), in_flight: 0 }
     }
 
     fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, each: Each<'_>) -> Result<Pass> {
@@ -282,10 +285,9 @@ impl<B: Backend> Engine<B> {
             }
             let next = (handed % self.spec.slots as u64) as usize;
             self.turn(self.slots[next].result.is_none())?;
-            while handed < issued {
-                let slot = (handed % self.spec.slots as u64) as usize;
-                let Some(result) = self.slots[slot].result else { break };
-                self.hand_over(job, handed, slot, result, each)?;
+            // One at a time: while the caller works, what ends is not seen to have ended.
+            if let Some(result) = self.slots[next].result {
+                self.hand_over(job, handed, next, result, each)?;
                 handed += 1;
             }
         }
@@ -301,7 +303,8 @@ impl<B: Backend> Engine<B> {
             fill(offset, slot, &mut buffer[..len as usize]);
         }
         let len = if job.file.is_direct() { len.next_multiple_of(SECTOR) } else { len };
-        self.slots[slot] = Slot { start_ns: monotonic_ns(), latency_ns: 0, result: None };
+        self.slots[slot] = Slot::default();
+        self.fresh.push(slot);
         self.backend.push(&Op {
             kind: job.kind,
             file: 0,
@@ -321,8 +324,13 @@ impl<B: Backend> Engine<B> {
         (job.from + done, (job.len - done).min(self.spec.io_bytes as u64))
     }
 
-    /// Hand over what was pushed, and take what has ended.
+    /// Hand over what was pushed, and take what has ended. Latency begins here: what the caller
+    /// put into the buffers before is no part of it.
     fn turn(&mut self, wait: bool) -> Result<()> {
+        let start_ns = if self.fresh.is_empty() { 0 } else { monotonic_ns() };
+        for slot in self.fresh.drain(..) {
+            self.slots[slot].start_ns = start_ns;
+        }
         self.backend
             .submit(wait && self.in_flight > 0, Some(LOOK))
             .map_err(|e| Error::io("submit", self.backend.name(), 0, e))?;

@@ -5,8 +5,12 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::Arc;
@@ -17,9 +21,10 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, CompletionQueue, IoUring, SubmissionQueue, Submitter};
 use storlab_base::{Error, OpKind, Result};
 
+use crate::device::{discard, ring_discards, BLOCK_URING_CMD_DISCARD};
+use crate::file::PUNCH_HOLE;
 use crate::{Arena, Backend, Completion, File, Op, Wake, WAKE_TAG};
 
-const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 const CANCEL_TAG: u64 = u64::MAX - 1;
 /// The kernel's limit. It keeps completions beyond them until there is room.
 const CQ_ENTRIES_MAX: usize = 65_536;
@@ -37,28 +42,44 @@ pub struct UringBackend {
     arena: ManuallyDrop<Arena>,
     /// Kept open as long as the ring may use them.
     files: Arc<Vec<File>>,
-    /// Registered index or descriptor, by index of the file.
-    file_numbers: Vec<i32>,
+    /// By index of the file.
+    targets: Vec<Target>,
     wake: Arc<EventFd>,
-    wake_buffer: Box<[u8; 8]>,
+    /// Pushed while the queue was full: queued by the next submits.
+    held: VecDeque<Entry>,
     features: Vec<&'static str>,
     fixed_buffers: bool,
     fixed_files: bool,
+    /// The kernel has discards of a ring; where not, they are held back, to be made by the next
+    /// submit itself.
+    ring_discards: bool,
+    discards: Vec<Op>,
+    discarded: Vec<Completion>,
     pushed: bool,
     /// Pushed by the caller and not yet reaped.
     in_flight: usize,
 }
 
+/// How operations name a file.
+#[derive(Clone, Copy)]
+struct Target {
+    /// Registered index, or descriptor.
+    number: i32,
+    fd: i32,
+    block_device: bool,
+}
+
 /// A way to run the kernel work that completes I/O.
 type Taskrun = (&'static str, fn(&mut io_uring::Builder));
 
-/// The first one that the kernel knows is taken.
+/// The first one that the kernel knows is taken. With the flag it tells that there is work which a
+/// call that does not wait would leave undone.
 const TASKRUN: [Taskrun; 3] = [
     ("defer_taskrun", |b| {
-        b.setup_single_issuer().setup_defer_taskrun();
+        b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     }),
     ("coop_taskrun", |b| {
-        b.setup_coop_taskrun();
+        b.setup_coop_taskrun().setup_taskrun_flag();
     }),
     ("plain", |_| {}),
 ];
@@ -76,7 +97,17 @@ impl UringBackend {
         batch: usize,
         in_flight: usize,
     ) -> Result<Self> {
-        let (ring, taskrun) = build(batch + 2, in_flight + 2)?;
+        Self::with(files, arena, batch, in_flight, &TASKRUN)
+    }
+
+    fn with(
+        files: Arc<Vec<File>>,
+        arena: Arena,
+        batch: usize,
+        in_flight: usize,
+        ways: &[Taskrun],
+    ) -> Result<Self> {
+        let (ring, taskrun) = build(batch + 2, in_flight + 2, ways)?;
         let mut ring = Box::new(ring);
         if !ring.params().is_feature_ext_arg() {
             return Err(refused("the kernel is older than 5.11"));
@@ -102,13 +133,16 @@ impl UringBackend {
             cq: ManuallyDrop::new(cq),
             ring: ManuallyDrop::new(ring),
             arena: ManuallyDrop::new(arena),
-            file_numbers: if fixed_files { (0..fds.len() as i32).collect() } else { fds },
+            targets: targets_of(&files, fixed_files),
             files,
             wake: Arc::new(wake),
-            wake_buffer: Box::new([0; 8]),
+            held: VecDeque::new(),
             features,
             fixed_buffers,
             fixed_files,
+            ring_discards: ring_discards(),
+            discards: Vec::new(),
+            discarded: Vec::new(),
             pushed: false,
             in_flight: 0,
         };
@@ -116,29 +150,44 @@ impl UringBackend {
         Ok(backend)
     }
 
-    /// Another thread's write to the eventfd ends a wait without a timer for every wait.
+    /// Another thread's write to the eventfd ends a wait without a timer for every wait. A poll
+    /// names no memory: where it outlives the backend, there is nothing that it could write to.
     fn arm_wake(&mut self) {
         let fd = Fd(self.wake.0.as_raw_fd());
-        let entry = opcode::Read::new(fd, self.wake_buffer.as_mut_ptr(), 8).build();
+        let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
         self.queue(&entry.user_data(WAKE_TAG));
     }
 
     #[inline]
     fn queue(&mut self, entry: &Entry) {
-        // SAFETY: the entry's buffer is in the arena or in this struct, and outlives the operation.
-        while unsafe { self.sq.push(entry) }.is_err() {
-            self.sq.sync();
-            // A full queue means that the kernel has yet to take what is in it. An error here shows
-            // up again in the caller's own submit.
-            let _ = self.submitter.submit();
-            self.sq.sync();
+        // SAFETY: the entry's buffer is in the arena, which outlives the operation.
+        if !self.held.is_empty() || unsafe { self.sq.push(entry) }.is_err() {
+            self.hold(entry);
         }
         self.pushed = true;
     }
 
+    /// A full queue means that the kernel has yet to take what is in it. Why, the next submit tells.
+    #[cold]
+    fn hold(&mut self, entry: &Entry) {
+        self.held.push_back(entry.clone());
+    }
+
+    #[cold]
+    fn queue_held(&mut self) {
+        while let Some(entry) = self.held.front() {
+            // SAFETY: as in `queue`.
+            if unsafe { self.sq.push(entry) }.is_err() {
+                return;
+            }
+            self.held.pop_front();
+        }
+    }
+
     #[inline]
     fn entry(&self, op: &Op) -> Entry {
-        let file = Fd(self.file_numbers[op.file as usize]);
+        let target = self.targets[op.file as usize];
+        let file = Fd(target.number);
         let entry = match op.kind {
             OpKind::Read if self.fixed_buffers => {
                 let slot = op.slot as u16;
@@ -158,6 +207,7 @@ impl UringBackend {
             OpKind::Write => {
                 opcode::Write::new(file, self.buffer(op), op.len).offset(op.offset).build()
             }
+            OpKind::Trim if target.block_device => discard_entry(file, op),
             OpKind::Trim => {
                 let len = u64::from(op.len);
                 opcode::Fallocate::new(file, len).offset(op.offset).mode(PUNCH_HOLE).build()
@@ -171,14 +221,33 @@ impl UringBackend {
         entry.flags(flags).user_data(op.tag)
     }
 
+    #[cold]
+    fn waits_for_discards(&self, op: &Op) -> bool {
+        self.targets[op.file as usize].block_device && !self.ring_discards
+    }
+
+    /// True when there is something to reap.
+    #[inline]
+    fn discard_held(&mut self) -> bool {
+        for op in self.discards.drain(..) {
+            let fd = self.targets[op.file as usize].fd;
+            let result = discard(fd, op.offset, u64::from(op.len));
+            self.discarded.push(Completion { tag: op.tag, result });
+        }
+        !self.discarded.is_empty()
+    }
+
+    #[inline]
+    fn reap_discarded(&mut self, into: &mut Vec<Completion>, limit: usize) -> usize {
+        let count = self.discarded.len().min(limit);
+        into.extend(self.discarded.drain(..count));
+        count
+    }
+
     #[inline]
     fn buffer(&self, op: &Op) -> *mut u8 {
         match op.kind {
-            // SAFETY: the caller keeps slot_offset + len within the slot, checked in debug builds.
-            OpKind::Read | OpKind::Write => unsafe {
-                debug_assert!((op.slot_offset + op.len) as usize <= self.arena.slot_bytes());
-                self.arena.address(op.slot).add(op.slot_offset as usize)
-            },
+            OpKind::Read | OpKind::Write => self.arena.part(op.slot, op.slot_offset, op.len),
             OpKind::Trim | OpKind::Sync => std::ptr::null_mut(),
         }
     }
@@ -194,21 +263,27 @@ impl Backend for UringBackend {
     }
 
     fn replace_file(&mut self, index: usize, file: &File) {
-        let fd = file.fd();
+        let (fd, block_device) = (file.fd(), file.is_block_device());
+        let number = index as i32;
         if self.fixed_files && self.submitter.register_files_update(index as u32, &[fd]).is_ok() {
+            self.targets[index] = Target { number, fd, block_device };
             return;
         }
         if self.fixed_files {
             // All or none are registered. The others keep their own descriptors.
             let _ = self.submitter.unregister_files();
             self.fixed_files = false;
-            self.file_numbers = self.files.iter().map(File::fd).collect();
+            self.targets = targets_of(&self.files, false);
         }
-        self.file_numbers[index] = fd;
+        self.targets[index] = Target { number: fd, fd, block_device };
     }
 
     #[inline]
     fn push(&mut self, op: &Op) {
+        if op.kind == OpKind::Trim && self.waits_for_discards(op) {
+            self.discards.push(*op);
+            return;
+        }
         let entry = self.entry(op);
         self.queue(&entry);
         self.in_flight += 1;
@@ -216,7 +291,8 @@ impl Backend for UringBackend {
 
     #[inline]
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
-        if !self.pushed && !wait {
+        let wait = wait && !self.discard_held();
+        if !self.pushed && !wait && !self.sq.taskrun() {
             return Ok(());
         }
         self.sq.sync();
@@ -229,6 +305,9 @@ impl Backend for UringBackend {
             _ => self.submitter.submit_and_wait(want),
         };
         self.sq.sync();
+        if !self.held.is_empty() {
+            self.queue_held();
+        }
         // The kernel may have taken only some of what was queued.
         self.pushed = !self.sq.is_empty();
         match entered {
@@ -243,6 +322,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) {
+        let limit = limit - self.reap_discarded(into, limit);
         self.cq.sync();
         let mut woken = false;
         for entry in (&mut *self.cq).take(limit) {
@@ -257,6 +337,7 @@ impl Backend for UringBackend {
         }
         self.cq.sync();
         if woken {
+            self.wake.clear();
             self.arm_wake();
         }
     }
@@ -291,8 +372,10 @@ impl Drop for UringBackend {
         // its files is registered. Errors mean that nothing was registered.
         let _ = self.submitter.unregister_files();
         let _ = self.submitter.unregister_buffers();
-        // SAFETY: each part is dropped once, the borrowing ones before the ring. Closing the ring
-        // ends what still uses the buffers, which is at most the read of the eventfd.
+        // A thread has room for 16; a ring that stays registered outlives its last descriptor.
+        let _ = self.submitter.unregister_ring_fd();
+        // SAFETY: each part is dropped once, the borrowing ones before the ring. No operation is in
+        // flight but the poll of the eventfd, which uses no buffer.
         unsafe {
             ManuallyDrop::drop(&mut self.cq);
             ManuallyDrop::drop(&mut self.sq);
@@ -309,12 +392,18 @@ struct EventFd(fs::File);
 impl EventFd {
     fn new() -> io::Result<Self> {
         // SAFETY: creates a new descriptor, which nobody else owns.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: as above.
         Ok(EventFd(unsafe { fs::File::from_raw_fd(fd) }))
+    }
+
+    /// What was written is taken, so that the next poll waits.
+    fn clear(&self) {
+        // An error means that there is nothing to take.
+        let _ = (&self.0).read(&mut [0; 8]);
     }
 }
 
@@ -325,11 +414,15 @@ impl Wake for EventFd {
     }
 }
 
-fn build(sq_entries: usize, cq_entries: usize) -> Result<(IoUring, &'static str)> {
+fn build(
+    sq_entries: usize,
+    cq_entries: usize,
+    ways: &[Taskrun],
+) -> Result<(IoUring, &'static str)> {
     let sq = sq_entries.next_power_of_two().min(4096) as u32;
     let cq = cq_entries.max(sq_entries).next_power_of_two().min(CQ_ENTRIES_MAX) as u32;
     let mut last = None;
-    for (name, set) in TASKRUN {
+    for &(name, set) in ways {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(cq.max(sq)).dontfork();
         set(&mut builder);
@@ -360,48 +453,24 @@ fn register_buffers(submitter: &Submitter<'_>, arena: &Arena) -> bool {
     unsafe { submitter.register_buffers(&vectors) }.is_ok()
 }
 
-fn refused(what: impl Into<String>) -> Error {
-    Error::Backend { backend: "uring", what: what.into() }
+/// Not in the crate: the range lies where the addresses of other commands do.
+fn discard_entry(file: Fd, op: &Op) -> Entry {
+    let mut length = [0; 16];
+    length[..8].copy_from_slice(&u64::from(op.len).to_ne_bytes());
+    opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).addr(Some(op.offset)).cmd(length).build()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Access;
+fn targets_of(files: &[File], registered: bool) -> Vec<Target> {
+    let numbered = files.iter().zip(0..);
+    numbered
+        .map(|(file, index)| Target {
+            number: if registered { index } else { file.fd() },
+            fd: file.fd(),
+            block_device: file.is_block_device(),
+        })
+        .collect()
+}
 
-    /// A pipe that nobody writes to: a read of it never ends.
-    fn silent_pipe(dir: &std::path::Path) -> (fs::File, File) {
-        let path = dir.join("pipe");
-        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: a valid path.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let writer = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let access = Access { read: true, write: false, direct: false };
-        (writer, File::open(&path, "pipe", access).unwrap())
-    }
-
-    #[test]
-    fn buffers_of_operations_in_flight_are_never_used_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let (_writer, pipe) = silent_pipe(dir.path());
-        // A size that no other test has.
-        let bytes = 222 << 20;
-        let arena = Arena::new(1, bytes).unwrap();
-        let address = arena.address(0);
-        let Ok(mut backend) = UringBackend::new(Arc::new(vec![pipe]), arena, 1, 1) else { return };
-        let (kind, data_only) = (OpKind::Read, false);
-        let place =
-            Op { kind, data_only, file: 0, slot: 0, slot_offset: 0, len: 8, offset: 0, tag: 0 };
-        backend.push(&place);
-        backend.submit(false, None).unwrap();
-        drop(backend);
-        assert_ne!(Arena::new(1, bytes).unwrap().address(0), address);
-    }
-
-    #[test]
-    fn more_operations_than_the_kernel_has_room_for_completions() {
-        let arena = Arena::new(1, 4096).unwrap();
-        let built = UringBackend::new(Arc::new(Vec::new()), arena, 256, 200_000);
-        assert!(built.is_ok() || build(4, 4).is_err());
-    }
+fn refused(what: impl Into<String>) -> Error {
+    Error::Backend { backend: "uring", what: what.into() }
 }

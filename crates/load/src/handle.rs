@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::Wake;
 
 use crate::cpu::ProcessCpu;
@@ -179,10 +179,12 @@ impl Run {
             .name("storlab-run".into())
             .spawn(move || {
                 let outcome = catch_unwind(AssertUnwindSafe(|| work(&mine)));
-                mine.publish(outcome.unwrap_or_else(|_| {
+                let mut outcome = outcome.unwrap_or_else(|_| {
                     ending.end_soon();
                     Outcome::lost(monotonic_ns())
-                }));
+                });
+                outcome.summary.notes.extend(Clock::recheck());
+                mine.publish(outcome);
             })
             .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
         let last_cpu = Mutex::new((monotonic_ns(), ProcessCpu::now()));

@@ -211,7 +211,7 @@ impl EngineInfo {
             version: env!("CARGO_PKG_VERSION"),
             backend,
             features,
-            clock: Clock::new().source_name(),
+            clock: Clock::in_use(),
         }
     }
 }

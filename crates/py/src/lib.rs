@@ -8,9 +8,19 @@ mod serve;
 
 use pyo3::prelude::*;
 
+const TARGET_FEATURES: &str = env!("STORLAB_TARGET_FEATURES");
+/// What the compiler took for granted of the processor, with commas. `storlab/base/processor.py`
+/// reads it from the file: without them, nothing here could be run to ask.
+#[used]
+#[link_section = ".storlab.cpu"]
+#[allow(unsafe_code)]
+static BUILT_FOR: [u8; TARGET_FEATURES.len()] = *TARGET_FEATURES.as_bytes().first_chunk().unwrap();
+
 /// The native engine of storlab.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::built_for;
     #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
@@ -21,6 +31,12 @@ mod _native {
     use super::s3::S3Client;
     #[pymodule_export]
     use super::serve::serve_s3;
+}
+
+/// Instructions beyond those of every processor that this library uses, by the compiler's names.
+#[pyfunction]
+fn built_for() -> Vec<String> {
+    String::from_utf8_lossy(&BUILT_FOR).split_terminator(',').map(str::to_owned).collect()
 }
 
 /// Now on the run's clock (CLOCK_MONOTONIC), in ns.

@@ -109,3 +109,93 @@ fn a_stop_is_heeded_and_drains() {
         .unwrap();
     assert_eq!(ended, Pass::Stopped);
 }
+
+/// What ends after so many calls, whatever the caller does between them.
+struct Calls {
+    arena: Arena,
+    /// With the number of calls that are left.
+    begun: Vec<(u64, Completion)>,
+}
+
+/// Of the chunk at an offset: 1 to 5, in no order.
+fn calls_of(offset: u64) -> u64 {
+    1 + offset / 4096 * 7 % 5
+}
+
+impl Backend for Calls {
+    fn name(&self) -> &'static str {
+        "calls"
+    }
+    fn features(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+    fn replace_file(&mut self, _: usize, _: &File) {}
+    fn push(&mut self, op: &Op) {
+        let done = Completion { tag: op.tag, result: op.len as i32 };
+        self.begun.push((calls_of(op.offset), done));
+    }
+    fn submit(&mut self, _: bool, _: Option<Duration>) -> std::io::Result<()> {
+        for (left, _) in &mut self.begun {
+            *left -= 1;
+        }
+        Ok(())
+    }
+    fn reap(&mut self, into: &mut Vec<Completion>, _: usize) {
+        into.extend(self.begun.extract_if(.., |(left, _)| *left == 0).map(|(_, done)| done));
+    }
+    fn cancel_all(&mut self) {}
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+    fn waker(&self) -> Arc<dyn crate::Wake> {
+        unreachable!("a stream wakes nobody")
+    }
+    fn abandon(self) {}
+}
+
+/// How many whole stretches of the caller's work lie in a chunk's latency.
+fn work_in(latency: &(u64, u64), work: &[(u64, u64)]) -> usize {
+    work.iter().filter(|(from, to)| *from >= latency.0 && *to <= latency.0 + latency.1).count()
+}
+
+#[test]
+fn what_has_ended_is_seen_before_the_caller_gets_the_next_chunk() {
+    let spec = StreamSpec { io_bytes: 4096, depth: 4, slots: 8 };
+    let arena = Arena::new(spec.slots, spec.io_bytes).unwrap();
+    let backend = Calls { arena, begun: Vec::new() };
+    let mut engine = Engine::new(backend, spec);
+    let access = Access { read: true, write: false, direct: false };
+    let file = File::open("/dev/null".as_ref(), "null", access).unwrap();
+    let stopping = || false;
+    let job = Job { file: &file, from: 0, len: 40 * 4096, kind: OpKind::Read, stopping: &stopping };
+    let (mut work, mut latencies) = (Vec::new(), Vec::new());
+    let mut each = |chunk: Chunk<'_>| {
+        work.push((monotonic_ns(), monotonic_ns()));
+        latencies.push((calls_of(chunk.offset), (chunk.start_ns, chunk.latency_ns)));
+        Ok(())
+    };
+    engine.pass(&job, &mut |_, _, _| (), &mut each).unwrap();
+    assert_eq!(latencies.len(), 40);
+    // He gets one chunk between two calls.
+    for (calls, latency) in latencies {
+        assert!(work_in(&latency, &work) < calls as usize);
+    }
+}
+
+#[test]
+fn latency_of_a_write_has_nothing_of_filling_the_others_buffers() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let file = File::create(&dir.path().join("f"), "f", false).unwrap();
+    // All of it is filled before the first call.
+    let spec = StreamSpec { io_bytes: 4096, depth: 8, slots: 8 };
+    let mut stream = Stream::new(spec).unwrap();
+    let (mut work, mut latencies) = (Vec::new(), Vec::new());
+    let fill = |_: u64, _: usize, _: &mut [u8]| work.push((monotonic_ns(), monotonic_ns()));
+    let each = |chunk: Chunk<'_>| {
+        latencies.push((chunk.start_ns, chunk.latency_ns));
+        Ok(())
+    };
+    stream.write(&file, 8 * 4096, &|| false, fill, each).unwrap();
+    let most = latencies.iter().map(|latency| work_in(latency, &work)).max();
+    assert_eq!((work.len(), most), (8, Some(0)));
+}

@@ -1,0 +1,199 @@
+//! Rings on real files and pipes.
+
+use super::*;
+use crate::Access;
+
+/// A pipe that has nothing to read until `writer` writes.
+fn silent_pipe(dir: &std::path::Path) -> (fs::File, File) {
+    let path = dir.join("pipe");
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a valid path.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let writer = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let access = Access { read: true, write: false, direct: false };
+    (writer, File::open(&path, "pipe", access).unwrap())
+}
+
+fn zeros() -> File {
+    let access = Access { read: true, write: false, direct: false };
+    File::open("/dev/zero".as_ref(), "zero", access).unwrap()
+}
+
+/// `None` where the kernel or a sandbox forbids rings.
+fn ring(files: Vec<File>, slots: usize, slot_bytes: usize) -> Option<UringBackend> {
+    let arena = Arena::new(slots, slot_bytes).unwrap();
+    match UringBackend::new(Arc::new(files), arena, slots, slots) {
+        Ok(backend) => Some(backend),
+        Err(error) => {
+            assert!(build(4, 4, &TASKRUN).is_err(), "{error}");
+            None
+        }
+    }
+}
+
+fn read_of(file: u16, slot: u32, len: u32) -> Op {
+    let (kind, tag) = (OpKind::Read, u64::from(slot));
+    Op { kind, data_only: false, file, slot, slot_offset: 0, len, offset: 0, tag }
+}
+
+#[test]
+fn buffers_of_operations_in_flight_are_never_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_writer, pipe) = silent_pipe(dir.path());
+    // A size that no other test has.
+    let bytes = 222 << 20;
+    let Some(mut backend) = ring(vec![pipe], 1, bytes) else { return };
+    let address = backend.arena.address(0);
+    backend.push(&read_of(0, 0, 8));
+    backend.submit(false, None).unwrap();
+    drop(backend);
+    assert_ne!(Arena::new(1, bytes).unwrap().address(0), address);
+}
+
+#[test]
+fn more_operations_than_the_kernel_has_room_for_completions() {
+    let arena = Arena::new(1, 4096).unwrap();
+    let built = UringBackend::new(Arc::new(Vec::new()), arena, 256, 200_000);
+    assert!(built.is_ok() || build(4, 4, &TASKRUN).is_err());
+}
+
+#[test]
+fn a_ring_that_is_dropped_gives_its_registration_back() {
+    let Some(first) = ring(vec![zeros()], 1, 4096).map(|backend| backend.features()) else {
+        return;
+    };
+    // A thread can register 16.
+    for _ in 0..40 {
+        assert_eq!(ring(vec![zeros()], 1, 4096).unwrap().features(), first);
+    }
+}
+
+#[test]
+fn nothing_of_a_dropped_ring_reads_its_eventfd() {
+    for (at, _) in TASKRUN.iter().enumerate() {
+        let arena = Arena::new(1, 4096).unwrap();
+        let backend = UringBackend::with(Arc::new(vec![zeros()]), arena, 1, 1, &TASKRUN[at..]);
+        let Ok(mut backend) = backend else { return };
+        // Armed in the kernel, as it is once a run has begun.
+        backend.submit(true, Some(Duration::from_micros(1))).unwrap();
+        let wake = backend.wake.clone();
+        drop(backend);
+        wake.wake();
+        // A read that the kernel still had in hand would have taken the count, and written it to
+        // freed memory.
+        let info = format!("/proc/self/fdinfo/{}", wake.0.as_raw_fd());
+        let info = fs::read_to_string(info).unwrap();
+        let count = info.lines().find_map(|line| line.strip_prefix("eventfd-count:")).unwrap();
+        assert_eq!(u64::from_str_radix(count.trim(), 16).unwrap(), 1, "{:?}", TASKRUN[at].0);
+    }
+}
+
+#[test]
+fn every_wake_ends_a_wait() {
+    let Some(mut backend) = ring(vec![zeros()], 1, 4096) else { return };
+    let waker = backend.waker();
+    let mut completions = Vec::new();
+    for _ in 0..3 {
+        waker.wake();
+        waker.wake();
+        // Without a time-out: only the wake can end it.
+        backend.submit(true, None).unwrap();
+        backend.reap(&mut completions, usize::MAX);
+        assert!(completions.is_empty());
+    }
+    let wait = Duration::from_millis(1);
+    backend.submit(true, Some(wait)).unwrap();
+    assert!(backend.cq.is_empty(), "woken without a wake");
+}
+
+#[test]
+fn a_completion_is_seen_by_a_call_that_does_not_wait() {
+    for again in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, pipe) = silent_pipe(dir.path());
+        let Some(mut backend) = ring(vec![pipe, zeros()], 2, 4096) else { return };
+        backend.push(&read_of(0, 0, 8));
+        backend.submit(false, None).unwrap();
+        // The read is over now; its completion is work that the kernel has put off.
+        writer.write_all(&[7; 8]).unwrap();
+        if again {
+            backend.push(&read_of(1, 1, 8));
+        }
+        backend.submit(false, None).unwrap();
+        let mut completions = Vec::new();
+        backend.reap(&mut completions, usize::MAX);
+        let mut tags: Vec<u64> = completions.iter().map(|done| done.tag).collect();
+        tags.sort_unstable();
+        assert_eq!(tags, if again { vec![0, 1] } else { vec![0] });
+    }
+}
+
+#[test]
+fn more_than_the_queue_holds_is_handed_over_all_the_same() {
+    let Some(mut backend) = ring(vec![zeros()], 40, 4096) else { return };
+    let mut small = Vec::new();
+    for round in 0..5 {
+        for slot in 0..40 {
+            backend.push(&read_of(0, slot, 8));
+        }
+        while small.len() < (round + 1) * 40 {
+            backend.submit(true, None).unwrap();
+            backend.reap(&mut small, usize::MAX);
+        }
+    }
+    let Some(mut backend) = ring(vec![zeros()], 1, 4096) else { return };
+    let mut done = Vec::new();
+    for _ in 0..100 {
+        backend.push(&read_of(0, 0, 8));
+    }
+    while done.len() < 100 {
+        backend.submit(true, None).unwrap();
+        backend.reap(&mut done, usize::MAX);
+    }
+    assert!(done.iter().all(|completion| completion.result == 8));
+}
+
+#[test]
+fn a_ring_that_takes_nothing_any_more_is_an_error_of_submit() {
+    let Some(mut backend) = ring(vec![zeros()], 1, 4096) else { return };
+    let _ = backend.submitter.unregister_ring_fd();
+    let null = fs::File::open("/dev/null").unwrap();
+    // SAFETY: puts another file in the place of the ring, which the mappings keep alive.
+    assert!(unsafe { libc::dup2(null.as_raw_fd(), backend.ring.as_raw_fd()) } >= 0);
+    for _ in 0..100 {
+        backend.push(&read_of(0, 0, 8));
+    }
+    assert!(backend.submit(false, None).is_err());
+}
+
+#[test]
+#[should_panic(expected = "4096 bytes")]
+fn a_buffer_that_ends_before_the_operation_does_is_refused() {
+    let Some(mut backend) = ring(vec![zeros()], 2, 4096) else {
+        panic!("4096 bytes: nothing to test here");
+    };
+    backend.push(&Op { slot_offset: 4000, ..read_of(0, 0, 97) });
+}
+
+#[test]
+fn where_rings_cannot_discard_the_next_submit_does() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let access = Access { read: false, write: true, direct: false };
+    let Some(mut backend) = ring(vec![File::open(file.path(), "f", access).unwrap()], 2, 4096)
+    else {
+        return;
+    };
+    backend.targets[0].block_device = true;
+    backend.ring_discards = false;
+    for slot in 0..2 {
+        backend.push(&Op { kind: OpKind::Trim, ..read_of(0, slot, 4096) });
+    }
+    let mut done = Vec::new();
+    // Without a time-out: what has ended is not waited for.
+    backend.submit(true, None).unwrap();
+    backend.reap(&mut done, 1);
+    backend.reap(&mut done, 1);
+    // A file is no device: the kernel knows no discard of it, which proves that it was asked.
+    let ended: Vec<_> = done.iter().map(|done| (done.tag, done.result)).collect();
+    assert_eq!(ended, [(0, -libc::ENOTTY), (1, -libc::ENOTTY)]);
+}
