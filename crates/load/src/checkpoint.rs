@@ -143,6 +143,7 @@ impl<'b> Coordinator<'b> {
         Ok(())
     }
 
+    /// First all writes, then all restores: these leave the ranks' buffers unfit for writing.
     fn work(&mut self) -> Result<()> {
         let first = self.shelf.numbers()?.last().map_or(1, |last| last + 1);
         for number in first..first + self.crew.job.writes {
@@ -249,13 +250,13 @@ impl<'b> Coordinator<'b> {
         let directory = self.shelf.whole(number);
         self.chill(&directory)?;
         let resident = self.resident(&directory)?;
+        let content = self.crew.content.of_seed(manifest.seed);
         let before = self.device_bytes();
         let start_ns = monotonic_ns();
-        let seed = manifest.seed;
-        let Some(times) = self.all(&Order::Restore { number, seed, directory })? else {
+        let Some(times) = self.all(&Order::Restore { number, content, directory })? else {
             return Ok(false);
         };
-        let end_ns = monotonic_ns();
+        let end_ns = times.iter().map(|t| t.moved_ns).max().unwrap_or(start_ns);
         let moved = self.device_bytes().zip(before).map(|(now, then)| now.since(then).read);
         self.span("restore", number, start_ns, end_ns);
         self.restores.push(json!({

@@ -28,12 +28,12 @@ const SYNC: usize = 2;
 const HEADER: usize = 4096;
 
 /// What a rank is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Order {
     /// Write checkpoint `number` into a directory.
     Write { number: u32, directory: PathBuf },
     /// Read it from there, as its manifest says that it was written.
-    Restore { number: u32, seed: u64, directory: PathBuf },
+    Restore { number: u32, content: Content, directory: PathBuf },
 }
 
 /// When a rank was where, on the run's clock.
@@ -103,8 +103,8 @@ impl Rank {
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 Order::Write { number, directory } => self.write(number, &directory),
-                Order::Restore { number, seed, directory } => {
-                    self.restore(number, seed, &directory)
+                Order::Restore { number, content, directory } => {
+                    self.restore(number, &content, &directory)
                 }
             };
             self.ledger.cross(monotonic_ns());
@@ -191,9 +191,9 @@ impl Rank {
         Ok(ended)
     }
 
-    fn restore(&mut self, number: u32, seed: u64, directory: &Path) -> Result<RankTimes> {
+    /// Leaves the buffers with what was read: a rank that has restored writes no more.
+    fn restore(&mut self, number: u32, content: &Content, directory: &Path) -> Result<RankTimes> {
         let crew = self.crew.clone();
-        let content = crew.content.of_seed(seed);
         let direct = crew.job.place.direct && crew.job.cold != Cold::Drop;
         let direct = direct || crew.job.cold == Cold::Direct;
         let mut times = self.begin();
@@ -223,8 +223,6 @@ impl Rank {
         }
         times.moved_ns = monotonic_ns();
         times.end_ns = times.moved_ns;
-        // Reading has overwritten what the next checkpoint's stamps rely on.
-        self.stream.fill(|slot, buffer| buffer.copy_from_slice(crew.content.pattern(slot)));
         Ok(times)
     }
 

@@ -78,6 +78,23 @@ fn a_restore_from_the_device_says_so() {
 }
 
 #[test]
+fn a_restore_ends_with_the_last_byte_that_a_rank_received() {
+    let home = home();
+    run(home.path(), |job| job["restores"] = json!(0));
+    let outcome = run(home.path(), |job| {
+        job["writes"] = json!(0);
+        job["restores"] = json!(2);
+        job["seed"] = json!(8); // so that what the files hold has to be made anew
+    });
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    for restore in outcome.summary.details["restores"].as_array().unwrap() {
+        let ranks = restore["ranks"].as_array().unwrap();
+        let last = ranks.iter().map(|rank| rank["moved_ns"].as_u64().unwrap()).max();
+        assert_eq!(restore["end_ns"].as_u64(), last, "{restore}");
+    }
+}
+
+#[test]
 fn a_byte_that_changed_is_found_with_its_file_and_offset() {
     for (at, block) in [(0, 0), (70_000, 69_632), (3_000_000, 2_998_272)] {
         let home = home();
