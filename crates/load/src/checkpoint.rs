@@ -232,7 +232,11 @@ impl<'b> Coordinator<'b> {
 
     /// The error that counts is the one that ended it: here another is only told.
     fn say_what_is_left(&mut self, number: u32) {
-        let left = match self.shelf.numbers().as_deref() {
+        let mut numbers = self.shelf.numbers();
+        if let Ok(numbers) = &mut numbers {
+            numbers.retain(|&whole| whole != number);
+        }
+        let left = match numbers.as_deref() {
             Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
             Ok([]) => "there is no whole one".to_owned(),
             Err(error) => format!("which ones are whole cannot be seen: {error}"),

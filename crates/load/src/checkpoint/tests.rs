@@ -130,6 +130,39 @@ fn a_failed_write_leaves_the_last_checkpoint_whole() {
     assert_eq!(again.summary.status, Status::Finished, "{:?}", again.summary.failure);
 }
 
+fn shelf_with_a_checkpoint(home: &Path) -> (Shelf, Manifest) {
+    run(home, |job| job["writes"] = json!(1));
+    let job = CheckpointJob::from_json(&order(home, |_| {}).to_string()).unwrap();
+    let shelf = Shelf::new(&job, home);
+    let manifest = shelf.manifest(1).unwrap();
+    (shelf, Manifest { number: 2, ..manifest })
+}
+
+#[test]
+fn nothing_says_that_a_checkpoint_is_whole_before_its_directories_are_flushed() {
+    let home = home();
+    let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
+    let aside = shelf.prepare(2, &["rank1.bin"]).unwrap();
+    // A directory that has no flush.
+    std::os::unix::fs::symlink("/proc/self/fdinfo", aside.join("rank0")).unwrap();
+    let error = shelf.publish(&manifest).unwrap_err();
+    assert!(error.to_string().contains("rank0"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(&aside).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(left, [aside.join("rank0")]);
+}
+
+#[test]
+fn a_checkpoint_that_failed_after_its_rename_is_not_the_newest() {
+    let home = home();
+    let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
+    shelf.prepare(2, &["rank1.bin"]).unwrap();
+    shelf.publish(&manifest).unwrap();
+    assert_eq!(shelf.numbers().unwrap(), [1, 2]);
+    // Flushing the directory that they all lie in is what comes next, and may fail.
+    shelf.discard(2);
+    assert_eq!(shelf.numbers().unwrap(), [1]);
+}
+
 #[test]
 fn leftovers_of_a_crash_are_removed_and_never_restored() {
     let home = home();
