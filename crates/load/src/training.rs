@@ -297,13 +297,15 @@ fn spawn_all(
             let mine = shared.clone();
             let made = ledger(accelerators + index * readers + turn);
             spawn(format!("storlab-read{index}.{turn}"), move || {
-                guarded(&mine, || read_all(&mine, index, turn, made()));
+                guarded(&mine, "a reader", || read_all(&mine, index, turn, made()));
             })?;
         }
         let (mine, made, time) = (shared.clone(), ledger(index), time.clone());
         spawn(format!("storlab-accel{index}"), move || {
-            sharpen_timers();
-            accelerator::run(&mine, index, made(), &time);
+            guarded(&mine, "an accelerator", || {
+                accelerator::run(&mine, index, made(), &time);
+                Ok(())
+            });
         })?;
     }
     Ok(())
@@ -318,9 +320,9 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// A run must end, whatever becomes of one of its threads.
-fn guarded(shared: &Shared, work: impl FnOnce() -> Result<()>) {
+fn guarded(shared: &Shared, who: &str, work: impl FnOnce() -> Result<()>) {
     let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let what = "a reader ended by a mistake in storlab: see standard error".to_owned();
+        let what = format!("{who} ended by a mistake in storlab: see standard error");
         Err(Error::Backend { backend: "training", what })
     });
     if let Err(error) = ended {

@@ -131,6 +131,9 @@ impl CheckpointJob {
         if self.io_bytes == 0 || !self.io_bytes.is_multiple_of(SECTOR) || self.io_bytes > 1 << 30 {
             return wrong("io_bytes", "is no multiple of 4096 up to 1 GiB", "use 4MiB");
         }
+        if self.part_size == 0 {
+            return wrong("part_size", "is 0", "use 64MiB");
+        }
         if self.keep_last == Some(0) {
             return wrong("keep_last", "is 0: no checkpoint would be left", "use 1 or more");
         }

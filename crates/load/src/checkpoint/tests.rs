@@ -237,6 +237,7 @@ fn orders_that_cannot_be_are_refused_by_field() {
         ("files", json!([{"name": "x", "rank": 5, "bytes": 1}])),
         ("io_bytes", json!(1000)),
         ("keep_last", json!(0)),
+        ("part_size", json!(0)),
     ] {
         let job = order(home.path(), |job| job[field] = value.clone());
         let error = CheckpointJob::from_json(&job.to_string()).unwrap_err().to_string();

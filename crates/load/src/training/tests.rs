@@ -164,6 +164,19 @@ fn epochs_are_permutations_and_shards_do_not_overlap() {
 }
 
 #[test]
+fn an_accelerator_that_ends_by_a_mistake_fails_the_run() {
+    let home = home();
+    // The order of so many files has no place in memory.
+    let outcome = run(home.path(), |job| {
+        job["records"]["files"] = json!(1u64 << 60);
+        job["max_steps"] = json!(1);
+    });
+    assert_eq!(outcome.summary.status, Status::Failed);
+    let failure = outcome.summary.failure.unwrap();
+    assert!(failure.message.contains("an accelerator ended by a mistake"), "{failure:?}");
+}
+
+#[test]
 fn cancelling_is_prompt() {
     let home = home();
     generate(home.path(), |_| {});
