@@ -85,6 +85,7 @@ impl<'b> Coordinator<'b> {
             content,
             control: control.clone(),
             buffered: AtomicBool::new(false),
+            unallocated: AtomicBool::new(false),
         });
         let tally = Tally::begin(crew.job.ranks, crew.job.interval_ns, &KINDS, board);
         let (answer, answers) = channel();
@@ -392,6 +393,9 @@ impl<'b> Coordinator<'b> {
         let mut extras = std::mem::take(&mut self.extras);
         if self.crew.buffered.load(Relaxed) {
             extras.notes.push("the file system has no O_DIRECT: I/O was buffered".into());
+        }
+        if self.crew.unallocated.load(Relaxed) {
+            extras.notes.push("the file system cannot preallocate: files grew as written".into());
         }
         extras.failure = done.err();
         extras.details.insert("writes".into(), self.writes.into());

@@ -69,6 +69,8 @@ pub struct Crew {
     pub control: Arc<Control>,
     /// The file system has no direct I/O, though it was asked for.
     pub buffered: AtomicBool,
+    /// It cannot preallocate, though it was asked to.
+    pub unallocated: AtomicBool,
 }
 
 /// See the module. Belongs to its thread.
@@ -127,6 +129,9 @@ impl Rank {
             let file = File::create(&path, &path.display().to_string(), crew.job.place.direct)?;
             if crew.job.place.direct && !file.is_direct() {
                 crew.buffered.store(true, Relaxed);
+            }
+            if crew.job.preallocate && !file.preallocate(spec.bytes)? {
+                crew.unallocated.store(true, Relaxed);
             }
             if self.write_one(&crew, number, index, spec, &file)? == Pass::Stopped {
                 times.stopped = true;

@@ -100,10 +100,17 @@ pub struct CheckpointJob {
     pub keep_last: Option<u32>,
     pub io_bytes: u64,
     pub queue_depth: usize,
+    /// Files get their whole length before their bytes.
+    #[serde(default = "yes")]
+    pub preallocate: bool,
     pub verify: bool,
     pub cold: Cold,
     pub part_size: u64,
     pub cpus: Option<Vec<usize>>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl CheckpointJob {

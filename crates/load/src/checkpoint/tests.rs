@@ -244,3 +244,19 @@ fn orders_that_cannot_be_are_refused_by_field() {
         assert!(error.contains(field), "{error}");
     }
 }
+
+#[test]
+fn files_have_their_length_whether_it_was_set_aside_or_not() {
+    for (preallocate, direct) in [(true, true), (false, true), (true, false)] {
+        let home = home();
+        let outcome = run(home.path(), |job| {
+            job["preallocate"] = json!(preallocate);
+            job["place"]["direct"] = json!(direct);
+        });
+        assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+        for (name, bytes) in [("rank0/a.bin", 3_000_001), ("rank0/b.bin", 0)] {
+            let file = home.path().join("checkpoint-000002").join(name);
+            assert_eq!(file.metadata().unwrap().len(), bytes);
+        }
+    }
+}

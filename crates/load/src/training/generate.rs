@@ -240,6 +240,7 @@ fn make_file(
         _ => {}
     }
     let file = File::create(&aside, &facts.path, works.job.place.direct)?;
+    file.preallocate(layout.len)?; // faster, where the file system can
     let whose = identity(facts);
     let ended = stream.write(
         &file,
