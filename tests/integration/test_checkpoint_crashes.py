@@ -58,6 +58,7 @@ def order(place: Path, size: int = SIZE, **changes: Any) -> CheckpointJob:
         restores=0,
         io_bytes=128 << 10,
         queue_depth=2,
+        preallocate=False,  # so that the size of a file tells how far it is
         seed=3,
     )
     return job.model_copy(update=changes)
@@ -189,14 +190,17 @@ def test_a_rank_that_cannot_write_its_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("preallocate", [True, False], ids=["preallocated", "grown"])
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "buffered"])
 def test_a_full_disk_costs_only_the_checkpoint_that_did_not_fit(
-    tmp_path: Path, direct: bool
+    tmp_path: Path, direct: bool, preallocate: bool
 ) -> None:
     image = make_image(tmp_path / "disk.img", 64 * MIB)
     with mounted(tmp_path / "fs", "-o", "loop", image) as fs:
         place = fs / "checkpoints"
-        outcome, failure = failed(order(place, writes=9, direct=direct))
+        job = order(place, writes=9, direct=direct, preallocate=preallocate)
+        outcome, failure = failed(job)
+        assert (failure.operation == "preallocate") == preallocate
         number = len(outcome.details["writes"])
         assert 1 <= number < 9
         assert failure.errno == errno.ENOSPC

@@ -417,6 +417,13 @@ def test_verify_mode_finds_a_block_that_was_changed_behind_its_back(
     assert outcome.status == "finished", outcome.failure
     assert outcome.verify is not None and outcome.verify.ok and outcome.verify.checked_blocks > 0
     assert verify_pass(job).ok
+    assert verify_pass(job, lambda: False).checked_blocks == 0
+
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        verify_pass(job, interrupt)
     with data.open("r+b") as handle:
         handle.seek(40 * 4096 + 100)
         handle.write(b"!" * 8)

@@ -355,6 +355,16 @@ def test_what_training_loses() -> None:
     assert 0 < optimum < found["training_share_lost_with_failures_percent.all"]
 
 
+def test_files_are_preallocated_unless_somebody_else_writes_them() -> None:
+    assert order().preallocate
+    assert not order(PROFILE + "preallocate = false").preallocate
+    assert point(PROFILE).params["preallocate"] is True
+    by_torch = point(PROFILE + 'writer = "torch"')
+    assert by_torch.params["preallocate"] is None
+    grown = point(PROFILE + "preallocate = false").params
+    assert "preallocate" in (CHECKPOINT.check(grown, BUCKET) or "")
+
+
 def test_derived_times_of_training_are_modelled() -> None:
     found = CHECKPOINT.metrics(point(PROFILE + 'mtbf = "10h"'), outcome(TWO_WRITES, ONE_RESTORE))
     modelled = {m.name for m in found if m.provenance == "modelled"}

@@ -141,6 +141,59 @@ def test_utilisation_averages_accelerators_then_epochs() -> None:
     )
 
 
+def on_schedule(late_ms: float, waits_ms: float = 0) -> dict[str, int]:
+    """11 steps of 10 ms; each but the first waits for its batch, and its thread comes late."""
+    one = accelerator(11, 10, 0, waits_ms + late_ms)
+    scheduled = round((110 + 10 * waits_ms) * MS)
+    return one | {
+        "scheduled_ns": scheduled,
+        "first_scheduled_ns": 10 * MS,
+        "late_ns": round(11 * late_ms * MS),
+    }
+
+
+def test_late_wake_ups_are_no_part_of_the_corrected_utilisation() -> None:
+    lines = "computation_time = 0.01"
+    run = outcome(epoch(on_schedule(late_ms=2.5)), accelerator_precedence="normal")
+    found = named(lines, run)
+    assert found["au_percent", "all"] == pytest.approx(80)
+    assert found["au_corrected_percent", "all"] == pytest.approx(100)
+    assert found["cadence_late_percent", "all"] == pytest.approx(25)
+    (flag,) = [f for f in TRAINING.flags(point(lines), DIRECT, run) if f.kind == "cadence-late"]
+    assert "late by 25 % of the compute time" in flag.message
+    assert "AU 80 % as measured, 100 % corrected" in flag.message
+    assert "readers: normal" in flag.message
+
+
+def test_batches_that_come_late_are_in_both_utilisations() -> None:
+    lines = "computation_time = 0.01"
+    run = outcome(epoch(on_schedule(late_ms=0.05, waits_ms=10)))
+    found = named(lines, run)
+    assert found["au_percent", "all"] == pytest.approx(49.9, abs=0.1)
+    assert found["au_corrected_percent", "all"] == pytest.approx(50)
+    assert found["cadence_late_percent", "all"] == pytest.approx(0.5)
+    assert "cadence-late" not in kinds(lines, run)
+
+
+def test_an_engine_without_a_schedule_has_no_corrected_utilisation() -> None:
+    run = outcome(epoch(accelerator(60, 10, 10, 3)))
+    found = named("", run)
+    assert ("au_corrected_percent", "all") not in found
+    assert ("cadence_late_percent", "all") not in found
+    assert "cadence-late" not in kinds("", run)
+
+
+def test_wake_up_delays_have_a_name_of_their_own() -> None:
+    run = outcome(epoch(on_schedule(late_ms=1)))
+    delays = Histogram()
+    delays.record(MS, 11)
+    run.samples.append(Sample(0, 0, 2_000 * MS, "wake", 11, 0, delays.to_v2()))
+    run.totals["wake"] = OperationTotals(operations=11, bytes=0)
+    found = named("", run)
+    assert found["wake_delay_p99_ns", "all"] == pytest.approx(MS, rel=2e-3)
+    assert not [key for key in found if key[1] == "wake"]
+
+
 def test_one_step_has_no_utilisation_without_the_first() -> None:
     run = outcome(epoch(accelerator(1, 10, 30, 0)))
     found = named("max_steps = 1", run)

@@ -117,12 +117,21 @@ fn resident_pages(file: &fs::File, at: u64, len: usize) -> io::Result<u64> {
     Ok(map.iter().map(|page| u64::from(page & 1)).sum())
 }
 
-/// Ask the kernel to drop what it holds of a file. What is not written back yet stays.
+/// Ask the kernel to drop what it holds of a file, written back first where it is not yet.
 ///
 /// # Errors
-/// The kernel's, for a file that cannot be opened.
+/// The kernel's, for a file that cannot be opened or written back.
 pub fn drop_cache(path: &Path) -> io::Result<()> {
     let file = fs::File::open(path)?;
+    forget_clean_pages(&file)?;
+    if resident_bytes(path)? > 0 {
+        file.sync_data()?;
+        forget_clean_pages(&file)?;
+    }
+    Ok(())
+}
+
+fn forget_clean_pages(file: &fs::File) -> io::Result<()> {
     // SAFETY: advice; no memory is involved.
     let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
     if result == 0 {
@@ -186,6 +195,15 @@ mod tests {
         fs::write(&path, vec![7; 1_000_000]).unwrap();
         assert_eq!(resident_bytes(&path).unwrap(), 1_000_000);
         fs::File::open(&path).unwrap().sync_all().unwrap();
+        drop_cache(&path).unwrap();
+        assert!(resident_bytes(&path).unwrap() < 1_000_000);
+    }
+
+    #[test]
+    fn what_is_not_written_back_yet_is_dropped_too() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, vec![7; 1_000_000]).unwrap();
         drop_cache(&path).unwrap();
         assert!(resident_bytes(&path).unwrap() < 1_000_000);
     }

@@ -126,6 +126,31 @@ impl File {
         self.inner.set_len(bytes).map_err(|e| Error::io("truncate", &self.name, bytes, e))
     }
 
+    /// Let the file system set that many bytes aside at once, which makes the file that long: what
+    /// is written then changes no size, so that the kernel takes writes side by side. False where
+    /// the file system cannot.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with operation `preallocate`, as of a full disk.
+    #[allow(unsafe_code)]
+    pub fn preallocate(&self, bytes: u64) -> Result<bool> {
+        if bytes == 0 {
+            return Ok(true);
+        }
+        loop {
+            // SAFETY: plain numbers, and a descriptor that `self.inner` keeps open.
+            if unsafe { libc::fallocate(self.fd(), 0, 0, bytes as libc::off_t) } == 0 {
+                return Ok(true);
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
+                _ => return Err(Error::io("preallocate", &self.name, bytes, error)),
+            }
+        }
+    }
+
     /// Write all of it, and wait for that.
     ///
     /// # Errors
@@ -171,6 +196,22 @@ mod tests {
         let error = File::open(&path, "my disk", Access { write: true, ..READ }).unwrap_err();
         assert!(error.to_string().contains("my disk"), "{error}");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_preallocated_is_as_long_and_has_its_blocks() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("f");
+        let file = File::create(&path, "f", false).unwrap();
+        assert!(file.preallocate(0).unwrap());
+        if file.preallocate(1_000_001).unwrap() {
+            assert_eq!(file.len().unwrap(), 1_000_001);
+            assert!(
+                std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap()) * 512 > 1_000_000
+            );
+        }
+        let no_room = file.preallocate(1 << 62).unwrap_err().to_string();
+        assert!(no_room.starts_with("preallocate of f"), "{no_room}");
     }
 
     #[test]

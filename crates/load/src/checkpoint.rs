@@ -85,6 +85,7 @@ impl<'b> Coordinator<'b> {
             content,
             control: control.clone(),
             buffered: AtomicBool::new(false),
+            unallocated: AtomicBool::new(false),
         });
         let tally = Tally::begin(crew.job.ranks, crew.job.interval_ns, &KINDS, board);
         let (answer, answers) = channel();
@@ -143,6 +144,7 @@ impl<'b> Coordinator<'b> {
         Ok(())
     }
 
+    /// First all writes, then all restores: these leave the ranks' buffers unfit for writing.
     fn work(&mut self) -> Result<()> {
         let first = self.shelf.numbers()?.last().map_or(1, |last| last + 1);
         for number in first..first + self.crew.job.writes {
@@ -231,7 +233,11 @@ impl<'b> Coordinator<'b> {
 
     /// The error that counts is the one that ended it: here another is only told.
     fn say_what_is_left(&mut self, number: u32) {
-        let left = match self.shelf.numbers().as_deref() {
+        let mut numbers = self.shelf.numbers();
+        if let Ok(numbers) = &mut numbers {
+            numbers.retain(|&whole| whole != number);
+        }
+        let left = match numbers.as_deref() {
             Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
             Ok([]) => "there is no whole one".to_owned(),
             Err(error) => format!("which ones are whole cannot be seen: {error}"),
@@ -249,13 +255,13 @@ impl<'b> Coordinator<'b> {
         let directory = self.shelf.whole(number);
         self.chill(&directory)?;
         let resident = self.resident(&directory)?;
+        let content = self.crew.content.of_seed(manifest.seed);
         let before = self.device_bytes();
         let start_ns = monotonic_ns();
-        let seed = manifest.seed;
-        let Some(times) = self.all(&Order::Restore { number, seed, directory })? else {
+        let Some(times) = self.all(&Order::Restore { number, content, directory })? else {
             return Ok(false);
         };
-        let end_ns = monotonic_ns();
+        let end_ns = times.iter().map(|t| t.moved_ns).max().unwrap_or(start_ns);
         let moved = self.device_bytes().zip(before).map(|(now, then)| now.since(then).read);
         self.span("restore", number, start_ns, end_ns);
         self.restores.push(json!({
@@ -387,6 +393,9 @@ impl<'b> Coordinator<'b> {
         let mut extras = std::mem::take(&mut self.extras);
         if self.crew.buffered.load(Relaxed) {
             extras.notes.push("the file system has no O_DIRECT: I/O was buffered".into());
+        }
+        if self.crew.unallocated.load(Relaxed) {
+            extras.notes.push("the file system cannot preallocate: files grew as written".into());
         }
         extras.failure = done.err();
         extras.details.insert("writes".into(), self.writes.into());

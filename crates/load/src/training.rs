@@ -2,6 +2,7 @@
 //! storage.
 
 mod accelerator;
+mod cadence;
 mod format;
 mod generate;
 mod lane;
@@ -22,19 +23,24 @@ use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::s3::{Credentials, Store};
 use storlab_io::{drop_cache, DeviceCounters};
 
-use crate::cpu::{pin_to, sharpen_timers};
+use crate::cpu::pin_to;
 use crate::fixed::{Extras, Ledger, Span, Tally};
 use crate::handle::{Board, Control, Run};
 use crate::outcome::Outcome;
 use crate::sampling::{Kind, Report};
 use accelerator::EpochTimes;
+use cadence::give_precedence;
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
 use spec::Task;
 
 pub use spec::TrainingJob;
 
-const KINDS: [Kind; 2] = [Kind { place: 0, name: "read" }, Kind { place: 1, name: "step" }];
+const KINDS: [Kind; 3] = [
+    Kind { place: 0, name: "read" },
+    Kind { place: 1, name: "step" },
+    Kind { place: 2, name: "wake" },
+];
 const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Start epochs, or the making of a data set.
@@ -85,6 +91,8 @@ pub struct Shared {
     /// Epochs that may begin.
     open: (Mutex<u32>, Condvar),
     backend: Mutex<(&'static str, Vec<&'static str>)>,
+    /// Of the accelerators' threads over others.
+    precedence: Mutex<&'static str>,
 }
 
 impl Shared {
@@ -133,6 +141,7 @@ impl<'b> Coordinator<'b> {
             failure: Mutex::new(None),
             open: (Mutex::new(0), Condvar::new()),
             backend: Mutex::default(),
+            precedence: Mutex::new("normal"),
             home,
             job,
         });
@@ -273,6 +282,8 @@ impl<'b> Coordinator<'b> {
         let backend = self.shared.backend.lock().unwrap_or_else(PoisonError::into_inner).clone();
         extras.backend = (!backend.0.is_empty()).then_some(backend.0);
         extras.features = backend.1;
+        let precedence = *self.shared.precedence.lock().unwrap_or_else(PoisonError::into_inner);
+        extras.details.insert("accelerator_precedence".into(), precedence.into());
         extras.details.insert("epochs".into(), self.epochs.into());
         extras.details.insert("steps".into(), job.steps().into());
         extras.details.insert("device_counters".into(), self.device.is_some().into());
@@ -297,13 +308,15 @@ fn spawn_all(
             let mine = shared.clone();
             let made = ledger(accelerators + index * readers + turn);
             spawn(format!("storlab-read{index}.{turn}"), move || {
-                guarded(&mine, || read_all(&mine, index, turn, made()));
+                guarded(&mine, "a reader", || read_all(&mine, index, turn, made()));
             })?;
         }
         let (mine, made, time) = (shared.clone(), ledger(index), time.clone());
         spawn(format!("storlab-accel{index}"), move || {
-            sharpen_timers();
-            accelerator::run(&mine, index, made(), &time);
+            guarded(&mine, "an accelerator", || {
+                accelerator::run(&mine, index, made(), &time);
+                Ok(())
+            });
         })?;
     }
     Ok(())
@@ -318,9 +331,9 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// A run must end, whatever becomes of one of its threads.
-fn guarded(shared: &Shared, work: impl FnOnce() -> Result<()>) {
+fn guarded(shared: &Shared, who: &str, work: impl FnOnce() -> Result<()>) {
     let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let what = "a reader ended by a mistake in storlab: see standard error".to_owned();
+        let what = format!("{who} ended by a mistake in storlab: see standard error");
         Err(Error::Backend { backend: "training", what })
     });
     if let Err(error) = ended {
@@ -337,6 +350,7 @@ fn read_all(shared: &Arc<Shared>, index: usize, turn: usize, ledger: Ledger) -> 
             Error::spec("cpus", what, "name CPUs that this process may use")
         })?;
     }
+    give_precedence();
     let mut reader = Reader::new(shared.clone(), index * job.reader_threads + turn, ledger)?;
     *shared.backend.lock().unwrap_or_else(PoisonError::into_inner) = reader.backend();
     let lane = &shared.lanes[index];

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -116,22 +118,55 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
     )
 }
 
+/// How often a verification pass looks whether it is to end.
+const LOOK_NS: u64 = 100_000_000;
+
 /// Read everything that a verify-mode job has written, and report what is not as it was left.
+///
+/// Signals are handled meanwhile; what a handler raises, such as KeyboardInterrupt, ends the pass.
+/// `keep_going` is called about every 100 ms; the pass ends early, with a note in its report, when
+/// it returns False.
 ///
 /// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, OSError for
 /// what cannot be opened.
 #[pyfunction]
-pub fn verify_pass(py: Python<'_>, job_json: &str) -> PyResult<String> {
+#[pyo3(signature = (job_json, keep_going = None))]
+pub fn verify_pass(
+    py: Python<'_>,
+    job_json: &str,
+    keep_going: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let raised = Mutex::new(None);
+    let looked_ns = AtomicU64::new(0);
+    let goes_on = || {
+        let now = storlab_base::monotonic_ns();
+        if now - looked_ns.load(Relaxed) < LOOK_NS {
+            return true;
+        }
+        looked_ns.store(now, Relaxed);
+        Python::attach(|py| ask(py, keep_going.as_ref())).unwrap_or_else(|error| {
+            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            false
+        })
+    };
     let report = py
         .detach(|| {
             let job = BlockJob::from_json(job_json)?;
             let spec = job.verify.as_ref().ok_or_else(|| {
                 storlab_base::Error::spec("verify", "the job is not in verify mode", "set it")
             })?;
-            Verifier::open(spec, &job.members, job.seed)?.pass(job.direct)
+            Verifier::open(spec, &job.members, job.seed)?.pass_while(job.direct, &goes_on)
         })
         .map_err(to_python)?;
+    if let Some(error) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
     serde_json::to_string(&report).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+fn ask(py: Python<'_>, keep_going: Option<&Py<PyAny>>) -> PyResult<bool> {
+    py.check_signals()?;
+    keep_going.map_or(Ok(true), |ask| ask.call0(py)?.is_truthy(py))
 }
 
 /// Look through what a preprocessing run left in a directory, and digest it.

@@ -19,11 +19,12 @@ TIMES = {
     "ttfb": "time to first byte",
     "intended_latency": "latency from the intended start",
     "step_wait": "wait of a step",
+    "wake_delay": "wake-up delay of a step",
 }
 """Prefixes of the metrics that are distributions of times, in words."""
-HELD = {"step_wait": ("step", "latency")}
+HELD = {"step_wait": ("step", "latency"), "wake_delay": ("wake", "latency")}
 """Distributions whose histograms are those of an operation of another name."""
-UNLOADED = ("step_wait",)  # times that are not those of an I/O
+UNLOADED = ("step_wait", "wake_delay")  # times that are not those of an I/O
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,11 @@ FLAGS: dict[str, tuple[Severity, str]] = {
         "note",
         "Storage did not keep the accelerators as busy as their profile asks for.",
     ),
+    "cadence-late": (
+        "warning",
+        "The machine was too busy to keep the accelerators' cadence: utilisation as measured is "
+        "too low, and stands beside the corrected one.",
+    ),
     "few-steps": (
         "warning",
         "Utilisation leaves out the first step of an epoch: of few steps it leaves out much.",

@@ -55,6 +55,7 @@ CAVEATS = (
     "not-durable",
     "restore-not-cold",
     "au-below-threshold",
+    "cadence-late",
     "few-steps",
     "data-set-small",
     "emulated-accelerators",

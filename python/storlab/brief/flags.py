@@ -39,6 +39,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "A",
         "Accelerators were busy for a smaller share of the time than their profile asks for.",
     ),
+    "cadence-late": (
+        "c",
+        "The machine ran the emulated accelerators late, by more than 1 % of their compute time: "
+        "utilisation stands as measured and corrected.",
+    ),
     "few-steps": (
         "1",
         "An epoch has so few steps that utilisation, which leaves out the first, says little.",
@@ -130,10 +135,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
 }
 WITH_POWER = ("scaled", "emulated-accelerators")  # flags that stand beside energies, too
 ABOUT: dict[str, tuple[str, ...]] = {
-    "emulated-accelerators": ("au_percent", "au_with", "au_conf", "accelerators_"),
+    "emulated-accelerators": ("au_percent", "au_with", "au_co", "accelerators_"),
     "au-below-threshold": ("au_percent", "au_with_first"),
     "data-set-small": ("au_percent", "au_with", "samples_", "throughput_", "nominal_"),
-    "few-steps": ("au_percent", "au_configured"),
+    "cadence-late": ("au_", "accelerators_", "cadence_", "wake_delay_"),
+    "few-steps": ("au_percent", "au_configured", "au_corrected"),
     "not-durable": ("write_", "durable_", "slowest_rank"),
     "restore-not-cold": ("restore_",),
 }

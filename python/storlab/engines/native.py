@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +95,17 @@ class NativeRun:
         return self._ended
 
 
-def verify_pass(job: BlockJob) -> VerifyReport:
+def verify_pass(job: BlockJob, keep_going: Callable[[], bool] | None = None) -> VerifyReport:
     """Read again everything that a verify-mode job wrote, in this process or an earlier one.
+
+    Signals are handled meanwhile: Ctrl-C raises KeyboardInterrupt, or calls its handler. The pass
+    ends early when ``keep_going``, asked several times a second, says no.
 
     Raises EngineError when the job is not of verify mode or its state file is damaged, OSError when
     a member or the state file cannot be opened.
     """
     try:
-        return VerifyReport.model_validate_json(_native.verify_pass(job.model_dump_json()))
+        return VerifyReport.model_validate_json(_native.verify_pass(job.model_dump_json(), keep_going))
     except ValueError as error:
         raise EngineError("verify", str(error), "give a run of a verify-mode workload") from error
 

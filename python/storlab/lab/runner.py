@@ -245,7 +245,7 @@ class Campaign:
             outcome = self._load(engine, job, work_dir, target)
             if asks_for_check(job) and outcome.status == "finished":
                 self.reporter.note(f"verifying {run.run_id}")
-                verification.check(job, outcome)
+                verification.check(job, outcome, self.stop)
         except (StorlabError, OSError, ValueError) as error:
             self._metering.idle_begins()
             failure = _failure(error)

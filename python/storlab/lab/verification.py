@@ -16,6 +16,7 @@ from typing import TypeGuard
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
+from storlab.lab.execution import Interrupted, StopRequest
 from storlab.lab.files import replace_file
 from storlab.lab.precondition import target_slug
 from storlab.lab.sidecar import DataFileHold, read_sidecar
@@ -52,11 +53,17 @@ class Verification:
         replace_file(self._home / "job.json", job.stored())
         return job
 
-    def check(self, job: BlockJob, outcome: RunOutcome) -> None:
-        """After a run: read everything again, and add the findings to the outcome's."""
+    def check(self, job: BlockJob, outcome: RunOutcome, stop: StopRequest) -> None:
+        """After a run: read everything again, and add the findings to the outcome's.
+
+        Raises Interrupted on a stop request: it may be terabytes.
+        """
         from storlab.engines.native import verify_pass
 
-        outcome.verify = merged(outcome.verify, verify_pass(job))
+        report = verify_pass(job, lambda: not stop.requested)
+        if stop.requested:
+            raise Interrupted
+        outcome.verify = merged(outcome.verify, report)
 
 
 def merged(one: VerifyReport | None, other: VerifyReport) -> VerifyReport:

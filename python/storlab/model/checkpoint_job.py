@@ -46,6 +46,7 @@ class CheckpointJob(Job):
     keep_last: int | None = None  # older ones are deleted after publishing
     io_bytes: int = 4 << 20
     queue_depth: int = 8  # of each rank
+    preallocate: bool = True  # a file gets its whole length before its bytes
     verify: bool = True  # a restore compares every byte
     cold: Literal["direct", "drop", "as_is"] = "direct"  # how a restore gets past the page cache
     part_size: int = 64 << 20  # of multipart uploads, where the place is a bucket

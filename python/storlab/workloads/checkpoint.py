@@ -92,6 +92,11 @@ class CheckpointSpec(WorkloadSpec):
         default="rename",
         description="rename: written aside and given its name when it is whole; in_place; swept",
     )
+    preallocate: bool | None = Field(
+        default=True,
+        description="files get their blocks and length before their bytes (fallocate), as with "
+        "fio; files of storlab's own writer only",
+    )
     keep_last: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="older checkpoints than the last so many are deleted"
     )
@@ -129,6 +134,10 @@ class CheckpointSpec(WorkloadSpec):
         if isinstance(data, dict) and data.get("engine") == "torch" and "writer" not in data:
             return {**data, "writer": "torch"}
         return data
+
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: a point has nothing of what it has no use for."""
+        return params if params["writer"] == "native" else params | {"preallocate": None}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""
@@ -204,6 +213,7 @@ class CheckpointWorkload:
             sync=params["sync"],
             publish=params["publish"],
             keep_last=params["keep_last"],
+            preallocate=bool(params.get("preallocate")),
             io_bytes=params["io_size"],
             queue_depth=params["io_depth"],
             verify=params["verify"],

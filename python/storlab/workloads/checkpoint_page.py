@@ -14,7 +14,7 @@ from storlab.workloads.page import Page
 
 WORK = ("write", "read")
 RESTORE_ONLY = ("verify", "cold")
-UNSAID_AT_NONE = ("subset", "keep_last", "mtbf")
+UNSAID_AT_NONE = ("subset", "keep_last", "mtbf", "preallocate")
 LAYOUTS = {
     "profile": "files as in the profile",
     "file_per_rank": "one file per rank",
@@ -67,6 +67,7 @@ CHECKPOINT_PAGE = Page(
         "io_size": "I/O size",
         "subset": "ranks",
         "keep_last": "checkpoints kept",
+        "preallocate": "files preallocated",
         "sync": "durability",
         "cold": "how restores get past the page cache",
         "training_interval": "training between checkpoints",

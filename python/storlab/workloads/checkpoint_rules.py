@@ -16,7 +16,7 @@ BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
 LARGEST_IO = 1 << 30  # of the engine
 LEAST_PART = 5 << 20  # of S3, but for the last part of an object
 MOST_PARTS = 10_000  # of S3
-ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct"}
+ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct", "preallocate": True}
 """What says something of files only, and its default."""
 SPARE_BUFFERS = 4  # of each rank, beside those in flight
 MEMORY_SHARE = 0.5  # of this machine's memory, for buffers
@@ -98,7 +98,7 @@ def _bucket_problem(params: Params, files: list[CheckpointFile]) -> str | None:
     if params["writer"] == "torch":
         return 'writer: PyTorch writes to directories only; use writer = "native"'
     for name, usual in ONLY_FILES.items():
-        if params[name] != usual:
+        if params.get(name, usual) != usual:
             return f"{name}: says something of files, and the target is a bucket; remove it"
     largest = max(file.bytes for file in files)
     if largest > MOST_PARTS * params["part_size"]:

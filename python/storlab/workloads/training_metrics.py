@@ -26,7 +26,9 @@ from storlab.workloads.training_rules import (
 
 LEAST_DEVICE_SHARE = 0.9  # of what was read after the first epoch, what the device must have read
 HOST_MEMORY = "host_memory_bytes"  # in details: of the machine that read; None: not known
+MOST_LATE = 0.01  # of the compute time, that accelerators may come after the end of computing
 _STEP = "step"
+_OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # of waits, which are no latency of I/O
 
 Params = dict[str, Any]
 
@@ -42,6 +44,9 @@ class AcceleratorEpoch:
     first_compute: int
     wait: int
     barrier: int
+    scheduled: int | None = None  # as total, had every thread been woken in time; None: not known
+    first_scheduled: int | None = None
+    late: int | None = None  # by how much threads came after the end of computing, all steps
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> AcceleratorEpoch:
@@ -55,6 +60,9 @@ class AcceleratorEpoch:
             first_compute=said["first_compute_ns"],
             wait=said["wait_ns"],
             barrier=said["barrier_ns"],
+            scheduled=said.get("scheduled_ns"),
+            first_scheduled=said.get("first_scheduled_ns"),
+            late=said.get("late_ns"),
         )
 
     @property
@@ -118,6 +126,33 @@ def au_configured_percent(epochs: Sequence[Epoch], computation_ns: int) -> float
     )
 
 
+def au_corrected_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
+    """On schedule: what late wake-ups of the emulation add to a step is no part of it.
+
+    None where the engine keeps no schedule.
+    """
+
+    def share(a: AcceleratorEpoch) -> float | None:
+        if a.scheduled is None or a.first_scheduled is None:
+            return None
+        return _ratio(max(0, a.steps - 1) * computation_ns, a.scheduled - a.first_scheduled)
+
+    return utilisation(epochs, share)
+
+
+def late_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
+    """How late threads came after the end of computing, in percent of the compute time.
+
+    None where the engine does not know it, or nothing is computed.
+    """
+    each = [a for epoch in epochs for a in epoch.accelerators]
+    late = [a.late for a in each if a.late is not None]
+    computing = computation_ns * sum(a.steps for a in each)
+    if not late or len(late) < len(each) or computing <= 0:
+        return None
+    return 100 * sum(late) / computing
+
+
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole > 0 else None
 
@@ -154,7 +189,9 @@ def _utilisation(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric
     found = {
         "au_percent": au_percent(epochs),
         "au_with_first_percent": au_with_first_percent(epochs),
+        "au_corrected_percent": au_corrected_percent(epochs, settings.computation_ns),
         "au_configured_percent": au_configured_percent(epochs, settings.computation_ns),
+        "cadence_late_percent": late_percent(epochs, settings.computation_ns),
     }
     for name, value in found.items():
         if value is not None:
@@ -182,12 +219,12 @@ def _samples(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric]:
 
 
 def _times(outcome: RunOutcome) -> Iterable[Metric]:
-    """Latency of reads; what a step waits for its batch has a name of its own."""
+    """Latency of reads; waits of a step for its batch, and for its wake-up, have own names."""
     for metric in common.time_metrics(outcome, READS, "latency"):
-        if metric.operation != _STEP:
+        if metric.operation not in _OWN_NAMES:
             yield metric
         else:
-            name = metric.name.replace("latency_", "step_wait_", 1)
+            name = metric.name.replace("latency_", _OWN_NAMES[metric.operation], 1)
             yield metric.model_copy(update={"name": name, "operation": "all"})
 
 
@@ -242,6 +279,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
     epochs = epochs_of(outcome)
     found = [
         _threshold_flag(settings, epochs),
+        _cadence_flag(settings, outcome, epochs),
         _cache_flag(settings, target, outcome, epochs),
         _size_flag(settings, target, outcome),
         _steps_flag(settings, epochs),
@@ -271,6 +309,23 @@ def _threshold_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
         message=f"AU {au:.3g} % is below the {settings.threshold_percent:.3g} % of the profile: "
         f"storage, loader and client together do not keep {busy}",
     )
+
+
+def _cadence_flag(
+    settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoch]
+) -> Flag | None:
+    """The machine did not run the accelerators' threads when they were due."""
+    late = late_percent(epochs, settings.computation_ns)
+    if late is None or late <= 100 * MOST_LATE:
+        return None
+    said = f"accelerator threads were woken late by {late:.3g} % of the compute time"
+    precedence = outcome.details.get("accelerator_precedence")
+    if precedence is not None:
+        said += f" (their precedence over readers: {precedence})"
+    au, corrected = au_percent(epochs), au_corrected_percent(epochs, settings.computation_ns)
+    if au is not None and corrected is not None:
+        said += f": AU {au:.3g} % as measured, {corrected:.3g} % corrected"
+    return Flag(kind="cadence-late", message=said)
 
 
 def _cache_flag(

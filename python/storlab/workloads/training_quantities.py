@@ -7,6 +7,7 @@ from storlab.workloads.page import Quantity
 BUSY = "Utilisation of the emulated accelerators (DLIO-equivalent)"
 RATE = "Throughput of training"
 WAIT = "Waiting"
+CADENCE = "Cadence of the emulated accelerators"
 READS = "Reads of files"
 ENERGY = "Power and energy of training"
 
@@ -28,6 +29,18 @@ def _wait(statistic: str, said: str) -> Quantity:
     )
 
 
+def _wake(statistic: str, said: str) -> Quantity:
+    return Quantity(
+        f"wake_delay_{statistic}_ns",
+        f"wake-up delay of a step, {said}",
+        "ns",
+        "less",
+        CADENCE,
+        short=f"wake-up delay, {said}",
+        time="wake_delay",
+    )
+
+
 def _read(statistic: str) -> Quantity:
     return Quantity(
         f"latency_{statistic}_ns",
@@ -44,6 +57,11 @@ def _read(statistic: str) -> Quantity:
 TRAINING_QUANTITIES = (
     _busy("au_percent", "accelerator utilisation", "AU"),
     _busy("au_with_first_percent", "utilisation with the first step", "AU with the first step"),
+    _busy(
+        "au_corrected_percent",
+        "utilisation corrected for late wake-ups",
+        "AU, corrected",
+    ),
     _busy(
         "au_configured_percent",
         "utilisation, compute time as configured",
@@ -73,6 +91,14 @@ TRAINING_QUANTITIES = (
         short="stall of an accelerator", compared=True,
     ),
     Quantity("barrier_s", "wait for the other accelerators", "s", "", WAIT, short="at barriers"),
+    Quantity(
+        "cadence_late_percent", "lateness over compute time", "%", "less", CADENCE,
+        short="late",
+    ),
+    _wake("mean", "mean"),
+    _wake("p50", "p50"),
+    _wake("p99", "p99"),
+    _wake("max", "longest"),
     _read("mean"),
     _read("p50"),
     _read("p99"),

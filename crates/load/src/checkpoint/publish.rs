@@ -142,13 +142,21 @@ impl Shelf {
     /// [`Error::Io`] where the file system refuses; nothing is then published.
     pub fn publish(&self, manifest: &Manifest) -> Result<()> {
         let aside = self.aside(manifest.number);
+        // The manifest makes the checkpoint whole: what it lists has to be durable before it is.
+        if self.sync == SyncMode::Fsync {
+            sync_tree(&aside)?;
+        }
         let path = aside.join(MANIFEST);
         let text = serde_json::to_vec(manifest)
             .map_err(|e| failed("write", &path)(io::Error::other(e)))?;
-        fs::write(&path, text).map_err(failed("write", &path))?;
+        let unnamed = aside.join(format!("{MANIFEST}.partial"));
+        fs::write(&unnamed, text).map_err(failed("write", &path))?;
         if self.sync == SyncMode::Fsync {
-            sync_path(&path)?;
-            sync_tree(&aside)?;
+            sync_path(&unnamed)?;
+        }
+        fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
+        if self.sync == SyncMode::Fsync {
+            sync_path(&aside)?;
         }
         let whole = self.whole(manifest.number);
         if aside != whole {
@@ -160,8 +168,10 @@ impl Shelf {
         Ok(())
     }
 
-    /// It failed: remove what there is of it. The error that counts is the one that ended it.
+    /// It failed, perhaps when it had its name already: remove what there is of it. The error that
+    /// counts is the one that ended it.
     pub fn discard(&self, number: u32) {
+        let _ = self.remove(&self.whole(number));
         let _ = fs::remove_dir_all(self.aside(number));
     }
 

@@ -28,12 +28,12 @@ const SYNC: usize = 2;
 const HEADER: usize = 4096;
 
 /// What a rank is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Order {
     /// Write checkpoint `number` into a directory.
     Write { number: u32, directory: PathBuf },
     /// Read it from there, as its manifest says that it was written.
-    Restore { number: u32, seed: u64, directory: PathBuf },
+    Restore { number: u32, content: Content, directory: PathBuf },
 }
 
 /// When a rank was where, on the run's clock.
@@ -69,6 +69,8 @@ pub struct Crew {
     pub control: Arc<Control>,
     /// The file system has no direct I/O, though it was asked for.
     pub buffered: AtomicBool,
+    /// It cannot preallocate, though it was asked to.
+    pub unallocated: AtomicBool,
 }
 
 /// See the module. Belongs to its thread.
@@ -103,8 +105,8 @@ impl Rank {
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 Order::Write { number, directory } => self.write(number, &directory),
-                Order::Restore { number, seed, directory } => {
-                    self.restore(number, seed, &directory)
+                Order::Restore { number, content, directory } => {
+                    self.restore(number, &content, &directory)
                 }
             };
             self.ledger.cross(monotonic_ns());
@@ -127,6 +129,9 @@ impl Rank {
             let file = File::create(&path, &path.display().to_string(), crew.job.place.direct)?;
             if crew.job.place.direct && !file.is_direct() {
                 crew.buffered.store(true, Relaxed);
+            }
+            if crew.job.preallocate && !file.preallocate(spec.bytes)? {
+                crew.unallocated.store(true, Relaxed);
             }
             if self.write_one(&crew, number, index, spec, &file)? == Pass::Stopped {
                 times.stopped = true;
@@ -191,9 +196,9 @@ impl Rank {
         Ok(ended)
     }
 
-    fn restore(&mut self, number: u32, seed: u64, directory: &Path) -> Result<RankTimes> {
+    /// Leaves the buffers with what was read: a rank that has restored writes no more.
+    fn restore(&mut self, number: u32, content: &Content, directory: &Path) -> Result<RankTimes> {
         let crew = self.crew.clone();
-        let content = crew.content.of_seed(seed);
         let direct = crew.job.place.direct && crew.job.cold != Cold::Drop;
         let direct = direct || crew.job.cold == Cold::Direct;
         let mut times = self.begin();
@@ -223,8 +228,6 @@ impl Rank {
         }
         times.moved_ns = monotonic_ns();
         times.end_ns = times.moved_ns;
-        // Reading has overwritten what the next checkpoint's stamps rely on.
-        self.stream.fill(|slot, buffer| buffer.copy_from_slice(crew.content.pattern(slot)));
         Ok(times)
     }
 

@@ -100,10 +100,17 @@ pub struct CheckpointJob {
     pub keep_last: Option<u32>,
     pub io_bytes: u64,
     pub queue_depth: usize,
+    /// Files get their whole length before their bytes.
+    #[serde(default = "yes")]
+    pub preallocate: bool,
     pub verify: bool,
     pub cold: Cold,
     pub part_size: u64,
     pub cpus: Option<Vec<usize>>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl CheckpointJob {
@@ -130,6 +137,9 @@ impl CheckpointJob {
         }
         if self.io_bytes == 0 || !self.io_bytes.is_multiple_of(SECTOR) || self.io_bytes > 1 << 30 {
             return wrong("io_bytes", "is no multiple of 4096 up to 1 GiB", "use 4MiB");
+        }
+        if self.part_size == 0 {
+            return wrong("part_size", "is 0", "use 64MiB");
         }
         if self.keep_last == Some(0) {
             return wrong("keep_last", "is 0: no checkpoint would be left", "use 1 or more");

@@ -78,6 +78,23 @@ fn a_restore_from_the_device_says_so() {
 }
 
 #[test]
+fn a_restore_ends_with_the_last_byte_that_a_rank_received() {
+    let home = home();
+    run(home.path(), |job| job["restores"] = json!(0));
+    let outcome = run(home.path(), |job| {
+        job["writes"] = json!(0);
+        job["restores"] = json!(2);
+        job["seed"] = json!(8); // so that what the files hold has to be made anew
+    });
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    for restore in outcome.summary.details["restores"].as_array().unwrap() {
+        let ranks = restore["ranks"].as_array().unwrap();
+        let last = ranks.iter().map(|rank| rank["moved_ns"].as_u64().unwrap()).max();
+        assert_eq!(restore["end_ns"].as_u64(), last, "{restore}");
+    }
+}
+
+#[test]
 fn a_byte_that_changed_is_found_with_its_file_and_offset() {
     for (at, block) in [(0, 0), (70_000, 69_632), (3_000_000, 2_998_272)] {
         let home = home();
@@ -111,6 +128,39 @@ fn a_failed_write_leaves_the_last_checkpoint_whole() {
     assert_eq!(names.len(), 1);
     let again = run(home.path(), |job| job["writes"] = json!(0));
     assert_eq!(again.summary.status, Status::Finished, "{:?}", again.summary.failure);
+}
+
+fn shelf_with_a_checkpoint(home: &Path) -> (Shelf, Manifest) {
+    run(home, |job| job["writes"] = json!(1));
+    let job = CheckpointJob::from_json(&order(home, |_| {}).to_string()).unwrap();
+    let shelf = Shelf::new(&job, home);
+    let manifest = shelf.manifest(1).unwrap();
+    (shelf, Manifest { number: 2, ..manifest })
+}
+
+#[test]
+fn nothing_says_that_a_checkpoint_is_whole_before_its_directories_are_flushed() {
+    let home = home();
+    let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
+    let aside = shelf.prepare(2, &["rank1.bin"]).unwrap();
+    // A directory that has no flush.
+    std::os::unix::fs::symlink("/proc/self/fdinfo", aside.join("rank0")).unwrap();
+    let error = shelf.publish(&manifest).unwrap_err();
+    assert!(error.to_string().contains("rank0"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(&aside).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(left, [aside.join("rank0")]);
+}
+
+#[test]
+fn a_checkpoint_that_failed_after_its_rename_is_not_the_newest() {
+    let home = home();
+    let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
+    shelf.prepare(2, &["rank1.bin"]).unwrap();
+    shelf.publish(&manifest).unwrap();
+    assert_eq!(shelf.numbers().unwrap(), [1, 2]);
+    // Flushing the directory that they all lie in is what comes next, and may fail.
+    shelf.discard(2);
+    assert_eq!(shelf.numbers().unwrap(), [1]);
 }
 
 #[test]
@@ -187,9 +237,26 @@ fn orders_that_cannot_be_are_refused_by_field() {
         ("files", json!([{"name": "x", "rank": 5, "bytes": 1}])),
         ("io_bytes", json!(1000)),
         ("keep_last", json!(0)),
+        ("part_size", json!(0)),
     ] {
         let job = order(home.path(), |job| job[field] = value.clone());
         let error = CheckpointJob::from_json(&job.to_string()).unwrap_err().to_string();
         assert!(error.contains(field), "{error}");
+    }
+}
+
+#[test]
+fn files_have_their_length_whether_it_was_set_aside_or_not() {
+    for (preallocate, direct) in [(true, true), (false, true), (true, false)] {
+        let home = home();
+        let outcome = run(home.path(), |job| {
+            job["preallocate"] = json!(preallocate);
+            job["place"]["direct"] = json!(direct);
+        });
+        assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+        for (name, bytes) in [("rank0/a.bin", 3_000_001), ("rank0/b.bin", 0)] {
+            let file = home.path().join("checkpoint-000002").join(name);
+            assert_eq!(file.metadata().unwrap().len(), bytes);
+        }
     }
 }

@@ -124,6 +124,15 @@ impl PreprocessJob {
         if self.workers == 0 || self.row_group_rows == 0 || self.interval_ns == 0 {
             return wrong("workers", "and row_group_rows and interval are 0", "use 1 or more");
         }
+        if self.part_bytes == 0 {
+            return wrong("part_bytes", "is 0", "use 64MiB");
+        }
+        if self.modulo == Some(0) {
+            return wrong("modulo", "is 0", "leave it out, or use 1 or more");
+        }
+        if self.clicks.as_ref().is_some_and(|clicks| clicks.files == 0) {
+            return wrong("clicks.files", "is 0", "use 1 or more");
+        }
         if self.task == Task::Run && self.inputs.is_empty() {
             return wrong("inputs", "is empty", "name at least one file");
         }

@@ -264,6 +264,20 @@ fn a_part_that_is_not_what_ingest_made_is_named() {
 }
 
 #[test]
+fn orders_that_would_divide_by_zero_are_refused_by_field() {
+    let bench = Bench::new(&[text(&rows(8, 5))]);
+    for (field, value) in [
+        ("part_bytes", json!(0)),
+        ("modulo", json!(0)),
+        ("clicks", json!({"rows": 5, "files": 0, "seed": 1})),
+    ] {
+        let job = bench.job("z", &json!({ field: value }));
+        let error = PreprocessJob::from_json(&job).unwrap_err().to_string();
+        assert!(error.contains(field), "{error}");
+    }
+}
+
+#[test]
 fn an_input_that_changes_during_a_run_is_named() {
     let bench = Bench::new(&[text(&rows(8, 500)), text(&rows(9, 5))]);
     let job = PreprocessJob::from_json(&bench.job("c", &json!({}))).unwrap();

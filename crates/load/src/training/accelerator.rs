@@ -1,19 +1,27 @@
 //! An emulated accelerator: takes a batch, computes for its time, takes the next one.
+//!
+//! It keeps a schedule: a step begins when the one before ended or its batch was there, whichever
+//! came later, and ends its compute time after that, whenever its thread was woken. So a thread
+//! that the kernel runs late does not move the steps behind it, and how late it was is known.
 
 use std::sync::mpsc::Sender;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use storlab_base::monotonic_ns;
 
+use super::cadence::take_precedence;
 use super::lane::LOOK;
 use super::order::Epoch;
 use super::Shared;
+use crate::cpu::sharpen_timers;
 use crate::fixed::Ledger;
 
 /// Place of `step` in the counters.
 pub const STEP: usize = 1;
+/// Place of `wake` in the counters: how late a thread was at the end of its step's computing.
+pub const WAKE: usize = 2;
 
 /// One epoch of one accelerator; times on the run's clock.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -38,6 +46,12 @@ pub struct EpochTimes {
     pub first_wait_ns: u64,
     /// Spent waiting for the other accelerators.
     pub barrier_ns: u64,
+    /// From `start_ns` to the end of the last step, on schedule.
+    pub scheduled_ns: u64,
+    /// Of it, until the end of the first step.
+    pub first_scheduled_ns: u64,
+    /// By how much the thread came after the end of computing, sum of the steps.
+    pub late_ns: u64,
     /// Of the batches that it took.
     pub bytes: u64,
     /// The run ended in the midst of it.
@@ -47,6 +61,9 @@ pub struct EpochTimes {
 
 /// Compute through all epochs; each is announced by the coordinator and reported to it.
 pub fn run(shared: &Arc<Shared>, index: usize, mut ledger: Ledger, report: &Sender<EpochTimes>) {
+    sharpen_timers();
+    let precedence = take_precedence();
+    *shared.precedence.lock().unwrap_or_else(PoisonError::into_inner) = precedence;
     for epoch in 0..shared.job.epochs {
         if !shared.wait_for_epoch(epoch) {
             return;
@@ -67,6 +84,7 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
     times.start_ns = monotonic_ns();
     times.end_ns = times.start_ns;
     lane.begin(epoch, Epoch::new(job, epoch, index));
+    let mut free_ns = times.start_ns; // on schedule
     for step in 0..job.steps() {
         let asked_ns = monotonic_ns();
         let Some(batch) = lane.take(step, &stopping).filter(|batch| !batch.stopped) else {
@@ -75,35 +93,46 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
         };
         let taken_ns = monotonic_ns();
         ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
-        compute(job.computation_ns, &stopping);
+        let due_ns = free_ns.max(batch.ready_ns) + job.computation_ns;
+        let turn = job.barrier.then(|| shared.meeting.announce(due_ns));
+        sleep_until(due_ns, &stopping);
         let computed_ns = monotonic_ns();
-        if job.barrier && !shared.meeting.wait(&stopping) {
+        let late_ns = computed_ns.saturating_sub(due_ns);
+        ledger.record(WAKE, 0, late_ns, computed_ns);
+        let met = turn.map_or(Some(due_ns), |turn| shared.meeting.end_of(turn, &stopping));
+        let Some(end_ns) = met.filter(|end_ns| sleep_until(*end_ns, &stopping)) else {
             times.stopped = true;
             return times;
-        }
+        };
+        free_ns = end_ns;
         times.end_ns = monotonic_ns();
         times.steps += 1;
         times.bytes += batch.bytes;
         times.wait_ns += taken_ns - asked_ns;
         times.compute_ns += computed_ns - taken_ns;
         times.barrier_ns += times.end_ns - computed_ns;
+        times.scheduled_ns = free_ns - times.start_ns;
+        times.late_ns += late_ns;
         if step == 0 {
             times.first_end_ns = times.end_ns;
             times.first_compute_ns = computed_ns - taken_ns;
             times.first_wait_ns = taken_ns - asked_ns;
+            times.first_scheduled_ns = times.scheduled_ns;
         }
     }
     times
 }
 
-/// Nothing is computed: the time passes.
-fn compute(length_ns: u64, stopping: &dyn Fn() -> bool) {
-    let until = monotonic_ns() + length_ns;
+/// Nothing is computed: the time passes. False when the run is to end.
+fn sleep_until(until_ns: u64, stopping: &dyn Fn() -> bool) -> bool {
     loop {
         let now = monotonic_ns();
-        if now >= until || stopping() {
-            return;
+        if now >= until_ns {
+            return true;
         }
-        std::thread::sleep(Duration::from_nanos(until - now).min(LOOK));
+        if stopping() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_nanos(until_ns - now).min(LOOK));
     }
 }

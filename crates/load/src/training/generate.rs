@@ -2,7 +2,7 @@
 //! interrupted goes on where it was.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
@@ -26,6 +26,9 @@ const IO: usize = 1 << 20;
 const DEPTH: usize = 16;
 const SLOTS: usize = 20;
 const MOST_THREADS: usize = 8;
+/// Files of a thread that are flushed together: alone, small files would wait for a flush each.
+const GROUP_FILES: usize = 16;
+const GROUP_BYTES: u64 = 256 << 20;
 
 /// What the threads share.
 struct Works {
@@ -34,6 +37,21 @@ struct Works {
     content: Content,
     next: AtomicU64,
     control: Arc<Control>,
+}
+
+impl Works {
+    /// What the files' names lie in, up to the directory that the place is in.
+    fn sync_directories(&self) -> Result<()> {
+        let Home::Directory(home) = &self.home else { return Ok(()) };
+        let folder = &self.job.records.folder;
+        let above = folder.split('/').count() + 2;
+        let all = home.join(folder);
+        for directory in all.ancestors().take(above).filter(|d| !d.as_os_str().is_empty()) {
+            let opened = fs::File::open(directory).map_err(failed("open", directory))?;
+            opened.sync_all().map_err(failed("sync", directory))?;
+        }
+        Ok(())
+    }
 }
 
 /// Make every file that is missing. The outcome's writes are what was made now.
@@ -75,6 +93,9 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
             Err(error) => drop(extras.failure.get_or_insert(error)),
         }
     }
+    if extras.failure.is_none() {
+        extras.failure = works.sync_directories().err();
+    }
     let end_ns = monotonic_ns().max(start_ns + 1);
     extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
     tally.finish(end_ns, control, extras)
@@ -97,7 +118,7 @@ fn make_files(
             }
             made += maker.make(works, number, &mut ledger)?;
         }
-        Ok(())
+        maker.finish()
     });
     if ended.is_err() {
         works.control.end_soon();
@@ -108,8 +129,44 @@ fn make_files(
 
 /// What a thread makes files with.
 enum Maker {
-    Files(Box<Stream>),
+    Files(Box<Stream>, Group),
     Objects(Box<Bucket>),
+}
+
+/// Files that are written and not flushed. A file gets its name when it is durable: its size alone
+/// says later that it is whole, and after a loss of power a size may be there without the content.
+#[derive(Default)]
+struct Group {
+    files: Vec<(File, PathBuf)>,
+    bytes: u64,
+}
+
+impl Group {
+    fn add(&mut self, file: File, path: PathBuf, bytes: u64) -> Result<()> {
+        self.files.push((file, path));
+        self.bytes += bytes;
+        if self.files.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES {
+            self.name_all()?;
+        }
+        Ok(())
+    }
+
+    fn name_all(&mut self) -> Result<()> {
+        for (file, _) in &self.files {
+            file.sync()?;
+        }
+        for (_, path) in self.files.drain(..) {
+            let unnamed = unnamed(&path);
+            fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// What a file is called before it has its name.
+fn unnamed(path: &Path) -> PathBuf {
+    path.with_extension("partial")
 }
 
 impl Maker {
@@ -119,7 +176,15 @@ impl Maker {
         }
         let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;
         stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));
-        Ok(Maker::Files(Box::new(stream)))
+        Ok(Maker::Files(Box::new(stream), Group::default()))
+    }
+
+    /// All files are made.
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Maker::Files(_, group) => group.name_all(),
+            Maker::Objects(_) => Ok(()),
+        }
     }
 
     /// Bytes written: 0 for a file that is there.
@@ -127,8 +192,12 @@ impl Maker {
         let facts = works.job.records.file(number);
         let layout = Layout::new(&works.job.records, &facts)?;
         match (self, &works.home) {
-            (Maker::Files(stream), Home::Directory(home)) => {
-                make_file(works, &home.join(&facts.path), &facts, layout, stream, ledger)
+            (Maker::Files(stream, group), Home::Directory(home)) => {
+                let (path, bytes) = (home.join(&facts.path), layout.len);
+                match make_file(works, &path, &facts, layout, stream, ledger)? {
+                    Some(file) => group.add(file, path, bytes).map(|()| bytes),
+                    None => Ok(0),
+                }
             }
             (Maker::Objects(bucket), Home::Store(_, prefix)) => {
                 let key = format!("{prefix}{}", facts.path);
@@ -150,6 +219,7 @@ fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
     });
 }
 
+/// The file, without its name; `None` where it is there, or the run is to end.
 fn make_file(
     works: &Works,
     path: &Path,
@@ -157,12 +227,12 @@ fn make_file(
     mut layout: Layout,
     stream: &mut Stream,
     ledger: &mut Ledger,
-) -> Result<u64> {
+) -> Result<Option<File>> {
     if fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
-        return Ok(0);
+        return Ok(None);
     }
     seal(works, facts, &mut layout);
-    let aside = path.with_extension("partial");
+    let aside = unnamed(path);
     match fs::remove_file(&aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(failed("remove", &aside)(e));
@@ -170,6 +240,7 @@ fn make_file(
         _ => {}
     }
     let file = File::create(&aside, &facts.path, works.job.place.direct)?;
+    file.preallocate(layout.len)?; // faster, where the file system can
     let whose = identity(facts);
     let ended = stream.write(
         &file,
@@ -188,13 +259,12 @@ fn make_file(
         },
     )?;
     if ended == Pass::Stopped {
-        return Ok(0);
+        return Ok(None);
     }
     if file.is_direct() {
         file.truncate(layout.len)?;
     }
-    fs::rename(&aside, path).map_err(failed("rename", &aside))?;
-    Ok(layout.len)
+    Ok(Some(file))
 }
 
 /// The object is made in memory, one for each thread at a time: a data set is made once.

@@ -19,10 +19,13 @@ struct State {
     ended: bool,
 }
 
-/// One accelerator's queue.
+/// One accelerator's queue. Nobody is woken who has nothing to do.
 pub struct Lane {
     state: Mutex<State>,
-    changed: Condvar,
+    /// For the accelerator: its next batch is there.
+    delivered: Condvar,
+    /// For each reader: it may load its next batch.
+    room: Vec<Condvar>,
     readers: u64,
     /// Batches that all readers together may be ahead.
     ahead: u64,
@@ -32,9 +35,10 @@ pub struct Lane {
 impl Lane {
     /// For so many readers, each of them `ahead` batches ahead at most, and so many steps.
     pub fn new(readers: usize, ahead: u64, steps: u64) -> Self {
+        let room = (0..readers).map(|_| Condvar::new()).collect();
         let readers = readers as u64;
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        Lane { state, changed, readers, ahead: ahead * readers, steps }
+        let (state, delivered) = (Mutex::default(), Condvar::new());
+        Lane { state, delivered, room, readers, ahead: ahead * readers, steps }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -47,13 +51,13 @@ impl Lane {
         state.epoch = Some((number, Arc::new(epoch)));
         state.consumed = 0;
         state.loaded.clear();
-        self.changed.notify_all();
+        self.room.iter().for_each(Condvar::notify_one);
     }
 
     /// There are no more epochs.
     pub fn end(&self) {
         self.lock().ended = true;
-        self.changed.notify_all();
+        self.room.iter().for_each(Condvar::notify_one);
     }
 
     /// Wait until reader `reader` may load its batch `turn` of epoch `number`. `None` when there is
@@ -73,14 +77,22 @@ impl Lane {
             if let Some((_, epoch)) = reached.filter(|_| batch < state.consumed + self.ahead) {
                 return Some(epoch.clone());
             }
-            state = self.wait(state);
+            state = wait(self.room_of(batch), state);
         }
+    }
+
+    /// Of the reader that loads this batch.
+    fn room_of(&self, batch: u64) -> &Condvar {
+        &self.room[(batch % self.readers) as usize]
     }
 
     /// A batch is ready.
     pub fn deliver(&self, batch: u64, loaded: Loaded) {
-        self.lock().loaded.insert(batch, loaded);
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.loaded.insert(batch, loaded);
+        if batch == state.consumed {
+            self.delivered.notify_one();
+        }
     }
 
     /// Take batch `step` as soon as it is there; `None` when the run is to end.
@@ -89,18 +101,15 @@ impl Lane {
         loop {
             if let Some(loaded) = state.loaded.remove(&step) {
                 state.consumed = step + 1;
-                self.changed.notify_all();
+                drop(state);
+                self.room_of(step + self.ahead).notify_one();
                 return Some(loaded);
             }
             if stopping() {
                 return None;
             }
-            state = self.wait(state);
+            state = wait(&self.delivered, state);
         }
-    }
-
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// The batches of one reader in an epoch, in order: every `readers`-th.
@@ -109,37 +118,63 @@ impl Lane {
     }
 }
 
-/// A meeting of all accelerators, which nobody waits for when the run is to end.
+fn wait<'s, T>(changed: &Condvar, state: MutexGuard<'s, T>) -> MutexGuard<'s, T> {
+    changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Where all accelerators meet after each step, which nobody waits for when the run is to end.
+///
+/// Each says when its step will end as soon as it begins it. So the end of the step for all is
+/// mostly known before it comes, and nobody has to be woken by the last one.
 pub struct Meeting {
     all: usize,
-    state: Mutex<(usize, u64)>,
-    changed: Condvar,
+    state: Mutex<Turn>,
+    complete: Condvar,
+}
+
+#[derive(Default)]
+struct Turn {
+    number: u64,
+    announced: usize,
+    latest_ns: u64,
+    /// Of the turn before.
+    met_ns: u64,
 }
 
 impl Meeting {
     /// Of so many.
     pub fn new(all: usize) -> Self {
-        Meeting { all, state: Mutex::new((0, 0)), changed: Condvar::new() }
+        Meeting { all, state: Mutex::default(), complete: Condvar::new() }
     }
 
-    /// Wait for all the others. False when the run is to end.
-    pub fn wait(&self, stopping: &dyn Fn() -> bool) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 += 1;
-        if state.0 == self.all {
-            *state = (0, state.1 + 1);
-            self.changed.notify_all();
-            return true;
+    fn lock(&self) -> MutexGuard<'_, Turn> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One's step will end then. Returns the number of the turn.
+    pub fn announce(&self, end_ns: u64) -> u64 {
+        let mut turn = self.lock();
+        let number = turn.number;
+        turn.latest_ns = turn.latest_ns.max(end_ns);
+        turn.announced += 1;
+        if turn.announced == self.all {
+            *turn = Turn { number: number + 1, met_ns: turn.latest_ns, ..Turn::default() };
+            self.complete.notify_all();
         }
-        let turn = state.1;
-        while state.1 == turn {
+        number
+    }
+
+    /// When the step of that turn ends for all, waiting until all have announced theirs. `None`
+    /// when the run is to end.
+    pub fn end_of(&self, number: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
+        let mut turn = self.lock();
+        while turn.number == number {
             if stopping() {
-                return false;
+                return None;
             }
-            let waited = self.changed.wait_timeout(state, LOOK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            turn = wait(&self.complete, turn);
         }
-        true
+        Some(turn.met_ns) // nobody announces the next turn's end before it knows this one
     }
 }
 
@@ -167,9 +202,25 @@ mod tests {
             looks.get() > 2
         };
         assert!(lane.may_load(0, 2, &soon).is_none(), "batch 2 before batch 0 was taken");
-        lane.deliver(0, Loaded { bytes: 7, stopped: false });
+        lane.deliver(0, Loaded { bytes: 7, ..Loaded::default() });
         assert_eq!(lane.take(0, &go).unwrap().bytes, 7);
         assert!(lane.may_load(0, 2, &go).is_some());
+    }
+
+    #[test]
+    fn a_step_ends_for_all_with_the_last_of_them() {
+        let meeting = Meeting::new(3);
+        let never = || true;
+        for turn in 0..3 {
+            let base = 1000 * turn;
+            assert_eq!(meeting.announce(base + 30), turn);
+            assert_eq!(meeting.announce(base + 70), turn);
+            assert_eq!(meeting.end_of(turn, &never), None, "one is missing");
+            assert_eq!(meeting.announce(base + 50), turn);
+            for _ in 0..3 {
+                assert_eq!(meeting.end_of(turn, &never), Some(base + 70));
+            }
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Reader {
 pub struct Loaded {
     /// Moved.
     pub bytes: u64,
+    /// When it was whole, on the run's clock.
+    pub ready_ns: u64,
     /// The run ended in the midst of it.
     pub stopped: bool,
 }
@@ -85,6 +87,7 @@ impl Reader {
             let now = monotonic_ns();
             self.ledger.record(READ, bytes, now - begin, now);
             loaded.bytes += bytes;
+            loaded.ready_ns = now;
         }
         Ok(loaded)
     }

@@ -28,8 +28,8 @@ impl Verifier {
         self.pass_while(direct, &|| true)
     }
 
-    /// As [`Verifier::pass`], but stops early, with a note, once `keep_going` says false. It is
-    /// asked for each 1 MiB.
+    /// As [`Verifier::pass`], but stops early, with a note, once `keep_going` returns false. It is
+    /// asked for each 1 MiB: a pass over terabytes has to be one that can be ended.
     ///
     /// # Errors
     /// As [`Verifier::pass`].

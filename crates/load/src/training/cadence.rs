@@ -1,0 +1,33 @@
+//! Accelerators and readers share cores: threads that keep time go before those that have work.
+//!
+//! An accelerator's thread does next to nothing, but has to be there in time. Where the kernel runs
+//! it when a reader's turn ends, utilisation is that of the scheduler and not of storage.
+
+#![allow(unsafe_code)]
+
+/// The least there is: it goes before every thread that has none.
+const PRIORITY: i32 = 1;
+const NICE: i32 = -15;
+
+/// Let the calling thread go before all ordinary ones: as real-time thread, else as a nicer one, as
+/// the kernel allows. Returns which it became.
+pub fn take_precedence() -> &'static str {
+    let priority = libc::sched_param { sched_priority: PRIORITY };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameter lives during the call; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, policy, &raw const priority) } == 0 {
+        return "real-time";
+    }
+    // SAFETY: plain numbers; 0 is the calling thread.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } == 0 {
+        return "nice -15";
+    }
+    "normal"
+}
+
+/// Let the calling thread interrupt no other when it is woken. It keeps its share of the cores.
+pub fn give_precedence() {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above. A kernel that refuses leaves the thread as it was.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
+}
