@@ -27,6 +27,7 @@ from storlab.model.target import Target
 CONCURRENCY_TOLERANCE = 0.10
 CLIENT_BOUND_PERCENT = 90.0
 RATE_TOLERANCE = 0.01
+IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
 NOTES_SHOWN = 8  # beside a number; the run has them all
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
@@ -242,8 +243,8 @@ def rate_flag(
     """An open loop at ``offered`` operations per second fell behind. None for a closed loop.
 
     At the end of a window as many as ``in_flight``, the most that the run keeps there, are under
-    way and late for no other reason. Of Poisson arrivals a window may hold fewer than the mean by
-    chance.
+    way and late for no other reason; two in a hundred of the offered ones at most, for a deep queue
+    may also hold a backlog. Of Poisson arrivals a window may hold fewer than the mean by chance.
     """
     length = window_ns(outcome)
     if offered is None or length <= 0:
@@ -252,7 +253,7 @@ def rate_flag(
     late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
     due = offered * length / NS_PER_S
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
-    allowed = RATE_TOLERANCE * due + in_flight
+    allowed = RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due))
     if done >= due - allowed - chance and late <= allowed:
         return None
     ended = f"{late:,} that were due in the window of {format_duration(length)} ended after it"
