@@ -133,14 +133,6 @@ pub fn sharpen_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
 }
 
-/// Memory of the machine in bytes.
-pub fn memory_bytes() -> u64 {
-    // SAFETY: sysconf reads constants.
-    let (pages, size) =
-        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    pages.max(0) as u64 * size.max(0) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

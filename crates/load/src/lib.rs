@@ -9,6 +9,7 @@ mod draw;
 mod fixed;
 mod gather;
 mod handle;
+mod host_memory;
 mod layout;
 mod object;
 mod outcome;
@@ -29,6 +30,7 @@ use storlab_io::s3::Credentials;
 
 use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};
+pub use host_memory::memory_bytes;
 pub use object::ObjectJob;
 pub use outcome::{Outcome, Status, Summary};
 pub use preprocess::{check, PreprocessJob};

@@ -156,3 +156,9 @@ pub fn probe() -> String {
     })
     .to_string()
 }
+
+/// Memory that this process may use, in bytes: the machine's, or what its control groups leave.
+#[pyfunction]
+pub fn memory_bytes() -> u64 {
+    storlab_load::memory_bytes()
+}
