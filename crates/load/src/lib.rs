@@ -20,6 +20,7 @@ mod run;
 mod sampling;
 mod slots;
 mod spec;
+mod spin;
 mod training;
 mod verify;
 
@@ -36,6 +37,7 @@ pub use outcome::{Outcome, Status, Summary};
 pub use preprocess::{check, PreprocessJob};
 pub use sampling::Row;
 pub use spec::BlockJob;
+pub use spin::{spin, Spin};
 use training::TrainingJob;
 pub use verify::{Verifier, VerifyReport};
 
