@@ -470,3 +470,15 @@ def test_an_open_loop_that_fell_behind_is_flagged(
 ) -> None:
     said = kinds(f"rate_iops = {rate}\nqueue_depth = 6", totals=late(late_operations))
     assert said == (["open-loop-behind"] if flagged else [])
+
+
+@pytest.mark.parametrize(
+    ("rate", "late_operations", "flagged"),
+    # 8000 in 2 s; 1 % of those due, and 2 % that may be under way at the end.
+    [(8000, 0, True), (4130, 0, True), (4120, 0, False), (4000, 241, True), (4000, 240, False)],
+)
+def test_a_deep_queue_does_not_hide_an_open_loop_that_fell_behind(
+    rate: int, late_operations: int, flagged: bool
+) -> None:
+    said = kinds(f"rate_iops = {rate}\nqueue_depth = 8192", totals=late(late_operations))
+    assert said == (["open-loop-behind"] if flagged else [])

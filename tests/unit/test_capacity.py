@@ -296,6 +296,15 @@ def test_a_client_at_its_limit_is_said(
     assert "page-cache" in said
 
 
+def test_cores_that_were_not_the_runs_alone_are_said(
+    family: DrillWorkload, study: LoadedStudy, tmp_path: Path
+) -> None:
+    family.flagged = {6: "starved"}
+    _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
+    said = "\n".join(found.cases[0].notes())
+    assert "at 6 the client's cores were not this run's alone" in said
+
+
 def test_there_may_be_nothing_to_search_for(family: DrillWorkload, study: LoadedStudy) -> None:
     del family
     with pytest.raises(UsageError, match='"three" is not in the study'):

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from storlab.lab.jobs import run_seed
 from storlab.lab.records import completed_record, failed_record, interval_throughput
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import EngineInfo, Failure, Operation, RunOutcome, RunRecord, Sample
+from storlab.model.result import (
+    CpuUse,
+    EngineInfo,
+    Failure,
+    Operation,
+    OperationTotals,
+    RunOutcome,
+    RunRecord,
+    Sample,
+)
 from storlab.model.study import StudyBase
 from storlab.workloads import Study
 
@@ -102,6 +115,33 @@ def test_a_failed_run_has_its_reason_and_no_metrics() -> None:
     assert record.status == "failed"
     assert record.failure is not None
     assert record.metrics == []
+
+
+def empty(**counts: Any) -> RunOutcome:
+    """A window of 6 s in which so much was done."""
+    result = outcome([0] * 6)
+    result.samples = []
+    said = {"operations": 0, "bytes": 0, **counts}
+    result.totals = {"read": OperationTotals.model_validate(said)}
+    result.cpu = CpuUse(user_ns=0, system_ns=0, cores=1, longest_wait_percent=99.5)
+    return result
+
+
+def test_a_window_without_one_operation_is_a_failed_run() -> None:
+    record = record_of(empty())
+    assert (record.status, record.metrics) == ("failed", [])
+    assert record.failure is not None
+    assert record.failure.message == (
+        "no operation completed in the window of 6 s; a worker waited for a core in 99.5 % of it"
+    )
+    assert "storlab doctor" in record.failure.fix
+
+
+@pytest.mark.parametrize(
+    "counts", [{"operations": 1}, {"late_operations": 1}, {"errors": {"HTTP 500": 1}}], ids=str
+)
+def test_what_was_late_or_refused_was_measured(counts: dict[str, Any]) -> None:
+    assert record_of(empty(**counts)).status == "finished"
 
 
 def test_meters_are_said_to_be_unread() -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import EngineError, ExitCode, PreflightError, StudyError
+from storlab.base.units import NS_PER_S
 from storlab.cli.main import main
 from storlab.engines import _ENGINES, get_engine
 from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment, memory_bytes
 from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
+from storlab.lab.machine_checks import core_checks, load_check, spin_check, spin_ns
 from storlab.lab.plan import make_plan
 from storlab.lab.preflight import check_machine, check_study, refuse_errors
 from storlab.lab.study_file import LoadedStudy, load_study
@@ -41,9 +43,54 @@ def checks_of(study: LoadedStudy) -> dict[str, Check]:
 
 
 def test_the_machine_is_described_without_errors() -> None:
-    names = [check.name for check in check_machine()]
-    assert names == ["io_uring", "clock", "CPU governor", "memlock", "fio", "power"]
-    assert all(check.status != "error" for check in check_machine())
+    checks = check_machine(NS_PER_S // 100)
+    about = ["load", "cores", "io_uring", "clock", "CPU governor", "memlock", "fio", "power"]
+    assert [check.name for check in checks] == about
+    assert all(check.status != "error" for check in checks)
+
+
+@pytest.mark.parametrize(
+    ("load", "cores", "status"),
+    [(10.0, 2, "warning"), (1.01, 2, "warning"), (1.0, 2, "ok"), (10.0, 32, "ok")],
+)
+def test_load_is_warned_of(load: float, cores: int, status: str) -> None:
+    found = load_check(load, cores)
+    assert (found.name, found.status) == ("load", status)
+    assert f"{load:.2f} over the last minute" in found.what
+
+
+@pytest.mark.parametrize(
+    ("lost", "stolen", "status"),
+    [(0.1, 0.0, "ok"), (2.0, None, "warning"), (1.9, 1.9, "ok"), (1.9, 2.0, "warning")],
+)
+def test_cores_that_others_take_are_warned_of(
+    lost: float, stolen: float | None, status: str
+) -> None:
+    found = spin_check(
+        {
+            "threads": 2,
+            "length_ns": NS_PER_S,
+            "largest_gap_ns": 12_000_000,
+            "lost_percent": lost,
+            "waited_percent": 0.0,
+            "steal_percent": stolen,
+        }
+    )
+    assert (found.name, found.status) == ("cores", status)
+    assert "the largest gap was 12 ms" in found.what
+    assert f"{lost:.2g} % of 1 s" in found.what
+
+
+def test_a_short_campaign_does_not_wait_a_second_for_its_check() -> None:
+    assert spin_ns(3600 * NS_PER_S) == NS_PER_S
+    assert spin_ns(10 * NS_PER_S) == NS_PER_S // 10
+    assert spin_ns(0) == NS_PER_S // 50
+
+
+def test_cores_are_watched_for_as_long_as_asked() -> None:
+    _, cores = core_checks(NS_PER_S // 50)
+    assert cores.name == "cores"
+    assert "% of 20 ms" in cores.what
 
 
 def test_a_file_study_that_can_run(tmp_path: Path) -> None:
@@ -145,11 +192,10 @@ def test_doctor_counts_in_plain_english(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    study = loaded(tmp_path, 'path = "null:"')
-    states = [check.status for check in check_study(study.study, make_plan(study), tmp_path)]
-    count = states.count("warning")
+    loaded(tmp_path, 'path = "null:"')
     assert main(["doctor", "study.toml"]) == ExitCode.OK
-    last = capsys.readouterr().out.splitlines()[-1]
+    *checks, last = capsys.readouterr().out.splitlines()
+    count = sum(line.startswith("warning ") for line in checks)  # load comes and goes
     assert last.endswith(f", 0 errors, {count} warning{'' if count == 1 else 's'}")
 
 
@@ -181,7 +227,7 @@ def test_a_missing_engine_is_an_error_when_the_study_needs_it(
     target = f'path = "{tmp_path}/data"\nsize = "1MiB"'
     study = loaded(tmp_path, target, study='engine = "fio"')
     assert checks_of(study)["fio"].status == "error"
-    assert [c.status for c in check_machine() if c.name == "fio"] == ["ok"]
+    assert [c.status for c in check_machine(1) if c.name == "fio"] == ["ok"]
 
 
 def test_no_errors_no_refusal() -> None:

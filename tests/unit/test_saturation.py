@@ -66,9 +66,15 @@ def test_more_workers_than_cores_saturate_no_device() -> None:
     assert judged(step(1, 100), step(2, 50), step(4, 50), step(8, 50)).verdict == "cpu"
 
 
-def test_a_machine_whose_cores_are_all_busy_is_bound_by_the_cpu() -> None:
-    every = [step(1, 50, 60), step(2, 50, 40)]
-    assert judge([*every, replace(step(4, 50, 30), machine_percent=97.0)])[0] == "cpu"
+def test_a_machine_that_others_keep_busy_is_not_bound_by_the_workers_cpu() -> None:
+    found = judged(*(replace(step(n, 50, 42), machine_percent=97.0) for n in (1, 2, 4)))
+    assert (found.verdict, found.text) == (
+        "undecided",
+        "not decided, because others than the workers kept the machine's cores busy",
+    )
+    assert [found.word(each) for each in found.steps][-1] == "not decided"
+    busy = judged(*(replace(step(n, 50 / n, 95), machine_percent=97.0) for n in (1, 2, 4)))
+    assert busy.text == "CPU-bound at every number of workers"
 
 
 def test_a_sweep_that_still_gains_is_open() -> None:

@@ -11,6 +11,7 @@ use std::time::Duration;
 use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
 use storlab_io::{Backend, Completion, Op};
 
+use crate::cpu::WorkerCpu;
 use crate::draw::Draw;
 use crate::handle::Window;
 use crate::layout::{Layout, Part};
@@ -111,9 +112,7 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
     blocked: bool,
     interval: i64,
     boundary_ns: u64,
-    cpu_ns: u64,
-    /// Open loop: as of the window's end, which its last report comes after.
-    cpu_at_end_ns: Option<u64>,
+    cpu: Option<WorkerCpu>,
     serial: u64,
     bytes_left: u64,
     writes_since_sync: u64,
@@ -145,8 +144,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             blocked: false,
             interval: -1,
             boundary_ns: 0,
-            cpu_ns: 0,
-            cpu_at_end_ns: None,
+            cpu: None,
             serial: 0,
             bytes_left: job.window_bytes_of(index),
             writes_since_sync: 0,
@@ -184,10 +182,11 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.pacing =
             Pacing::new(&job.arrival, self.index, job.jobs, window.load_start_ns, job.seed);
         self.stats = self.empty_stats();
-        self.cpu_ns = self.cpu_now();
         self.interval = self.interval_at(window.load_start_ns);
         self.boundary_ns = self.next_boundary(window.load_start_ns);
         let mut now = self.wait_for_start();
+        self.cpu = Some(WorkerCpu::begin(&window, self.helped_by(), self.cpu_now(), now));
+        self.shared.cpu.pass(&window, now);
         while self.issuing && !self.shared.control.stopping() {
             self.issue(now);
             now = self.turn(now)?;

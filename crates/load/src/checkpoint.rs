@@ -378,7 +378,7 @@ impl<'b> Coordinator<'b> {
     }
 
     fn finish(mut self, done: Result<()>, control: &Control) -> Outcome {
-        let end_ns = monotonic_ns().max(self.tally.start_ns() + 1);
+        let end_ns = self.tally.close();
         self.orders.clear(); // the ranks end, and hand over their last interval
         let patience = match done {
             Err(Error::Hung { .. }) => Duration::ZERO, // one of them never will

@@ -9,8 +9,8 @@ use std::sync::mpsc::Sender;
 use serde::Serialize;
 use storlab_base::{monotonic_ns, thread_cpu_ns, Error};
 
-use crate::cpu::{available_cores, CpuMark};
-use crate::handle::{Board, Control};
+use crate::cpu::{available_cores, CpuMark, Spent, WorkerCpu};
+use crate::handle::{Board, Control, Window};
 use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, KindStats, KindTable, Report};
 
@@ -37,9 +37,10 @@ pub struct Ledger {
     start_ns: u64,
     interval: i64,
     table: KindTable,
-    cpu_ns: u64,
-    /// Used in threads that the worker has left.
-    carried_ns: u64,
+    /// Of the thread that the worker is on.
+    cpu: Option<WorkerCpu>,
+    /// In threads that it has left.
+    carried: Spent,
     sender: Sender<Report>,
 }
 
@@ -59,8 +60,8 @@ impl Ledger {
             start_ns,
             interval: 0,
             table: KindTable::new(),
-            cpu_ns: thread_cpu_ns(),
-            carried_ns: 0,
+            cpu: Some(cpu_since(start_ns)),
+            carried: Spent::default(),
             sender,
         };
         ledger.table = ledger.empty();
@@ -97,26 +98,34 @@ impl Ledger {
 
     /// The worker goes on in another thread, whose CPU counts from here on.
     pub fn on_this_thread(&mut self) {
-        self.cpu_ns = thread_cpu_ns();
+        self.cpu = Some(cpu_since(self.start_ns));
     }
 
     /// The worker leaves its thread: what that used so far counts.
     pub fn leave_thread(&mut self) {
-        self.carried_ns += thread_cpu_ns().saturating_sub(self.cpu_ns);
-        self.cpu_ns = u64::MAX;
+        if let Some(mut cpu) = self.cpu.take() {
+            self.carried.add(cpu.take(thread_cpu_ns(), monotonic_ns()));
+        }
     }
 
     fn hand_over(&mut self) {
-        // Where the worker has left its thread, the one that is asked here is not its own.
-        let used = if self.cpu_ns == u64::MAX { u64::MAX } else { thread_cpu_ns() };
         let fresh = self.empty();
         let kinds = std::mem::replace(&mut self.table, fresh);
-        let cpu_ns = used.saturating_sub(self.cpu_ns) + std::mem::take(&mut self.carried_ns);
-        self.cpu_ns = used;
+        let mut spent = std::mem::take(&mut self.carried);
+        // Where the worker has left its thread, the one that is asked here is not its own.
+        if let Some(cpu) = &mut self.cpu {
+            spent.add(cpu.take(thread_cpu_ns(), monotonic_ns()));
+        }
         // A receiver that is gone has given up on this worker.
         let _ =
-            self.sender.send(Report { job: self.worker, interval: self.interval, cpu_ns, kinds });
+            self.sender.send(Report { job: self.worker, interval: self.interval, spent, kinds });
     }
+}
+
+/// Of the calling thread, in a window that ends when the work does.
+fn cpu_since(start_ns: u64) -> WorkerCpu {
+    let window = Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX };
+    WorkerCpu::begin(&window, 1, thread_cpu_ns(), monotonic_ns())
 }
 
 impl Drop for Ledger {
@@ -181,9 +190,12 @@ impl Tally {
         self.collector.end_job(worker, self.start_ns);
     }
 
-    /// What the process does from now on is no longer the run's.
-    pub fn close(&mut self) {
+    /// What the process does from now on is no longer the run's. Returns now: the window's end,
+    /// which no coordinator's lateness parts from what was used until then.
+    pub fn close(&mut self) -> u64 {
+        let end_ns = monotonic_ns().max(self.start_ns + 1);
         self.cpu_end = Some(CpuMark::now());
+        end_ns
     }
 
     /// All workers have ended; the window ended at `end_ns`.
@@ -196,7 +208,7 @@ impl Tally {
             (None, false) => Status::Finished,
         };
         let cores = self.workers.min(available_cores());
-        let workers = self.collector.worker_cpu_ns();
+        let workers = self.collector.workers();
         let summary = Summary {
             status,
             engine: EngineInfo::native(extras.backend, extras.features),

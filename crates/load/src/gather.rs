@@ -138,11 +138,11 @@ impl<'r> Gatherer<'r> {
         }
         let now = monotonic_ns();
         if self.cpu_start.is_none() && now >= self.window.start_ns {
-            self.cpu_start = Some(CpuMark::now());
+            self.cpu_start = Some(self.shared.cpu.start());
             self.board.enter("measure", self.shared.job.window_ns);
         }
         if self.cpu_end.is_none() && now >= self.window.end_ns {
-            self.cpu_end = Some(CpuMark::now());
+            self.cpu_end = Some(self.shared.cpu.end());
             self.board.enter("drain", None);
         }
         let ending = now >= self.window.end_ns || self.stopping();
@@ -186,7 +186,7 @@ impl<'r> Gatherer<'r> {
             None => self.last_completion_ns.max(self.window.start_ns),
         };
         // A window by bytes, or one cut short, ends here: the final sync is no part of it.
-        self.cpu_end.get_or_insert_with(CpuMark::now);
+        self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
         let final_sync_ns = self.final_sync();
         self.collector.finish(self.window.start_ns, end_ns);
         let failure = self.shared.take_failure();
@@ -237,7 +237,7 @@ impl<'r> Gatherer<'r> {
 
     fn cpu_use(&self, end_ns: u64) -> Option<CpuUse> {
         let (begin, end) = (self.cpu_start?, self.cpu_end?);
-        let workers = self.collector.worker_cpu_ns();
+        let workers = self.collector.workers();
         let job = &self.shared.job;
         let threads = match self.shared.backend {
             BackendKind::Posix => job.jobs * job.queue_depth,

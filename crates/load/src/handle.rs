@@ -187,14 +187,14 @@ impl Run {
                 mine.publish(outcome);
             })
             .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
-        let last_cpu = Mutex::new((monotonic_ns(), ProcessCpu::now()));
+        let last_cpu = Mutex::new(ProcessCpu::timed());
         Ok(Run { control, board, last_cpu })
     }
 
     /// What happens now.
     pub fn snapshot(&self) -> Snapshot {
         let (phase, live) = *lock(&self.board.now);
-        let (now, used) = (monotonic_ns(), ProcessCpu::now());
+        let (now, used) = ProcessCpu::timed();
         let mut last = lock(&self.last_cpu);
         let (elapsed, cpu) = (now.saturating_sub(last.0), used.since(last.1));
         let cpu_ns = (cpu.user_ns + cpu.system_ns) as f64;

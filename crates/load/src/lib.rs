@@ -9,6 +9,7 @@ mod draw;
 mod fixed;
 mod gather;
 mod handle;
+mod host_memory;
 mod layout;
 mod object;
 mod outcome;
@@ -19,6 +20,7 @@ mod run;
 mod sampling;
 mod slots;
 mod spec;
+mod spin;
 mod training;
 mod verify;
 
@@ -29,11 +31,13 @@ use storlab_io::s3::Credentials;
 
 use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};
+pub use host_memory::memory_bytes;
 pub use object::ObjectJob;
 pub use outcome::{Outcome, Status, Summary};
 pub use preprocess::{check, PreprocessJob};
 pub use sampling::Row;
 pub use spec::BlockJob;
+pub use spin::{spin, Spin};
 use training::TrainingJob;
 pub use verify::{Verifier, VerifyReport};
 

@@ -92,6 +92,10 @@ pub struct CpuUse {
     pub worker_ns: u64,
     pub busiest_worker_percent: f64,
     pub machine_busy_percent: Option<f64>,
+    pub machine_cores: Option<usize>,
+    pub machine_steal_percent: Option<f64>,
+    pub waited_ns: Option<u64>,
+    pub longest_wait_percent: Option<f64>,
 }
 
 /// Why a run failed.

@@ -8,7 +8,7 @@ use storlab_base::{Clock, Error, Result};
 use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
 
 use crate::block::{Worker, WorkerEnd};
-use crate::cpu::{pin_to, sharpen_timers};
+use crate::cpu::{pin_to, sharpen_timers, WindowCpu};
 use crate::gather::Gatherer;
 use crate::handle::{lock, Board, Control, Run, Window};
 use crate::layout::Layout;
@@ -51,6 +51,8 @@ pub struct Shared {
     pub verifier: Option<Verifier>,
     /// How it is ended.
     pub control: Arc<Control>,
+    /// Of the process, at the window's ends.
+    pub cpu: WindowCpu,
     failure: Mutex<Option<Error>>,
     gate: (Mutex<Option<Window>>, Condvar),
     sender: Sender<Message>,
@@ -68,6 +70,7 @@ impl Shared {
             backend: BackendKind::Null,
             files: Arc::default(),
             control: Arc::default(),
+            cpu: WindowCpu::default(),
             failure: Mutex::new(None),
             gate: (Mutex::new(None), Condvar::new()),
             sender,
@@ -133,6 +136,7 @@ pub fn start(job: BlockJob) -> Result<Run> {
         files: Arc::new(files),
         verifier,
         control: control.clone(),
+        cpu: WindowCpu::default(),
         failure: Mutex::new(None),
         gate: (Mutex::new(None), Condvar::new()),
         sender,

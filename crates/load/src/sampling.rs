@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use storlab_base::Histogram;
 
+use crate::cpu::Spent;
+
 /// One kind of operation in one interval.
 #[derive(Clone, Debug)]
 pub struct KindStats {
@@ -94,8 +96,8 @@ pub struct Report {
     pub job: usize,
     /// Number of the interval; negative during the ramp.
     pub interval: i64,
-    /// CPU of the worker in it, in ns.
-    pub cpu_ns: u64,
+    /// By the worker in it.
+    pub spent: Spent,
     /// The counters.
     pub kinds: KindTable,
 }
@@ -154,7 +156,7 @@ pub struct Collector {
     next: i64,
     rows: Vec<Row>,
     totals: KindTable,
-    worker_cpu_ns: Vec<u64>,
+    workers: Vec<Spent>,
     live: Live,
 }
 
@@ -178,7 +180,7 @@ impl Collector {
             next: 0,
             rows: Vec::new(),
             totals,
-            worker_cpu_ns: vec![0; jobs],
+            workers: vec![Spent::default(); jobs],
             live: Live::default(),
         }
     }
@@ -187,9 +189,9 @@ impl Collector {
     pub fn add(&mut self, report: &Report, window_start_ns: u64) {
         self.passed[report.job] = report.interval;
         let pending = self.pending.entry(report.interval).or_default();
-        pending.cpu_ns += report.cpu_ns;
+        pending.cpu_ns += report.spent.cpu_ns;
         if report.interval >= 0 {
-            self.worker_cpu_ns[report.job] += report.cpu_ns;
+            self.workers[report.job].add(report.spent);
         }
         pending.kinds.resize_with(self.totals.len(), || None);
         for (mine, theirs) in pending.kinds.iter_mut().zip(&report.kinds) {
@@ -294,9 +296,9 @@ impl Collector {
         self.live
     }
 
-    /// CPU of each worker inside the window, in ns.
-    pub fn worker_cpu_ns(&self) -> &[u64] {
-        &self.worker_cpu_ns
+    /// What each worker used and waited inside the window.
+    pub fn workers(&self) -> &[Spent] {
+        &self.workers
     }
 
     /// Over the whole window, by kind.
@@ -323,7 +325,8 @@ mod tests {
         for _ in 0..operations {
             stats.latency.record(100);
         }
-        Report { job, interval, cpu_ns: 5, kinds: vec![Some(Box::new(stats))] }
+        let spent = Spent { cpu_ns: 5, waited_ns: Some(2) };
+        Report { job, interval, spent, kinds: vec![Some(Box::new(stats))] }
     }
 
     #[test]
@@ -362,7 +365,7 @@ mod tests {
         assert_eq!(operations, [3, 0, 0, 2]);
         assert_eq!(collector.rows[3].start_ns, 3050);
         assert_eq!(collector.totals().next().unwrap().1.operations, 5);
-        assert_eq!(collector.worker_cpu_ns(), [10]);
+        assert_eq!(collector.workers(), [Spent { cpu_ns: 10, waited_ns: Some(4) }]);
     }
 
     #[test]

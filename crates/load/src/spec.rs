@@ -320,7 +320,7 @@ impl BlockJob {
         }
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
-        let memory = crate::cpu::memory_bytes();
+        let memory = crate::host_memory::memory_bytes();
         if needed > memory / MEMORY_SHARE {
             return Err(Error::spec(
                 "queue_depth",

@@ -260,7 +260,7 @@ impl<'b> Coordinator<'b> {
     }
 
     fn finish(mut self, hung: Result<()>, control: &Control) -> Outcome {
-        let end_ns = monotonic_ns().max(self.tally.start_ns() + 1);
+        let end_ns = self.tally.close();
         let is_hung = hung.is_err();
         if let Err(error) = hung {
             self.shared.fail(error);

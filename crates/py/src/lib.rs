@@ -26,7 +26,7 @@ mod _native {
     #[pymodule_export]
     use super::monotonic_ns;
     #[pymodule_export]
-    use super::run::{check_split_binary, probe, verify_pass, Run};
+    use super::run::{check_split_binary, memory_bytes, probe, spin, verify_pass, Run};
     #[pymodule_export]
     use super::s3::S3Client;
     #[pymodule_export]

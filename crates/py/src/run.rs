@@ -191,3 +191,22 @@ pub fn probe() -> String {
     })
     .to_string()
 }
+
+/// Keep every core that this process may use busy for so long, and say what it did not get.
+///
+/// Returns JSON: `threads`, `length_ns`, `largest_gap_ns` (one of them did not run), `lost_percent`
+/// (of their time), `waited_percent` of it in run queues and `steal_percent` of all cores, both
+/// null where the kernel does not tell. Raises ValueError for a time that cannot be.
+#[pyfunction]
+pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
+    let length = Duration::try_from_secs_f64(seconds)
+        .map_err(|e| PyValueError::new_err(format!("seconds: {e}")))?;
+    let found = py.detach(|| storlab_load::spin(length));
+    serde_json::to_string(&found).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// Memory that this process may use, in bytes: the machine's, or what its control groups leave.
+#[pyfunction]
+pub fn memory_bytes() -> u64 {
+    storlab_load::memory_bytes()
+}

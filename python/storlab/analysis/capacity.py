@@ -99,6 +99,11 @@ class CaseResult:
                 f"at {above.accelerators:,} the client's CPU was at its limit: the target may feed "
                 "more from a larger client"
             )
+        if above is not None and not {"busy-machine", "starved"}.isdisjoint(above.flags):
+            found.append(
+                f"at {above.accelerators:,} the client's cores were not this run's alone: the "
+                "target may feed more from a machine that has nothing else to do"
+            )
         if above is not None and above.verdict == "undecided":
             found.append(
                 f"{above.accelerators:,} could not be decided: the interval holds the threshold"

@@ -10,7 +10,8 @@ The rule, of one target over the swept numbers of workers W (docs/method.md, "Pr
 - Workers are *busy* where they are on CPU for at least 70 % of the time that their parts allow:
   9 workers that share 16 parts rest for a ninth of the time, whatever the storage.
 
-Judged at the largest number. Busy: CPU-bound (or too few parts, where these allow less than 70 %).
+Judged at the largest number, by the CPU time of the run's own workers. Busy: CPU-bound (or too few
+parts, where these allow less than 70 %). Not busy on a machine whose cores all are: not decided.
 On a plateau and not busy: the device saturates where the plateau begins, if one is known to have
 moved the data and a target without one is faster there, where there is such a target. Else still
 faster, or not decided.
@@ -37,7 +38,7 @@ HIDDEN_GAIN = 0.10  # that the interval of "no faster" excludes
 LEAST_SPAN = 1.25  # from the first to the last number of a plateau
 BUSY_SHARE = 0.70  # of the time that parts allow
 LONG_PART = 0.5  # of a stage, by a single part: the sizes are far from equal
-MACHINE_BUSY_PERCENT = 90.0  # of all cores: the kernel's share of I/O is no worker's
+MACHINE_BUSY_PERCENT = 90.0  # of all cores, by whomever
 DEVICE_SHARE = 0.10  # of what was read and written: less, and memory served it
 
 Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one", "none"]
@@ -59,12 +60,16 @@ class Step:
 
     @property
     def is_busy(self) -> bool | None:
-        """Whether the CPU holds it back; None where nobody counted."""
-        if self.machine_percent is not None and self.machine_percent >= MACHINE_BUSY_PERCENT:
-            return True
+        """Whether its own CPU time holds it back; None where nobody counted, or others took it."""
         if not self.busy:
             return None
-        return fmean(self.busy) >= BUSY_SHARE * self.allowed_percent
+        own = fmean(self.busy) >= BUSY_SHARE * self.allowed_percent
+        return None if not own and self.all_cores_busy else own
+
+    @property
+    def all_cores_busy(self) -> bool:
+        """Whether no core was left, whoever used them."""
+        return self.machine_percent is not None and self.machine_percent >= MACHINE_BUSY_PERCENT
 
     @property
     def uses_device(self) -> bool:
@@ -104,6 +109,8 @@ class Saturation:
 
     @property
     def _why_undecided(self) -> str:
+        if self.steps[-1].all_cores_busy and not self.steps[-1].is_busy:
+            return "others than the workers kept the machine's cores busy"
         if self.steps[-1].workers < LEAST_SPAN * self.steps[0].workers:
             return "the numbers of workers lie too near to one another"
         if any(len(step.times) < 2 for step in self.steps):
@@ -159,6 +166,8 @@ def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
     last = steps[-1]
     if len(steps) < 2:
         return "one", last.workers
+    if last.all_cores_busy and not last.is_busy:
+        return "undecided", last.workers
     if last.is_busy:
         return ("cpu" if last.allowed_percent >= 100 * BUSY_SHARE else "parts"), last.workers
     undecided = last.workers < LEAST_SPAN * steps[0].workers

@@ -33,7 +33,7 @@ RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
 MUST_BE_SAID = (
     *("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind"),
-    *("device-bytes", "errors", "mix-off", "embedded-server", "scaled"),
+    *("busy-machine", "starved", "device-bytes", "errors", "mix-off", "embedded-server", "scaled"),
 )
 SAID_OF = {"not-durable": ("write_", "durable_"), "restore-not-cold": ("restore_",)}
 """Flags that must stand beside some metrics, by the beginnings of their names."""

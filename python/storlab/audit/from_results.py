@@ -28,6 +28,16 @@ FLAGS: dict[str, tuple[Severity, str]] = {
         "The load generator was at its limit: the target may be faster than shown, and a ratio to "
         "it is too small or too large.",
     ),
+    "busy-machine": (
+        "warning",
+        "The machine was busy with others than the load generator: the target may be faster than "
+        "shown, and a ratio to it is too small or too large.",
+    ),
+    "starved": (
+        "warning",
+        "The machine did not run the load generator all the time: rates are too low, and latencies "
+        "hold its waits.",
+    ),
     "page-cache": (
         "warning",
         "Memory may have served this I/O. A comparison with a target that was opened with "

@@ -40,6 +40,8 @@ FAILED = (
 )
 CAVEATS = (
     "client-bound",
+    "busy-machine",
+    "starved",
     "page-cache",
     "device-bytes",
     "concurrency-mismatch",

@@ -30,6 +30,16 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The load generator was near the limit of its CPU: the target may be "
         "faster than this number shows.",
     ),
+    "busy-machine": (
+        "b",
+        "The machine was busy with others than the load generator: the target may be faster than "
+        "this number shows.",
+    ),
+    "starved": (
+        "w",
+        "The machine did not run the load generator for 2 % of the window or more, though it could "
+        "have run: rates are too low by that, and latencies hold the waits.",
+    ),
     "page-cache": ("P", "The I/O went through the page cache: memory may have served it."),
     "device-bytes": (
         "Y",
@@ -133,7 +143,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "concurrencies that differ by more than 10 %.",
     ),
 }
-WITH_POWER = ("scaled", "emulated-accelerators")  # flags that stand beside energies, too
+WITH_POWER = ("scaled", "emulated-accelerators", "starved")  # flags that stand beside energies, too
 ABOUT: dict[str, tuple[str, ...]] = {
     "emulated-accelerators": ("au_percent", "au_with", "au_co", "accelerators_"),
     "au-below-threshold": ("au_percent", "au_with_first"),

@@ -20,7 +20,7 @@ from storlab.base.units import NS_PER_S, format_duration
 from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.events import Events, samples, totals
 from storlab.engines.session_cpu import SessionTrace, is_alive
-from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
+from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 
 _LOOK_S = 0.25  # between two readings of counters
 _MOST_TEXT = 32 * 1024  # bytes from either end of what a program printed
@@ -218,11 +218,6 @@ class ChildRun(ABC):
         outcome.samples = samples(
             events, window, interval_ns, lambda begin, end: sum(self.trace.between(begin, end))
         )
-        user_ns, system_ns = self.trace.between(start_ns, end_ns)
-        outcome.cpu = CpuUse(
-            user_ns=user_ns,
-            system_ns=system_ns,
-            cores=min(workers, len(os.sched_getaffinity(0))),
-            machine_busy_percent=self.trace.machine_busy_percent(start_ns, end_ns),
-        )
+        cores = min(workers, len(os.sched_getaffinity(0)))
+        outcome.cpu = self.trace.cpu_use(start_ns, end_ns, cores)
         return outcome

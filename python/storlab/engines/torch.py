@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from storlab import _native
 from storlab.base.errors import EngineError
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.engines.child_run import Launch
@@ -145,7 +146,7 @@ def _memory_bytes(job: CheckpointJob, kind: str) -> int:
 
 
 def _machine_memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _native.memory_bytes()
 
 
 def _limit_ns(job: TrainingJob | CheckpointJob) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
+from storlab.model.result import CpuUse
 
 _USER, _SYSTEM = 13, 14  # fields of /proc/PID/stat, from 0
 
@@ -26,7 +27,7 @@ class CpuTrace:
         self._times: list[int] = [started_ns]
         self._user: list[int] = [0]
         self._system: list[int] = [0]
-        self._machine: list[tuple[int, int, int]] = []  # time, busy ticks, all ticks
+        self._machine: list[tuple[int, ...]] = []  # time; ticks: busy, stolen, all
 
     def read(self) -> None:
         """Add a reading; nothing when the process is gone."""
@@ -43,17 +44,30 @@ class CpuTrace:
         first = Path("/proc/stat").read_text().split("\n", 1)[0]
         ticks = [int(field) for field in first.split()[1:9]]  # guests are in user time already
         idle = ticks[3] + ticks[4]
-        self._machine.append((monotonic_ns(), sum(ticks) - idle, sum(ticks)))
+        self._machine.append((monotonic_ns(), sum(ticks) - idle, ticks[7], sum(ticks)))
 
-    def machine_busy_percent(self, start_ns: int, end_ns: int) -> float | None:
-        """Of all cores, by whomever, between two moments; None where nothing was read."""
+    def cpu_use(self, start_ns: int, end_ns: int, cores: int) -> CpuUse:
+        """Between two moments of the run's clock, of a program that could use so many cores."""
+        user_ns, system_ns = self.between(start_ns, end_ns)
+        busy, stolen = self._machine_percent(start_ns, end_ns) or (None, None)
+        return CpuUse(
+            user_ns=user_ns,
+            system_ns=system_ns,
+            cores=cores,
+            machine_busy_percent=busy,
+            machine_steal_percent=stolen,
+            machine_cores=os.cpu_count(),
+        )
+
+    def _machine_percent(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
+        """Of all cores: busy, by whomever, and of that stolen; None where nothing was read."""
         if len(self._machine) < 2:
             return None
-        times, busy, every = zip(*self._machine, strict=True)
-        used, had = (
-            np.diff(np.interp([start_ns, end_ns], times, kept))[0] for kept in (busy, every)
+        times, *kept = zip(*self._machine, strict=True)
+        busy, stolen, every = (
+            float(np.diff(np.interp([start_ns, end_ns], times, ticks))[0]) for ticks in kept
         )
-        return float(100 * used / had) if had > 0 else None
+        return (100 * busy / every, 100 * stolen / every) if every > 0 else None
 
     def end(self, user_s: float, system_s: float) -> None:
         """The exact account of the whole process, when it has ended."""

@@ -23,7 +23,7 @@ from storlab.engines.warp_cpu import CpuTrace
 from storlab.engines.warp_failure import Ended, explain
 from storlab.engines.warp_records import Records, WarpFormatError, Window
 from storlab.model.object_job import ObjectJob
-from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
+from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 
 _LOOK_S = 0.1  # between two readings of the child's CPU time
 _KILL_AFTER_S = 3.0  # warp writes nothing on SIGINT, so that patience brings nothing
@@ -277,15 +277,11 @@ class WarpRun:
         outcome.totals = warp_records.totals(load, window)
         outcome.samples = warp_records.samples(load, window, self._cpu_by_interval(window))
         outcome.drain_ns = max(0, int(load.end_ns.max()) - window.end_ns)
-        user_ns, system_ns = self._cpu.between(outcome.window_start_ns, outcome.window_end_ns)
         usable = len(os.sched_getaffinity(0))
-        outcome.cpu = CpuUse(
-            user_ns=user_ns,
-            system_ns=system_ns,
-            cores=min(self._job.threads or usable, usable),
-            machine_busy_percent=self._cpu.machine_busy_percent(
-                outcome.window_start_ns, outcome.window_end_ns
-            ),
+        outcome.cpu = self._cpu.cpu_use(
+            outcome.window_start_ns,
+            outcome.window_end_ns,
+            min(self._job.threads or usable, usable),
         )
         return outcome
 

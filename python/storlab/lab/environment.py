@@ -12,7 +12,7 @@ from subprocess import SubprocessError
 from typing import Any
 from urllib.parse import urlsplit
 
-from storlab import __version__
+from storlab import __version__, _native
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import StorlabError
 from storlab.engines import engine_names, get_engine
@@ -78,8 +78,8 @@ def governor() -> str | None:
 
 
 def memory_bytes() -> int:
-    """RAM of the machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Memory that this process may use: RAM of the machine, or the limit of its control groups."""
+    return _native.memory_bytes()
 
 
 def target_facts(target: Target, base: Path) -> dict[str, Any]:

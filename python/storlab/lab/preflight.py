@@ -27,6 +27,7 @@ from storlab.lab.filesystems import (
 )
 from storlab.lab.guard_file import is_kernel_place
 from storlab.lab.home import HomeNeed, home_need, home_of
+from storlab.lab.machine_checks import SPIN_NS, core_checks, spin_ns
 from storlab.lab.power_checks import power_checks
 from storlab.lab.preflight_s3 import store_checks
 from storlab.lab.s3_target import S3Hold
@@ -39,9 +40,10 @@ from storlab.workloads import WORKLOADS
 _ROOMY_MEMLOCK = 64 << 20
 
 
-def check_machine() -> list[Check]:
-    """What holds for any study on this machine."""
+def check_machine(length_ns: int = SPIN_NS) -> list[Check]:
+    """What holds for any study on this machine. Keeps all cores busy for ``length_ns``."""
     return [
+        *core_checks(length_ns),
         _uring(),
         _clock(),
         _governor(),
@@ -68,7 +70,8 @@ def check_study(
     ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
     guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
     """
-    checks = [check for check in check_machine() if check.name not in ("fio", "power")]
+    machine = check_machine(spin_ns(plan.estimated_ns))
+    checks = [check for check in machine if check.name not in ("fio", "power")]
     engines = sorted({point.engine for point in plan.points.values()})
     checks += [_engine_check(engine, needed=True) for engine in engines]
     used = {point.target for point in plan.points.values()}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
-from storlab.base.units import MB, NS_PER_S
+from storlab.base.units import MB, NS_PER_S, format_duration
 from storlab.lab.efficiency import (
     density_metrics,
     energy_metrics,
@@ -38,6 +39,8 @@ def completed_record(
     """
     target = study.target_named(point.target)
     workload = WORKLOADS[point.kind]
+    if not workload.fixed_work and outcome.status == "finished" and _is_empty(outcome):
+        outcome = replace(outcome, status="failed", failure=_nothing_done(outcome))
     finished = outcome.status == "finished"
     flags = workload.flags(point, target, outcome)
     steady: dict[str, Any] | None = None
@@ -86,6 +89,26 @@ def completed_record(
         power=power.summaries if finished else [],
         span_power=power.spans if finished else [],
         power_boundary=headline_boundary(target, power.boundaries),
+    )
+
+
+def _is_empty(outcome: RunOutcome) -> bool:
+    """No operation completed in the window, none that was due in it later, and none failed."""
+    done = any(
+        totals.operations + totals.late_operations + sum(totals.errors.values())
+        for totals in outcome.totals.values()
+    )
+    return not done and not any(sample.operations for sample in outcome.samples)
+
+
+def _nothing_done(outcome: RunOutcome) -> Failure:
+    length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
+    waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
+    why = "" if not waited else f"; a worker waited for a core in {waited:.3g} % of it"
+    return Failure(
+        message=f"no operation completed in the window of {length}{why}",
+        fix="give the machine less other work (`storlab doctor` says how busy it is), or make "
+        "runtime longer",
     )
 
 

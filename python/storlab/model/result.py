@@ -53,6 +53,10 @@ class CpuUse(Table):
     worker_ns: int | None = None  # worker threads only; None where the engine does not tell
     busiest_worker_percent: float | None = None
     machine_busy_percent: float | None = None  # of all cores of the client, by whomever
+    machine_cores: int | None = None  # of the client, whoever may use them
+    machine_steal_percent: float | None = None  # of all cores: time that its host gave to others
+    waited_ns: int | None = None  # of the worker threads in run queues; None: not told
+    longest_wait_percent: float | None = None  # of the window, by the worker that waited longest
 
 
 class Failure(Table):

@@ -208,7 +208,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         lambda: common.note_flag(outcome),
     ]
     found = [flag for make in makers if (flag := make()) is not None]
-    return [*found, *common.store_flags(target)]
+    return [*found, *common.machine_flags(outcome), *common.store_flags(target)]
 
 
 def _scaled_flag(params: Params) -> Flag | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
+from storlab import _native
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
 from storlab.model.checkpoint_job import CheckpointFile
@@ -117,7 +117,7 @@ def buffer_bytes(params: Params, ranks: int) -> int:
 def memory_problem(params: Params, ranks: int) -> str | None:
     """The buffers would not fit into this machine's memory; None where they do."""
     needed = buffer_bytes(params, ranks)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = _native.memory_bytes()
     if needed <= MEMORY_SHARE * memory:
         return None
     return (

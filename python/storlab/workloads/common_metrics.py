@@ -26,7 +26,10 @@ from storlab.model.target import Target
 
 CONCURRENCY_TOLERANCE = 0.10
 CLIENT_BOUND_PERCENT = 90.0
+BUSY_MACHINE_PERCENT = 10.0  # of all cores, by others
+STARVED_PERCENT = 2.0  # of the window
 RATE_TOLERANCE = 0.01
+IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
 NOTES_SHOWN = 8  # beside a number; the run has them all
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
@@ -222,14 +225,63 @@ def client_flag(outcome: RunOutcome) -> Flag | None:
         message = f"the load generator used {percent:.0f} % of its {cores}"
     elif (cpu.busiest_worker_percent or 0) > CLIENT_BOUND_PERCENT:
         message = f"the busiest worker used {cpu.busiest_worker_percent:.0f} % of a core"
-    elif (cpu.machine_busy_percent or 0) > CLIENT_BOUND_PERCENT:
-        # The kernel's own threads do I/O too, and other programs take cores.
+    elif (cpu.machine_busy_percent or 0) > CLIENT_BOUND_PERCENT and not _is_crowded(outcome):
         message = f"all cores of this machine were {cpu.machine_busy_percent:.0f} % busy"
     else:
         return None
     return Flag(
         kind="client-bound", message=f"{message}: the target may be faster than this run shows"
     )
+
+
+def own_percent(outcome: RunOutcome) -> float | None:
+    """Share of all cores of the machine that the run used; storlab's own server is a part of it."""
+    cpu, length = outcome.cpu, window_ns(outcome)
+    if cpu is None or not cpu.machine_cores or length <= 0:
+        return None
+    sides = [cpu] if outcome.server_cpu is None else [cpu, outcome.server_cpu]
+    used_ns = sum(side.user_ns + side.system_ns for side in sides)
+    return 100 * used_ns / (cpu.machine_cores * length)
+
+
+def others_percent(outcome: RunOutcome) -> float | None:
+    """Share of all cores at work for anybody but the run. What was stolen is no work."""
+    cpu, own = outcome.cpu, own_percent(outcome)
+    if cpu is None or own is None or cpu.machine_busy_percent is None:
+        return None
+    return max(0.0, cpu.machine_busy_percent - (cpu.machine_steal_percent or 0.0) - own)
+
+
+def _is_crowded(outcome: RunOutcome) -> bool:
+    """Others were busier than the run: that all cores were busy is not the run's doing."""
+    others, own = others_percent(outcome), own_percent(outcome)
+    return others is not None and own is not None and others > own
+
+
+def machine_flags(outcome: RunOutcome) -> Iterable[Flag]:
+    """The machine had other work to do, or did not run the workers when they could have run."""
+    others = others_percent(outcome)
+    if others is not None and others >= BUSY_MACHINE_PERCENT:
+        yield Flag(
+            kind="busy-machine",
+            message=f"others (programs beside this run, threads of the kernel) used {others:.0f} % "
+            "of this machine's cores: the target may be faster than this run shows",
+        )
+    cpu = outcome.cpu
+    if cpu is None:
+        return
+    waited, stolen = cpu.longest_wait_percent or 0.0, cpu.machine_steal_percent or 0.0
+    said = []
+    if waited >= STARVED_PERCENT:
+        said.append(f"a worker waited for a core in {waited:.3g} % of the window")
+    if stolen >= STARVED_PERCENT:
+        said.append(f"this machine's host took {stolen:.3g} % of the cores' time")
+    if said:
+        yield Flag(
+            kind="starved",
+            message=f"{' and '.join(said)}: rates are too low by that, and latencies hold the "
+            "waits",
+        )
 
 
 def rate_flag(
@@ -242,8 +294,8 @@ def rate_flag(
     """An open loop at ``offered`` operations per second fell behind. None for a closed loop.
 
     At the end of a window as many as ``in_flight``, the most that the run keeps there, are under
-    way and late for no other reason. Of Poisson arrivals a window may hold fewer than the mean by
-    chance.
+    way and late for no other reason; two in a hundred of the offered ones at most, for a deep queue
+    may also hold a backlog. Of Poisson arrivals a window may hold fewer than the mean by chance.
     """
     length = window_ns(outcome)
     if offered is None or length <= 0:
@@ -252,7 +304,7 @@ def rate_flag(
     late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
     due = offered * length / NS_PER_S
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
-    allowed = RATE_TOLERANCE * due + in_flight
+    allowed = RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due))
     if done >= due - allowed - chance and late <= allowed:
         return None
     ended = f"{late:,} that were due in the window of {format_duration(length)} ended after it"

@@ -93,6 +93,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _damage_flag(outcome),
         _concurrency_flag(params, outcome),
         common.client_flag(outcome),
+        *common.machine_flags(outcome),
         common.rate_flag(
             params["rate_requests"],
             outcome,

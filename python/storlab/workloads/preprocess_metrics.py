@@ -169,7 +169,8 @@ def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
         lambda: common.client_flag(outcome),
         lambda: common.note_flag(outcome),
     ]
-    return [flag for make in makers if (flag := make()) is not None]
+    found = [flag for make in makers if (flag := make()) is not None]
+    return [*found, *common.machine_flags(outcome)]
 
 
 def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:

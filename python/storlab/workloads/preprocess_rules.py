@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from storlab import _native
 from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
 from storlab.model.preprocess_job import LIBRARY_BYTES, Clicks
@@ -255,7 +256,7 @@ def usable_cores() -> int:
 
 
 def _machine_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _native.memory_bytes()
 
 
 def cautions(params: Params, data: RawData) -> tuple[str, ...]:

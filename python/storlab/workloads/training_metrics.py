@@ -284,6 +284,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         _size_flag(settings, target, outcome),
         _steps_flag(settings, epochs),
         common.client_flag(outcome),
+        *common.machine_flags(outcome),
         _EMULATED,
         *_store_flags(target, outcome, epochs),
         common.note_flag(outcome),

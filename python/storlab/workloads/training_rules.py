@@ -7,11 +7,11 @@ it does with the bytes that it read, and whether it goes through the page cache.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from storlab import _native
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
 from storlab.model.study import Target
@@ -251,7 +251,7 @@ def least_samples(settings: Settings, memory_bytes: int) -> int:
 
 def host_memory_bytes() -> int:
     """Memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _native.memory_bytes()
 
 
 def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:

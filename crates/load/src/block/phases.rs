@@ -5,6 +5,9 @@ use std::time::Duration;
 use storlab_base::{thread_cpu_ns, Error, OpKind, Result, TimeSource};
 use storlab_io::Backend;
 
+use crate::cpu::{available_cores, Spent};
+use crate::spec::BackendKind;
+
 use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
@@ -23,13 +26,19 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
     pub(super) fn cross(&mut self, now: u64) {
         let next = self.interval_at(now);
         let over = now >= self.window.end_ns;
+        self.shared.cpu.pass(&self.window, now);
         if next != self.interval || (over && !self.open_loop) {
             self.hand_over();
         }
-        if over && self.cpu_at_end_ns.is_none() {
-            self.cpu_at_end_ns = Some(self.cpu_now());
+        let used_ns = self.cpu_now();
+        if let Some(cpu) = self.cpu.as_mut().filter(|_| over) {
+            cpu.close(used_ns, self.clock.now_ns());
         }
+        let missed = over && self.interval < 0;
         self.interval = next;
+        if missed && !self.open_loop {
+            self.hand_over(); // it came to see the window when that was over
+        }
         // What was due in an open loop's window is still sent after it, but not for ever.
         let give_up = self.window.end_ns.saturating_add(self.shared.job.drain_timeout_ns);
         self.issuing &= !over || (self.open_loop && now < give_up);
@@ -41,16 +50,12 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
     }
 
     pub(super) fn hand_over(&mut self) {
-        let used = self.cpu_at_end_ns.unwrap_or_else(|| self.cpu_now());
+        let used_ns = self.cpu_now();
+        let now = self.clock.now_ns();
+        let spent = self.cpu.as_mut().map_or_else(Spent::default, |cpu| cpu.take(used_ns, now));
         let fresh = self.empty_stats();
         let kinds = std::mem::replace(&mut self.stats, fresh);
-        let report = Report {
-            job: self.index,
-            interval: self.interval,
-            cpu_ns: used.saturating_sub(self.cpu_ns),
-            kinds,
-        };
-        self.cpu_ns = used;
+        let report = Report { job: self.index, interval: self.interval, spent, kinds };
         self.shared.send(Message::Interval(Box::new(report)));
     }
 
@@ -64,6 +69,14 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
 
     pub(super) fn cpu_now(&self) -> u64 {
         thread_cpu_ns() + self.backend.helper_cpu_ns()
+    }
+
+    /// Threads that it, and what helps it, can be on at once.
+    pub(super) fn helped_by(&self) -> usize {
+        match self.shared.backend {
+            BackendKind::Posix => available_cores(),
+            _ => 1,
+        }
     }
 
     fn in_flight(&self) -> usize {

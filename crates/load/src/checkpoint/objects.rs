@@ -306,7 +306,7 @@ impl Uploads<'_> {
     }
 
     fn finish(mut self, done: Result<()>) -> Outcome {
-        let end_ns = monotonic_ns().max(self.tally.start_ns() + 1);
+        let end_ns = self.tally.close();
         self.ranks.clear(); // they hand over their last interval
         while let Ok(report) = self.reports.recv() {
             self.tally.add(&report, self.board);

@@ -195,13 +195,13 @@ impl<'r> Gatherer<'r> {
         }
         let now = monotonic_ns();
         if self.cpu_start.is_none() && now >= self.window.start_ns {
-            self.cpu_start = Some(CpuMark::now());
+            self.cpu_start = Some(self.shared.cpu.start());
             if self.shared.job.task == Task::Run {
                 self.board.enter("measure", self.window_ns());
             }
         }
         if self.cpu_end.is_none() && now >= self.window.end_ns {
-            self.cpu_end = Some(CpuMark::now());
+            self.cpu_end = Some(self.shared.cpu.end());
             self.board.enter("drain", None);
         }
         self.give_up_the_hopeless(now);
@@ -244,7 +244,7 @@ impl<'r> Gatherer<'r> {
             Some(_) => drained_ns.max(start_ns),
             None => self.last_completion_ns.max(start_ns),
         };
-        self.cpu_end.get_or_insert_with(CpuMark::now);
+        self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
         self.collector.finish(start_ns, end_ns);
         let totals: BTreeMap<_, _> =
             self.collector.totals().map(|(kind, stats)| (kind, Totals::from(stats))).collect();
@@ -260,7 +260,7 @@ impl<'r> Gatherer<'r> {
         };
         let cores = self.shared.threads.min(available_cores());
         let length_ns = end_ns.saturating_sub(start_ns);
-        let workers = self.collector.worker_cpu_ns();
+        let workers = self.collector.workers();
         let marks = self.cpu_start.zip(self.cpu_end);
         let summary = Summary {
             status,

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use storlab_base::thread_cpu_ns;
+use storlab_base::{monotonic_ns, thread_cpu_ns};
 
 use super::kind::ObjectKind;
 use super::shared::{Message, Shared};
+use crate::cpu::WorkerCpu;
 use crate::handle::Window;
 use crate::sampling::{KindStats, KindTable, Report};
 
@@ -33,9 +34,7 @@ pub struct Recorder {
     stats: KindTable,
     interval: i64,
     boundary_ns: u64,
-    cpu_ns: u64,
-    /// Open loop: as of the window's end, which its last report comes after.
-    cpu_at_end_ns: Option<u64>,
+    cpu: WorkerCpu,
     last_completion_ns: u64,
 }
 
@@ -52,8 +51,7 @@ impl Recorder {
             stats: empty(shared),
             interval: window.interval_at(window.load_start_ns, length_ns),
             boundary_ns: window.next_boundary(window.load_start_ns, length_ns),
-            cpu_ns: thread_cpu_ns(),
-            cpu_at_end_ns: None,
+            cpu: WorkerCpu::begin(&window, 1, thread_cpu_ns(), monotonic_ns()),
             last_completion_ns: 0,
         }
     }
@@ -81,26 +79,25 @@ impl Recorder {
         let length_ns = self.shared.job.interval_ns;
         let next = self.window.interval_at(now, length_ns);
         let over = now >= self.window.end_ns;
+        self.shared.cpu.pass(&self.window, now);
         if next != self.interval || (over && !self.open_loop) {
             self.hand_over();
         }
-        if over && self.cpu_at_end_ns.is_none() {
-            self.cpu_at_end_ns = Some(thread_cpu_ns());
+        if over {
+            self.cpu.close(thread_cpu_ns(), monotonic_ns());
         }
+        let missed = over && self.interval < 0;
         self.interval = next;
+        if missed && !self.open_loop {
+            self.hand_over(); // it came to see the window when that was over
+        }
         self.boundary_ns = if over { u64::MAX } else { self.window.next_boundary(now, length_ns) };
     }
 
     fn hand_over(&mut self) {
-        let used = self.cpu_at_end_ns.unwrap_or_else(thread_cpu_ns);
+        let spent = self.cpu.take(thread_cpu_ns(), monotonic_ns());
         let kinds = std::mem::replace(&mut self.stats, empty(&self.shared));
-        let report = Report {
-            job: self.index,
-            interval: self.interval,
-            cpu_ns: used.saturating_sub(self.cpu_ns),
-            kinds,
-        };
-        self.cpu_ns = used;
+        let report = Report { job: self.index, interval: self.interval, spent, kinds };
         self.shared.send(Message::Interval(Box::new(report)));
     }
 

@@ -12,6 +12,7 @@ use super::kind::ObjectKind;
 use super::pool::Objects;
 use super::spec::{ObjectJob, Routing};
 use super::tasks::Progress;
+use crate::cpu::WindowCpu;
 use crate::handle::{lock, Control, Window};
 use crate::sampling::Report;
 
@@ -80,6 +81,8 @@ pub struct Shared {
     pub threads: usize,
     /// How the run is ended.
     pub control: Arc<Control>,
+    /// Of the process, at the window's ends.
+    pub cpu: WindowCpu,
     /// For notes and details.
     pub counts: Counts,
     busy: Vec<AtomicUsize>,
@@ -102,6 +105,7 @@ impl Shared {
             busy: (0..store.endpoints()).map(|_| AtomicUsize::new(0)).collect(),
             progress: Progress::new(&job),
             control: Arc::default(),
+            cpu: WindowCpu::default(),
             counts: Counts::default(),
             said: Mutex::default(),
             failure: Mutex::default(),

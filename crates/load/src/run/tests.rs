@@ -45,8 +45,11 @@ fn cpu_after_the_window_is_not_the_windows() {
     assert_eq!(outcome.summary.status, Status::Finished);
     let summary = outcome.summary;
     assert_eq!(summary.window_end_ns - summary.window_start_ns, 100_000_000);
-    let percent = summary.cpu.unwrap().busiest_worker_percent;
-    assert!(percent > 0.0 && percent <= 110.0, "{percent}");
+    let cpu = summary.cpu.unwrap();
+    let (percent, waited) = (cpu.busiest_worker_percent, cpu.longest_wait_percent.unwrap_or(0.0));
+    // One that waits for a core through all of the window uses none of it.
+    assert!(percent > 0.0 || waited > 50.0, "{percent} {waited}");
+    assert!(percent <= 100.0 && waited <= 100.0, "{percent} {waited}");
 }
 
 #[test]
@@ -121,7 +124,8 @@ fn direct_io_leaves_out_what_is_no_whole_sector() {
             j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": size}]);
             j["offsets"] = json!({"kind": "sequential"});
             j["window_ns"] = json!(null);
-            j[window] = json!(10_000_000);
+            // As many bytes, or a second: a busy machine may run nothing for part of it.
+            j[window] = json!(if window == "window_ns" { 1_000_000_000 } else { 10_000_000 });
         });
         let summary = finish(&run).summary;
         match summary.failure {

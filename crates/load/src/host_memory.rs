@@ -1,0 +1,109 @@
+//! Memory that this process may use: the machine's, or what its control groups leave of it.
+
+#![allow(unsafe_code)]
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// In bytes.
+pub fn memory_bytes() -> u64 {
+    // SAFETY: sysconf reads constants.
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let machine = pages.max(0) as u64 * size.max(0) as u64;
+    let told = |path: &str| read_to_string(path).unwrap_or_default();
+    let limit = smallest_limit(&told("/proc/self/cgroup"), &told("/proc/self/mountinfo"));
+    limit.map_or(machine, |limit| machine.min(limit))
+}
+
+/// Of all groups that the process is in, by cgroups(7); `None` where none has one.
+fn smallest_limit(groups: &str, mounts: &str) -> Option<u64> {
+    mounts.lines().filter_map(|mount| limit_below(mount, groups)).min()
+}
+
+/// In the hierarchy of a line of mountinfo, from the process's group up to the mount point.
+fn limit_below(mount: &str, groups: &str) -> Option<u64> {
+    let (place, file_system) = mount.split_once(" - ")?;
+    let mut place = place.split(' ').skip(3);
+    let (root, point) = (place.next()?, place.next()?.replace("\\040", " "));
+    let mut file_system = file_system.split(' ');
+    let kind = file_system.next()?;
+    let has = |controllers: &str| controllers.split(',').any(|name| name == "memory");
+    let (controllers, file): (&dyn Fn(&str) -> bool, &str) = match kind {
+        "cgroup2" => (&str::is_empty, "memory.max"),
+        "cgroup" if has(file_system.nth(1)?) => (&has, "memory.limit_in_bytes"),
+        _ => return None,
+    };
+    let group = groups.lines().find_map(|line| {
+        let (named, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers(named).then_some(path)
+    })?;
+    // In a container the mount may show a part of the hierarchy only.
+    let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
+    let below = if below.split('/').any(|part| part == "..") { "" } else { below };
+    let point = PathBuf::from(point);
+    let lowest = point.join(below.trim_start_matches('/'));
+    let above = lowest.ancestors().take_while(|path| path.starts_with(&point));
+    above.filter_map(|group| limit_of(&group.join(file))).min()
+}
+
+fn limit_of(file: &Path) -> Option<u64> {
+    read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{create_dir_all, write};
+
+    use super::*;
+
+    fn limits(root: &Path, file: &str, groups: &[(&str, &str)]) {
+        for (group, limit) in groups {
+            create_dir_all(root.join(group)).unwrap();
+            write(root.join(group).join(file), format!("{limit}\n")).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_smallest_limit_on_the_way_up_counts_in_version_2() {
+        let dir = tempfile::tempdir().unwrap();
+        let point = dir.path().display();
+        let mount = format!("38 31 0:35 / {point} rw,relatime - cgroup2 cgroup2 rw\n");
+        let groups = [("a", "4000"), ("a/b", "max"), ("a/b/c", "9000"), ("other", "1")];
+        limits(dir.path(), "memory.max", &groups);
+        assert_eq!(smallest_limit("0::/a/b/c\n", &mount), Some(4000));
+        assert_eq!(smallest_limit("0::/a/b\n", &mount), Some(4000));
+        assert_eq!(smallest_limit("0::/\n", &mount), None);
+        // Seen from the outside of its name space.
+        limits(dir.path(), "memory.max", &[("", "5000")]);
+        assert_eq!(smallest_limit("0::/../x\n", &mount), Some(5000));
+    }
+
+    #[test]
+    fn version_1_has_a_hierarchy_for_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (memory, cpu) = (dir.path().join("memory"), dir.path().join("cpu"));
+        limits(&memory, "memory.limit_in_bytes", &[("", "9223372036854771712"), ("job", "7000")]);
+        limits(&cpu, "memory.limit_in_bytes", &[("", "1")]);
+        let (memory, cpu) = (memory.display(), cpu.display());
+        let mount = |root: &str| {
+            format!(
+                "32 31 0:29 / {cpu} rw - cgroup cgroup rw,cpu\n\
+                 35 31 0:32 {root} {memory} rw,relatime - cgroup cgroup rw,memory\n"
+            )
+        };
+        let groups = "5:cpu:/\n4:hugetlb,memory:/job\n0::/\n";
+        assert_eq!(smallest_limit(groups, &mount("/")), Some(7000));
+        // A container sees its own part of the hierarchy.
+        limits(dir.path(), "memory/memory.limit_in_bytes", &[]);
+        let groups = "4:memory:/docker/abc/job\n";
+        assert_eq!(smallest_limit(groups, &mount("/docker/abc")), Some(7000));
+        assert_eq!(smallest_limit(groups, &mount("/elsewhere")), Some(9_223_372_036_854_771_712));
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(memory_bytes() > 1 << 20);
+        assert_eq!(smallest_limit("", ""), None);
+    }
+}

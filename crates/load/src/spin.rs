@@ -1,0 +1,117 @@
+//! How much of its cores the machine gives to a program that wants all of them.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use storlab_base::{Clock, TimeSource};
+
+use crate::cpu::{available_cores, MachineCpu, RunQueue};
+
+/// What lies between two readings of the clock: more than interrupts take, less than a turn of
+/// another program.
+const GAP_NS: u64 = 100_000;
+
+/// What threads that never rest were kept from.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spin {
+    /// Threads: as many as cores that this process may run on.
+    pub threads: usize,
+    /// How long each was at it, in ns.
+    pub length_ns: u64,
+    /// The longest time in which one of them did not run, in ns.
+    pub largest_gap_ns: u64,
+    /// Time in which they did not run, of all of it, in percent.
+    pub lost_percent: f64,
+    /// Of it in run queues, for which other programs are the cause; `None` where not told.
+    pub waited_percent: Option<f64>,
+    /// Time of all cores that the machine's host gave to others; `None` where not told.
+    pub steal_percent: Option<f64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Gaps {
+    largest_ns: u64,
+    sum_ns: u64,
+    waited_ns: Option<u64>,
+}
+
+/// Keep every core busy for that long, and look at the gaps.
+pub fn spin(length: Duration) -> Spin {
+    let (threads, length_ns) = (available_cores(), length.as_nanos().max(1) as u64);
+    let clock = Clock::new();
+    let before = MachineCpu::now();
+    let gaps: Vec<Gaps> = std::thread::scope(|scope| {
+        let until_ns = clock.now_ns() + length_ns;
+        let all: Vec<_> =
+            (0..threads).map(|_| scope.spawn(move || watch(&clock, until_ns))).collect();
+        all.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    let machine = MachineCpu::now().zip(before).and_then(|(end, begin)| end.percent_since(begin));
+    let percent = |ns: u64| ns as f64 * 100.0 / (length_ns * threads as u64) as f64;
+    let waited: Option<u64> = gaps.iter().map(|gaps| gaps.waited_ns).sum();
+    Spin {
+        threads,
+        length_ns,
+        largest_gap_ns: gaps.iter().map(|gaps| gaps.largest_ns).max().unwrap_or(0),
+        lost_percent: percent(gaps.iter().map(|gaps| gaps.sum_ns).sum()),
+        waited_percent: waited.map(percent),
+        steal_percent: machine.map(|(_, stolen)| stolen),
+    }
+}
+
+fn watch(clock: &impl TimeSource, until_ns: u64) -> Gaps {
+    let queue = RunQueue::of_this_thread();
+    let waited_ns = queue.waited_ns();
+    let mut gaps = Gaps::default();
+    let mut last = clock.now_ns();
+    while last < until_ns {
+        let now = clock.now_ns();
+        gaps.add(now.min(until_ns).saturating_sub(last));
+        last = now;
+    }
+    gaps.waited_ns = queue.waited_ns().zip(waited_ns).map(|(now, then)| now - then);
+    gaps
+}
+
+impl Gaps {
+    fn add(&mut self, gap_ns: u64) {
+        self.largest_ns = self.largest_ns.max(gap_ns);
+        if gap_ns >= GAP_NS {
+            self.sum_ns += gap_ns;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Runs evenly, but for one stop.
+    struct Stopped(Cell<u64>);
+
+    impl TimeSource for Stopped {
+        fn now_ns(&self) -> u64 {
+            let now = self.0.get();
+            self.0.set(now + if now == 500 { 40_000_000 } else { 100 });
+            now
+        }
+    }
+
+    #[test]
+    fn gaps_are_times_in_which_the_clock_went_on_alone() {
+        let gaps = watch(&Stopped(Cell::new(0)), 90_000_000);
+        assert_eq!((gaps.largest_ns, gaps.sum_ns), (40_000_000, 40_000_000));
+        let cut = watch(&Stopped(Cell::new(400)), 30_000_000);
+        assert_eq!((cut.largest_ns, cut.sum_ns), (29_999_500, 29_999_500));
+    }
+
+    #[test]
+    fn every_core_is_kept_busy() {
+        let found = spin(Duration::from_millis(20));
+        assert_eq!(found.threads, available_cores());
+        assert!((0.0..=100.0).contains(&found.lost_percent), "{found:?}");
+        assert!(found.largest_gap_ns <= found.length_ns);
+    }
+}

@@ -1,0 +1,80 @@
+"""What a machine that others use does to a run: flags of every family, and no empty result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from storlab.base.units import NS_PER_S
+from storlab.model.result import CpuUse, EngineInfo, RunOutcome
+from storlab.workloads import common_metrics as common
+
+MS = NS_PER_S // 1000
+
+
+def outcome(server_ns: int | None = None, **cpu: Any) -> RunOutcome:
+    """A window of 2 s on 4 cores, of which the run used 1.9 s: 23.75 %."""
+    said = {"user_ns": 1500 * MS, "system_ns": 400 * MS, "cores": 2, "worker_ns": 200 * MS}
+    return RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="native", version="1"),
+        window_start_ns=0,
+        window_end_ns=2 * NS_PER_S,
+        samples=[],
+        totals={},
+        cpu=CpuUse.model_validate({**said, "machine_cores": 4, **cpu}),
+        server_cpu=None if server_ns is None else CpuUse(user_ns=server_ns, system_ns=0, cores=4),
+    )
+
+
+def kinds(made: RunOutcome) -> list[str]:
+    client = common.client_flag(made)
+    found = [*([client] if client else []), *common.machine_flags(made)]
+    return [flag.kind for flag in found]
+
+
+@pytest.mark.parametrize(
+    ("machine", "steal", "wait", "flagged"),
+    [
+        (33.0, 0.0, None, []),
+        (34.0, 0.0, None, ["busy-machine"]),
+        (97.0, 0.0, None, ["busy-machine"]),
+        (35.5, 1.9, 0.0, []),
+        (35.5, 2.0, 0.0, ["starved"]),
+        (24.0, 0.0, 1.9, []),
+        (24.0, None, 2.0, ["starved"]),
+        (None, None, None, []),
+    ],
+)
+def test_a_machine_that_others_use_is_flagged_and_is_not_the_clients_bound(
+    machine: float | None, steal: float | None, wait: float | None, flagged: list[str]
+) -> None:
+    made = outcome(
+        machine_busy_percent=machine, machine_steal_percent=steal, longest_wait_percent=wait
+    )
+    assert kinds(made) == flagged
+
+
+def test_a_machine_that_the_run_itself_fills_is_the_clients_bound() -> None:
+    assert kinds(outcome(machine_busy_percent=97.0, machine_cores=1)) == ["client-bound"]
+    # Storlab's own server is no other program.
+    made = outcome(server_ns=5 * NS_PER_S, machine_busy_percent=93.0)
+    assert kinds(made) == ["client-bound"]
+
+
+def test_both_causes_of_starving_are_said() -> None:
+    made = outcome(machine_steal_percent=3.25, longest_wait_percent=41.2)
+    (flag,) = common.machine_flags(made)
+    assert flag.message.startswith(
+        "a worker waited for a core in 41.2 % of the window and this machine's host took 3.25 % of "
+        "the cores' time"
+    )
+
+
+def test_an_old_result_without_these_readings_reads_as_before() -> None:
+    said = {"user_ns": 1, "system_ns": 2, "cores": 3, "machine_busy_percent": 97.0}
+    made = outcome()
+    made.cpu = CpuUse.model_validate(said)
+    assert made.cpu.machine_cores is None
+    assert kinds(made) == ["client-bound"]
