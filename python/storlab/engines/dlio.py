@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -96,6 +97,8 @@ class DlioEngine:
             work_dir=work_dir,
             place=Path(job.place.directory or "."),
             limit_ns=_limit_ns(job),
+            # mpirun ends its ranks when it is asked to end, and leaves them behind when killed
+            death_signal=signal.SIGKILL if mpirun is None else signal.SIGTERM,
         )
         return DlioRun(job, launch, info)
 

@@ -20,6 +20,7 @@ from storlab.engines import fio_job, fio_result, fio_series
 from storlab.engines.fio_failure import Ended, explain
 from storlab.engines.fio_result import NS_PER_MS, Figures, FioFormatError, FioOutput
 from storlab.engines.fio_series import Status
+from storlab.engines.parent_death import start_child
 from storlab.model.job import BlockJob
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
 
@@ -67,7 +68,7 @@ class FioRun:
         self._hung = False
         self._started_ns = monotonic_ns()
         with (self._work_dir / "stderr.txt").open("wb") as stderr:
-            self._process = subprocess.Popen(
+            self._process = start_child(
                 launch.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
