@@ -23,6 +23,7 @@ from storlab.model.result import (
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
 from storlab.workloads import WORKLOADS, Access, JobContext
+from storlab.workloads.checkpoint_interval import daly_interval, share_lost_with_failures
 
 CHECKPOINT = WORKLOADS["checkpoint"]
 HEADER = Header(name="s", settle="1s", interval="500ms")  # type: ignore[arg-type]
@@ -353,6 +354,25 @@ def test_what_training_loses() -> None:
     assert found["optimal_interval_daly_s.all"] == pytest.approx(463, rel=0.01)
     optimum = found["training_share_lost_at_optimum_percent.all"]
     assert 0 < optimum < found["training_share_lost_with_failures_percent.all"]
+
+
+def test_what_training_loses_is_of_the_whole_checkpoint() -> None:
+    """A shrunk one was fast because there was little of it; the training writes the whole."""
+    shrunk = metrics('scale = 0.01\nmtbf = "10h"')
+    assert shrunk["durable_time_s.all"] == pytest.approx(3)
+    assert shrunk["optimal_interval_young_s.all"] == pytest.approx((2 * 300 * 36_000) ** 0.5)
+    assert shrunk["optimal_interval_daly_s.all"] == pytest.approx(daly_interval(300, 36_000))
+    lost = share_lost_with_failures(300, 1800, 36_000, 100 * shrunk["restore_time_s.all"])
+    assert shrunk["training_share_lost_with_failures_percent.all"] == pytest.approx(100 * lost)
+    assert shrunk["training_share_lost_percent.all"] == pytest.approx(100 * 300 / 2100)
+
+
+def test_a_checkpoint_without_an_end_is_in_neither_times_nor_bytes() -> None:
+    whole = metrics(writes=TWO_WRITES[:1], restores=[])
+    cut = [*TWO_WRITES[:1], {**TWO_WRITES[1], "written_ns": None}]
+    found = metrics(writes=cut, restores=[])
+    assert found["write_time_s.all"] == whole["write_time_s.all"]
+    assert found["write_mb_s.all"] == whole["write_mb_s.all"]
 
 
 def test_derived_times_of_training_are_modelled() -> None:

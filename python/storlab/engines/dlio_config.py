@@ -1,6 +1,7 @@
 """A TrainingJob in DLIO's words: its configuration and command line, and what it cannot do.
 
-Checked against DLIO 2.0.0 and its main branch of June 2026. What it has no setting for is either refused, or told in ``caveats``.
+Checked against DLIO 2.0.0 and its main branch of June 2026. What it has no setting for is either
+refused, or told in ``caveats``.
 """
 
 from __future__ import annotations

@@ -83,4 +83,5 @@ CHECKPOINT_PAGE = Page(
     findings=CHECKPOINT_FINDINGS,
     published=("checkpoint",),
     says=says,
+    shrunk=lambda params: scale_text(float(params["scale"])),
 )
