@@ -54,6 +54,7 @@ class CheckpointSpec(WorkloadSpec):
         "sync",
         "publish",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"writer", "training_interval", "mtbf"})
 
     kind: Literal["checkpoint"] = Field(description="checkpoints of large language models")
     profile: Swept[Annotated[str, Field(min_length=1)]] = Field(

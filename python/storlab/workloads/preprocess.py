@@ -66,6 +66,7 @@ class PreprocessSpec(WorkloadSpec):
         "numerical",
         "memory",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"implementation"})
 
     kind: Literal["preprocess"] = Field(description="preprocessing of click logs for a DLRM")
     rows: Swept[Rows] = Field(
