@@ -118,6 +118,25 @@ def test_every_field_of_a_study_reaches_the_order() -> None:
     assert made.files[0].bytes == round(whole * 0.01) + 4096
 
 
+def test_a_profile_of_the_user_is_part_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs after a resume have the files of those before it, wherever it is started."""
+    mine = tmp_path / "mine.toml"
+    text = 'title = "mine"\nranks = 2\n[[file]]\nname = "{{rank}}.bin"\nbytes = "{}MiB"\n'
+    mine.write_text(text.format(1))
+    monkeypatch.chdir(tmp_path)
+    planned = point('profile = "mine.toml"')
+    mine.write_text(text.format(64))
+    assert point('profile = "mine.toml"').point_id != planned.point_id
+    mine.unlink()
+    stored = Point.model_validate_json(planned.model_dump_json())
+    assert [file.bytes for file in CHECKPOINT.job(stored, context()).files] == [1 << 20] * 2
+    assert CHECKPOINT.check(stored.params, TARGET) is None
+    assert CHECKPOINT.estimate(stored, HEADER, TARGET).bytes_written == 10 * 2 << 20
+    assert "profile_data" not in point(PROFILE).params
+
+
 def test_what_is_swept_unfolds() -> None:
     found = points(
         'profile = ["llama3-8b", "llama3-70b"]\nscale = [0.01, 0.1]\nsubset = [4, 8]\n'

@@ -25,6 +25,7 @@ from storlab.workloads.checkpoint_page import CHECKPOINT_PAGE
 from storlab.workloads.checkpoint_rules import (
     combination_problems,
     memory_problem,
+    own_profile,
     point_files,
     ranks_of,
     target_problem,
@@ -130,6 +131,11 @@ class CheckpointSpec(WorkloadSpec):
         if isinstance(data, dict) and data.get("engine") == "torch" and "writer" not in data:
             return {**data, "writer": "torch"}
         return data
+
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """A profile of the user's is read here, so that the plan and its hash hold it."""
+        own = own_profile(params["profile"])
+        return params if own is None else {**params, "profile_data": own}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""
