@@ -63,6 +63,20 @@ def run(tmp_path: Path, **changes: Any) -> RunOutcome:
     return outcome
 
 
+@pytest.mark.parametrize("version", ["2.0.0", "main-e1919d7"])
+def test_the_model_is_named_as_the_installed_version_wants_it(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """In DLIO's own configurations, as recorded of both: hydra makes a path of the model's name."""
+    configs = tmp_path / "site" / "dlio_benchmark" / "configs"
+    configs.mkdir()
+    recorded = Path(__file__).parents[1] / "golden" / "dlio-configs" / f"{version}.yaml"
+    monkeypatch.setenv("STANDIN_HYDRA", str(recorded))
+    (configs / "config.yaml").write_text(recorded.read_text())
+    outcome = run(tmp_path)
+    assert (outcome.status, outcome.failure) == ("finished", None), outcome.raw["stderr.txt"]
+
+
 @pytest.mark.parametrize("accelerators", [1, 2])
 def test_a_run_becomes_an_outcome(tmp_path: Path, program: Path, accelerators: int) -> None:
     outcome = run(tmp_path, accelerators=accelerators)

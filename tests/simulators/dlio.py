@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -29,6 +30,13 @@ def main() -> int:
     config = Path(arguments[arguments.index("--config-dir") + 1])
     name = next(a for a in arguments if a.startswith("workload=")).partition("=")[2]
     said: dict[str, Any] = json.loads((config / "workload" / f"{name}.yaml").read_text())
+    hydra = os.environ.get("STANDIN_HYDRA")  # a file of DLIO that asks for the model's name
+    if hydra is not None:
+        model = said["model"]
+        for name in re.findall(r"\$\{workload\.model(\.name)?\}", Path(hydra).read_text()):
+            if isinstance(model, dict) != bool(name):
+                sys.stderr.write("InterpolationResolutionError: full_key: hydra.run.dir\n")
+                return 1
     ranks = int(os.environ.get("STANDIN_RANKS", "1"))
     sys.stderr.write(f"[INFO] Running DLIO with {ranks} process(es)\n")
     if mode == "fails":

@@ -188,6 +188,11 @@ HEAD = 'title = "t"\nranks = 2\n'
         (HEAD + '[[file]]\nname = "{rank}"\nbyte = 1\n', "file.0.byte"),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = "1G"\n', "ambiguous"),
         ("title = ", "is not TOML"),
+        (
+            'title = "t"\n[model]\nlayers = 3\nhidden = 8\nffn = 16\nheads = 2\nkv_heads = 1\n'
+            "vocabulary = 10\n[sharding]\npipeline = 4\n",
+            "4 stages have 3 layers to share",
+        ),
     ],
 )
 def test_a_wrong_profile_is_refused_by_file_and_field(tmp_path: Path, text: str, said: str) -> None:

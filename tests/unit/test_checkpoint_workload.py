@@ -23,6 +23,7 @@ from storlab.model.result import (
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
 from storlab.workloads import WORKLOADS, Access, JobContext
+from storlab.workloads.checkpoint_interval import daly_interval, share_lost_with_failures
 
 CHECKPOINT = WORKLOADS["checkpoint"]
 HEADER = Header(name="s", settle="1s", interval="500ms")  # type: ignore[arg-type]
@@ -115,6 +116,25 @@ def test_every_field_of_a_study_reaches_the_order() -> None:
     assert (made.sync, made.publish, made.verify, made.cold) == ("none", "in_place", False, "drop")
     whole = order('profile = "llama3-70b"\nsubset = 4').files[0].bytes
     assert made.files[0].bytes == round(whole * 0.01) + 4096
+
+
+def test_a_profile_of_the_user_is_part_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs after a resume have the files of those before it, wherever it is started."""
+    mine = tmp_path / "mine.toml"
+    text = 'title = "mine"\nranks = 2\n[[file]]\nname = "{{rank}}.bin"\nbytes = "{}MiB"\n'
+    mine.write_text(text.format(1))
+    monkeypatch.chdir(tmp_path)
+    planned = point('profile = "mine.toml"')
+    mine.write_text(text.format(64))
+    assert point('profile = "mine.toml"').point_id != planned.point_id
+    mine.unlink()
+    stored = Point.model_validate_json(planned.model_dump_json())
+    assert [file.bytes for file in CHECKPOINT.job(stored, context()).files] == [1 << 20] * 2
+    assert CHECKPOINT.check(stored.params, TARGET) is None
+    assert CHECKPOINT.estimate(stored, HEADER, TARGET).bytes_written == 10 * 2 << 20
+    assert "profile_data" not in point(PROFILE).params
 
 
 def test_what_is_swept_unfolds() -> None:
@@ -363,6 +383,25 @@ def test_files_are_preallocated_unless_somebody_else_writes_them() -> None:
     assert by_torch.params["preallocate"] is None
     grown = point(PROFILE + "preallocate = false").params
     assert "preallocate" in (CHECKPOINT.check(grown, BUCKET) or "")
+
+
+def test_what_training_loses_is_of_the_whole_checkpoint() -> None:
+    """A shrunk one was fast because there was little of it; the training writes the whole."""
+    shrunk = metrics('scale = 0.01\nmtbf = "10h"')
+    assert shrunk["durable_time_s.all"] == pytest.approx(3)
+    assert shrunk["optimal_interval_young_s.all"] == pytest.approx((2 * 300 * 36_000) ** 0.5)
+    assert shrunk["optimal_interval_daly_s.all"] == pytest.approx(daly_interval(300, 36_000))
+    lost = share_lost_with_failures(300, 1800, 36_000, 100 * shrunk["restore_time_s.all"])
+    assert shrunk["training_share_lost_with_failures_percent.all"] == pytest.approx(100 * lost)
+    assert shrunk["training_share_lost_percent.all"] == pytest.approx(100 * 300 / 2100)
+
+
+def test_a_checkpoint_without_an_end_is_in_neither_times_nor_bytes() -> None:
+    whole = metrics(writes=TWO_WRITES[:1], restores=[])
+    cut = [*TWO_WRITES[:1], {**TWO_WRITES[1], "written_ns": None}]
+    found = metrics(writes=cut, restores=[])
+    assert found["write_time_s.all"] == whole["write_time_s.all"]
+    assert found["write_mb_s.all"] == whole["write_mb_s.all"]
 
 
 def test_derived_times_of_training_are_modelled() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +118,21 @@ def test_a_family_is_a_process_and_its_descendants(tmp_path: Path) -> None:
     assert family(2**30) == {}
     run.cancel()
     ended(run)
+
+
+def test_it_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+    """It is told of the end of storlab, and the kernel tells of that of a thread."""
+    code = (
+        "import pathlib, time\npathlib.Path('ready').touch()\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+    )
+    runs = []
+    thread = threading.Thread(target=lambda: runs.append(start(tmp_path, code)))
+    thread.start()
+    thread.join()
+    wait_for(tmp_path / "ready")
+    while Path(f"/proc/self/task/{thread.native_id}").exists():
+        pass
+    (tmp_path / "go").touch()
+    outcome = ended(runs[0])
+    assert (outcome.status, outcome.failure) == ("finished", None)

@@ -11,7 +11,9 @@ import pytest
 
 from storlab.base.errors import ResultError
 from storlab.cli.main import main
+from storlab.engines.dlio_result import read_results
 from storlab.lab.importer import import_files
+from storlab.lab.importers.dlio import result_files
 from storlab.lab.store import ResultStore
 from storlab.model.result import RunRecord
 
@@ -130,6 +132,94 @@ def test_means_alone_are_one_checkpoint_each_and_say_so(tmp_path: Path) -> None:
     assert record.metric("restore_mb_s") == pytest.approx(8 * GIB / 1e6)
     assert any("only means" in note for note in record.notes)
     assert record.started_at.startswith("2026-11-20T10:00:00")
+
+
+def test_a_run_of_checkpoints_alone_has_steps_of_none(tmp_path: Path) -> None:
+    """DLIO then writes every rank's file all the same, with an epoch that has no step."""
+    place = checkpoint_run(tmp_path / "run")
+    lists: dict[str, Any] = {name: {} for name in ("load", "proc", "throughput", "au", "compute")}
+    for rank in range(2):
+        epoch = lists if rank else {**lists, "load": {"block1": []}, "proc": {"block1": []}}
+        epoch = epoch if rank else {**epoch, "compute": {"block1": []}}
+        (place / f"{rank}_output.json").write_text(json.dumps({"1": epoch, "host_cpu_count": 2}))
+    record = only(tmp_path, place)
+    assert (record.kind, record.params["writes"]) == ("checkpoint", 2)
+    assert record.metric("write_time_s") == pytest.approx(10)
+
+
+def with_config(place: Path, text: str, name: str = ".hydra") -> None:
+    (place / name).mkdir()
+    (place / name / "config.yaml").write_text(text)
+
+
+def misleading(tmp_path: Path) -> Path:
+    """A long first step: the rate is nearer to a whole batch by the formula that does not hold."""
+    place = tmp_path / "run"
+    shutil.copytree(GOLDEN / "unet3d-hot", place)
+    path = place / "0_output.json"
+    said = json.loads(path.read_text())
+    (begin_end,) = read_results(result_files(place)).times[1]
+    seconds = (begin_end[1] - begin_end[0]) / 1e9
+    share = 1 - 18 / 20 * 7.02 / 16
+    said["1"]["proc"]["block1"][0] = share * seconds
+    said["1"]["throughput"]["block1"] = 7.02 * 18 / (seconds * (1 - share))
+    path.write_text(json.dumps(said))
+    return place
+
+
+def test_the_batch_size_is_that_of_files_and_steps(tmp_path: Path) -> None:
+    record = only(tmp_path, misleading(tmp_path))
+    assert record.params["profile"] == "unet3d-h100"
+    assert record.metric("samples_s") == pytest.approx(140 / 8.07514, rel=1e-4)
+    assert any("files and steps" in note for note in record.notes)
+
+
+@pytest.mark.parametrize("folder", [".hydra", "dlio_config"])
+def test_the_configuration_beside_it_says_the_batch_size(tmp_path: Path, folder: str) -> None:
+    place = misleading(tmp_path)
+    summary = json.loads((place / "summary.json").read_text())
+    (place / "summary.json").write_text(json.dumps({**summary, "num_files_train": 1000}))
+    with_config(place, CONFIG, folder)
+    record = only(tmp_path, place)
+    assert record.metric("samples_s") == pytest.approx(140 / 8.07514, rel=1e-4)
+    assert any("its configuration" in note for note in record.notes)
+
+
+CONFIG = """workload:
+  model:
+    name: unet3d
+  reader:
+    data_loader: pytorch
+    batch_size: 7
+    batch_size_eval: 3
+  train:
+    epochs: 1
+    total_training_steps: 20
+other:
+  reader:
+    batch_size: 9
+"""
+
+
+def refused(tmp_path: Path, place: Path) -> str:
+    with pytest.raises(ResultError) as caught:
+        imported(tmp_path, place)
+    return str(caught.value)
+
+
+def test_a_configuration_that_the_steps_contradict_is_refused(tmp_path: Path) -> None:
+    place = misleading(tmp_path)
+    with_config(place, "workload:\n  reader:\n    batch_size: 5\n")
+    words = refused(tmp_path, place)
+    assert "workload.reader.batch_size: is 5" in words
+    assert "28 steps; there are 20" in words
+
+
+def test_steps_that_leave_the_batch_size_open_are_refused(tmp_path: Path) -> None:
+    place = misleading(tmp_path)
+    summary = json.loads((place / "summary.json").read_text())
+    (place / "summary.json").write_text(json.dumps({**summary, "num_files_train": 1000}))
+    assert ".hydra/config.yaml" in refused(tmp_path, place)
 
 
 def damaged(tmp_path: Path, name: str, change: Any) -> str:

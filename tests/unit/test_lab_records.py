@@ -20,7 +20,7 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.study import StudyBase
-from storlab.workloads import Study
+from storlab.workloads import WORKLOADS, Study
 
 INTERVAL = 1_000_000_000
 INFO = EngineInfo(name="native", version="0")
@@ -157,6 +157,26 @@ def test_a_run_that_never_began() -> None:
     assert record.run_id == run.run_id
     assert record.failure is not None
     assert record.failure.errno == 19
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values"),
+    [
+        ("block", "backend", ("uring", "posix")),
+        ("checkpoint", "writer", ("native", "torch")),
+        ("checkpoint", "mtbf", (None, 10**12)),
+        ("preprocess", "implementation", ("native", "polars")),
+        ("training", "loader", ("native", "torch")),
+    ],
+)
+def test_equal_work_has_equal_seeds_whoever_does_it(
+    kind: str, name: str, values: tuple[Any, Any]
+) -> None:
+    assert name in WORKLOADS[kind].spec.model_fields
+    here, there = (
+        point(study(), kind=kind, params={"the": "work", name: value}) for value in values
+    )
+    assert run_seed(1, here, 1) == run_seed(1, there, 1)
 
 
 def test_the_seed_depends_on_parameters_and_repeat_only() -> None:

@@ -55,7 +55,10 @@ def refused(lines: str) -> tuple[str, str]:
     return f"{problem['where'].split()[-1]}: {problem['what']}", problem["fix"]
 
 
-def context(target: Target = TARGET, access: Access = ACCESS) -> JobContext:
+def context(target: Target = TARGET, access: Access | None = None) -> JobContext:
+    if access is None:
+        inside = Path(target.directory or "/")
+        access = Access(home=inside / HOME) if inside.is_absolute() else ACCESS
     return JobContext(HEADER, target, access, seed=7, work_dir=Path("w"), run_id="p-r1")
 
 
@@ -184,6 +187,20 @@ def test_days_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     listed = job('input = ["sub/day_3", "day_1*", "day_10"]', target)
     assert [Path(name).name for name in listed.inputs] == ["day_3", "day_1", "day_10"]
     assert PREPROCESS.check(point('input = ["**/day_*"]').params, target) is None
+
+
+def test_files_are_those_of_the_directory_that_was_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resume may be started in another directory, where the same names mean other files."""
+    for place in ("here", "there"):
+        day_files(tmp_path / place / "data", "day_0")
+    monkeypatch.chdir(tmp_path / "there")
+    relative = Target(name="t", directory="data")
+    granted = Access(home=tmp_path / "here" / "data" / HOME)
+    made = PREPROCESS.job(point('input = ["day_*"]'), context(relative, granted))
+    assert isinstance(made, PreprocessJob)
+    assert made.inputs == [str(tmp_path / "here" / "data" / "day_0")]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.events import Events, samples, totals
+from storlab.engines.parent_death import start_child
 from storlab.engines.session_cpu import SessionTrace, is_alive
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 
@@ -38,6 +39,7 @@ class Launch:
     place: Path | None = None  # of the data, whose device is watched
     kill_after_s: float = 5.0  # from the interrupt on
     limit_ns: int | None = None  # after which it counts as hung
+    death_signal: signal.Signals = signal.SIGKILL  # when storlab has gone
 
     @property
     def text(self) -> str:
@@ -63,8 +65,9 @@ class ChildRun(ABC):
             (launch.work_dir / "stdout.txt").open("wb") as stdout,
             (launch.work_dir / "stderr.txt").open("wb") as stderr,
         ):
-            self._process = subprocess.Popen(
-                list(launch.command),
+            self._process = start_child(
+                launch.command,
+                launch.death_signal,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

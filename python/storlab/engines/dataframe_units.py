@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -20,10 +19,7 @@ from typing import Any, NamedTuple
 
 from storlab.base.clock import monotonic_ns
 from storlab.engines.dataframe_library import Library
-
-_LOOK_S = 0.5
-_PR_SET_PDEATHSIG = 1
-_PARENT = os.getppid()
+from storlab.engines.parent_death import end_with
 
 
 class Unit(NamedTuple):
@@ -59,15 +55,13 @@ def pool_of(library: Library, workers: int) -> Executor:
 def _follow(parent: int) -> None:
     """A worker ends with the coordinator, which alone hears of interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with(parent)
 
 
 def carry_out(
     pool: Executor, units: Iterable[Unit], at_once: int, release: Callable[[], None]
 ) -> Iterator[Done]:
-    """Units as they end. The first error of one is raised; so is ``Orphaned``.
+    """Units as they end. The first error of one is raised.
 
     A worker calls ``release`` after each, so that nothing is held by workers that have no other.
     """
@@ -78,15 +72,9 @@ def carry_out(
             going[pool.submit(_timed, unit.work, unit.arguments, release)] = unit
         if not going:
             return
-        ended, _ = wait(going, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-        if os.getppid() != _PARENT:
-            raise OrphanedError
+        ended, _ = wait(going, return_when=FIRST_COMPLETED)
         for future in ended:
             yield Done(going.pop(future), *future.result())
-
-
-class OrphanedError(Exception):
-    """Storlab has gone."""
 
 
 def _timed(

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -39,9 +40,12 @@ import importlib.metadata as m, importlib.util as u, json, os
 spec = u.find_spec("dlio_benchmark")
 home = list(spec.submodule_search_locations)[0] if spec else ""
 readers = os.listdir(os.path.join(home, "reader")) if home else []
+config = os.path.join(home, "configs", "config.yaml")
+schema = open(config).read() if home and os.path.exists(config) else ""
 print(json.dumps({
     "version": m.version("dlio_benchmark") if spec else None,
     "direct": "npz_reader_odirect.py" in readers,
+    "model_table": "workload.model.name" in schema,
     "frameworks": [n for n, p in (("pytorch", "torch"), ("tensorflow", "tensorflow"))
                    if u.find_spec(p)],
 }))
@@ -81,7 +85,7 @@ class DlioEngine:
             raise EngineError("engine", f"DLIO cannot run this job: {reason}")
         mpirun = find_mpirun(program.path) if job.accelerators > 1 else None
         work_dir = work_dir.absolute()
-        dlio_config.prepare(job, work_dir)
+        dlio_config.prepare(job, work_dir, model_table=program.has_model_table)
         info = EngineInfo(
             name="dlio",
             version=program.version,
@@ -96,6 +100,8 @@ class DlioEngine:
             work_dir=work_dir,
             place=Path(job.place.directory or "."),
             limit_ns=_limit_ns(job),
+            # mpirun ends its ranks when it is asked to end, and leaves them behind when killed
+            death_signal=signal.SIGKILL if mpirun is None else signal.SIGTERM,
         )
         return DlioRun(job, launch, info)
 
@@ -155,7 +161,13 @@ def _ask_once(program: Path, _modified_ns: int, _size: int) -> Program:
         raise EngineError(str(program), f"{python} does not run: {error}", _INSTALL) from error
     if found["version"] is None:
         raise EngineError(str(program), f"is not DLIO: {python} has none", _INSTALL)
-    return Program(program, found["version"], found["direct"], tuple(found["frameworks"]))
+    return Program(
+        program,
+        found["version"],
+        found["direct"],
+        tuple(found["frameworks"]),
+        has_model_table=found["model_table"],
+    )
 
 
 def python_of(program: Path) -> str | None:

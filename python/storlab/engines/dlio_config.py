@@ -1,6 +1,7 @@
 """A TrainingJob in DLIO's words: its configuration and command line, and what it cannot do.
 
-Checked against DLIO 2.0. What it has no setting for is either refused, or told in ``caveats``.
+Checked against DLIO 2.0.0 and its main branch of June 2026. What it has no setting for is either
+refused, or told in ``caveats``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Program:
     version: str
     has_direct: bool  # whether it can read NPZ with O_DIRECT
     frameworks: tuple[str, ...]  # of pytorch and tensorflow, those that its Python has
+    has_model_table: bool = False  # its configuration names the model in a table
 
 
 def refusal(job: Job) -> str | None:
@@ -71,13 +73,16 @@ def misfit(job: TrainingJob, program: Program) -> str | None:
     return None
 
 
-def configuration(job: TrainingJob, work_dir: Path) -> dict[str, Any]:
-    """The workload as DLIO reads it from YAML (of which JSON is a part)."""
+def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> dict[str, Any]:
+    """The workload as DLIO reads it from YAML (of which JSON is a part).
+
+    Since February 2025 DLIO's hydra wants the model's name in a table, and before it a string.
+    """
     records = job.records
     framework = FRAMEWORKS[records.format]
     shuffle = "off" if job.shuffle == "none" else "seed"
     return {
-        "model": WORKLOAD,
+        "model": {"name": WORKLOAD} if model_table else WORKLOAD,
         "framework": framework,
         "workflow": {
             "generate_data": False,
@@ -131,12 +136,12 @@ def steps(job: TrainingJob) -> int:
     return whole if job.max_steps is None else min(whole, job.max_steps)
 
 
-def prepare(job: TrainingJob, work_dir: Path) -> None:
+def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> None:
     """Write the configuration, and a data folder in which only the data set itself is a link.
 
     DLIO also looks into a folder for evaluation, which the data set does not have.
     """
-    said = configuration(job, work_dir)
+    said = configuration(job, work_dir, model_table=model_table)
     place = work_dir / "config" / "workload"
     place.mkdir(parents=True)
     (place / f"{WORKLOAD}.yaml").write_text(json.dumps(said, indent=2) + "\n")

@@ -136,7 +136,8 @@ def _rank(name: str, said: dict[str, Any]) -> dict[int, list[Block]]:
             blocks = [_block(epoch, block) for block in names]
         except (KeyError, TypeError, ValueError) as error:
             raise DlioFormatError(f"{name}: {key}", f"is not as DLIO writes it: {error}") from error
-        found[int(key)] = [block for block in blocks if len(block.load)]
+        if steps := [block for block in blocks if len(block.load)]:
+            found[int(key)] = steps  # an epoch of checkpoints alone has lists without a step
     return found
 
 
@@ -160,7 +161,8 @@ def _times(said: dict[str, Any]) -> dict[int, list[tuple[int, int]]]:
     for key, epoch in said.items():
         if key.isdigit() and isinstance(epoch, dict):
             names = sorted((n for n in epoch if _BLOCK.fullmatch(n)), key=_number)
-            found[int(key)] = [_begin_end(epoch[n], f"{key}.{n}") for n in names]
+            if names:
+                found[int(key)] = [_begin_end(epoch[n], f"{key}.{n}") for n in names]
     return found
 
 

@@ -22,6 +22,7 @@ from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.fio_failure import Ended, explain
 from storlab.engines.fio_result import NS_PER_MS, Figures, FioFormatError, FioOutput
 from storlab.engines.fio_series import Status
+from storlab.engines.parent_death import start_child
 from storlab.model.job import BlockJob
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
 
@@ -71,7 +72,7 @@ class FioRun:
         self._hung = False
         self._started_ns = monotonic_ns()
         with (self._work_dir / "stderr.txt").open("wb") as stderr:
-            self._process = subprocess.Popen(
+            self._process = start_child(
                 launch.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

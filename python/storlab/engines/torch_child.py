@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from storlab.base.clock import monotonic_ns
+from storlab.engines.parent_death import end_with
 
 Order = dict[str, Any]
 KINDS = ("read", "step", "write", "sync")
 """Operations, as they are numbered in the files of events."""
-_LOOK_S = 1.0
 FORK = multiprocessing.get_context("fork")  # so that PyTorch is imported once
 
 
@@ -58,12 +58,13 @@ class Crew:
     """The processes, one for each rank: they get orders, and answer each with a document."""
 
     def __init__(self, count: int, work: Callable[[int, Connection], None]) -> None:
-        self._parent = os.getppid()
         self._pipes: list[Connection] = []
         self._processes = []
         for rank in range(count):
             mine, theirs = FORK.Pipe()
-            process = FORK.Process(target=_guarded, args=(work, rank, theirs), daemon=False)
+            process = FORK.Process(
+                target=_guarded, args=(work, rank, theirs, os.getpid()), daemon=False
+            )
             process.start()
             theirs.close()
             self._pipes.append(mine)
@@ -76,9 +77,7 @@ class Crew:
         answers: dict[int, dict[str, Any]] = {}
         while len(answers) < len(self._pipes):
             open_pipes = [p for rank, p in enumerate(self._pipes) if rank not in answers]
-            ready = wait(open_pipes, timeout=_LOOK_S)
-            if os.getppid() != self._parent:
-                raise ChildError({"message": "storlab has gone"})
+            ready = wait(open_pipes)
             for rank, pipe in enumerate(self._pipes):
                 if pipe in ready:
                     answers[rank] = self._answer(rank)
@@ -106,7 +105,10 @@ class Crew:
             process.join()
 
 
-def _guarded(work: Callable[[int, Connection], None], rank: int, pipe: Connection) -> None:
+def _guarded(
+    work: Callable[[int, Connection], None], rank: int, pipe: Connection, parent: int
+) -> None:
+    end_with(parent)
     try:
         work(rank, pipe)
     except OSError as error:

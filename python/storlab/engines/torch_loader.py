@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.engines.device_counter import counter_of, moved_bytes
+from storlab.engines.parent_death import end_with
 from storlab.engines.torch_child import FORK, ChildError, Crew, Log, Order, drop_caches, store
 
 Bytes = npt.NDArray[np.uint8]
@@ -282,6 +283,7 @@ class Accelerator:
         self._meeting = meeting
         self._log = log
         self._sampler = Sampler(job, index)
+        rank_pid = os.getpid()
         self._loader = torch.utils.data.DataLoader(
             Samples(job),
             batch_size=job["batch"],
@@ -292,6 +294,7 @@ class Accelerator:
             prefetch_factor=-(-job["prefetch"] // job["reader_threads"]),
             persistent_workers=True,
             multiprocessing_context="fork",
+            worker_init_fn=lambda _: end_with(rank_pid),
         )
 
     def serve(self, pipe: Connection) -> None:

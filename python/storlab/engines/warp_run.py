@@ -18,6 +18,7 @@ from storlab.base.secrets import hide
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.engines import warp_command, warp_records, warp_summary
 from storlab.engines.defect import DEFECTS, defect_outcome
+from storlab.engines.parent_death import start_child
 from storlab.engines.warp_command import Launch
 from storlab.engines.warp_cpu import CpuTrace
 from storlab.engines.warp_failure import Ended, explain
@@ -54,7 +55,7 @@ class WarpRun:
             (launch.work_dir / "stdout.txt").open("wb") as stdout,
             (launch.work_dir / "stderr.txt").open("wb") as stderr,
         ):
-            self._process = subprocess.Popen(
+            self._process = start_child(
                 launch.command,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,

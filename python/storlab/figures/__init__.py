@@ -9,7 +9,7 @@ about power). Scope "campaign" belongs to no family.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
@@ -263,4 +263,20 @@ def draw(name: str, comparison: Comparison, sections: Sequence[Section]) -> list
     """The figures of one kind. Raises KeyError for a name that is not registered."""
     module, _, function = FIGURES[name].place.partition(":")
     drawing: Draw = getattr(import_module(module), function)
-    return drawing(comparison, sections)
+    return [_with_scale(comparison, sections, figure) for figure in drawing(comparison, sections)]
+
+
+def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
+    """What is drawn may be smaller than its name says: then title and description say it, too."""
+    shown = set(figure.point_ids)
+    words: dict[str, None] = {}
+    for section in sections:
+        for point in section.points:
+            word = section.page.shrunk(point.params)
+            if word and word not in figure.title:
+                cells = comparison.row(point).cells.values()
+                words |= {word: None} if shown & {cell.point_id for cell in cells} else {}
+    if not words:
+        return figure
+    said = " or ".join(words)
+    return replace(figure, title=f"{figure.title} ({said})", alt=f"{figure.alt} ({said})")

@@ -26,9 +26,11 @@ from storlab.figures.theme import (
 )
 from storlab.workloads.checkpoint_interval import (
     daly_interval,
+    of_whole,
     share_lost,
     share_lost_with_failures,
 )
+from storlab.workloads.checkpoint_page import scale_text
 
 COSTS = ("durable_time_s.all", "write_time_s.all")
 RESTORE = "restore_time_s.all"
@@ -58,15 +60,20 @@ def _one(
     marks: list[dict[str, Any]] = []
     for target in targets:
         cell = comparison.row(point).cells[target]
-        cost = _cost(cell)
+        cost, scale = _cost(cell), point.params["scale"]
         if cost is None:
             continue
-        curves += _curve(target, _lost(cell, cost, mtbf), _range(cost, chosen, mtbf))
-        marks += _marks(target, cell, cost, chosen, mtbf)
+        cost = of_whole(cost, scale)
+        lost = _lost(cell, cost, mtbf, scale)
+        curves += _curve(target, lost, _range(cost, chosen, mtbf))
+        marks += _marks(target, lost, cost, chosen, mtbf)
     if not curves:
         return None
     where = place_at(section, facet, point)
     title = f"{where}: {_said(marks, chosen)}"
+    shrunk = scale_text(point.params["scale"])
+    if shrunk:
+        title += f"; of the whole checkpoint, at the rate of one {shrunk}"
     return Figure(
         name=figure_name("training-lost", section, facet),
         kind="training_lost",
@@ -88,12 +95,12 @@ def _cost(cell: Cell) -> float | None:
     return next((value for value in values if value > 0), None)
 
 
-def _lost(cell: Cell, cost: float, mtbf: float | None) -> Callable[[float], float]:
+def _lost(cell: Cell, cost: float, mtbf: float | None, scale: float) -> Callable[[float], float]:
     """Percent lost at an interval in s: with failures where the study says how often they come."""
     restart = cell.values.get(RESTORE)
     if mtbf is None or restart is None:
         return lambda interval: 100 * share_lost(cost, interval)
-    estimate = restart.estimate
+    estimate = of_whole(restart.estimate, scale)
     return lambda interval: 100 * share_lost_with_failures(cost, interval, mtbf, estimate)
 
 
@@ -118,12 +125,15 @@ def _curve(
 
 
 def _marks(
-    target: str, cell: Cell, cost: float, chosen: float, mtbf: float | None
+    target: str,
+    lost: Callable[[float], float],
+    cost: float,
+    chosen: float,
+    mtbf: float | None,
 ) -> list[dict[str, Any]]:
     places = [("as in the study", chosen)]
     if mtbf is not None:
         places.append(("Daly’s optimum", daly_interval(cost, mtbf)))
-    lost = _lost(cell, cost, mtbf)
     return [
         {"target": target, "what": what, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
         for what, at in places

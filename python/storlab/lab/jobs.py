@@ -12,8 +12,10 @@ from storlab.workloads import WORKLOADS, Access, JobContext
 
 
 def run_seed(study_seed: int, point: Point, repeat: int) -> int:
-    """The seed of one run. All targets and engines see the same sequence of operations."""
-    return derive_seed(study_seed, point.kind, point.params, repeat)
+    """The seed of one run. Equal work is an equal sequence, on all targets and by all engines."""
+    asides = WORKLOADS[point.kind].spec.asides
+    work = {name: value for name, value in point.params.items() if name not in asides}
+    return derive_seed(study_seed, point.kind, work, repeat)
 
 
 def run_context(

@@ -171,5 +171,7 @@ def _home_needs(
         own = [point for point in points if point.target == target.name]
         home = access[target.name].home if own else None
         if home is not None:
-            found.setdefault(home, []).append(home_need(own, study.study, target))
+            # The study's path counts from where the campaign began, which need not be here.
+            granted = target.model_copy(update={"directory": str(home.parent)})
+            found.setdefault(home, []).append(home_need(own, study.study, granted))
     return found

@@ -106,6 +106,8 @@ class WorkloadSpec(StudyTable):
 
     swept: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
+    # Parameters that leave the work as it is: who does it, and what is worked out from its results.
+    asides: ClassVar[frozenset[str]] = frozenset()
 
     kind: str = Field(description="the workload family")
     name: str | None = Field(

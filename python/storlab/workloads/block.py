@@ -148,6 +148,7 @@ class BlockSpec(WorkloadSpec):
         "compress_percent",
         "dedupe_percent",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"backend", "cpus"})
 
     kind: Literal["block"] = Field(description="block and file I/O")
     access: Swept[Access] = Field(default="random", description="random or sequential; swept")

@@ -25,6 +25,7 @@ from storlab.workloads.checkpoint_page import CHECKPOINT_PAGE
 from storlab.workloads.checkpoint_rules import (
     combination_problems,
     memory_problem,
+    own_profile,
     point_files,
     ranks_of,
     target_problem,
@@ -54,6 +55,7 @@ class CheckpointSpec(WorkloadSpec):
         "sync",
         "publish",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"writer", "training_interval", "mtbf"})
 
     kind: Literal["checkpoint"] = Field(description="checkpoints of large language models")
     profile: Swept[Annotated[str, Field(min_length=1)]] = Field(
@@ -136,8 +138,14 @@ class CheckpointSpec(WorkloadSpec):
         return data
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """As for every family: a point has nothing of what it has no use for."""
-        return params if params["writer"] == "native" else params | {"preallocate": None}
+        """Without what it has no use for, and with a profile of the user's own as it reads now.
+
+        So the plan and its hash hold that profile.
+        """
+        if params["writer"] != "native":
+            params = params | {"preallocate": None}
+        own = own_profile(params["profile"])
+        return params if own is None else {**params, "profile_data": own}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""

@@ -15,6 +15,14 @@ from __future__ import annotations
 import math
 
 
+def of_whole(seconds: float, scale: float) -> float:
+    """The time of a checkpoint whose files are whole, from that of one shrunk to ``scale``.
+
+    At the same rate: what does not grow with the bytes is taken to grow all the same.
+    """
+    return seconds / scale
+
+
 def share_lost(cost: float, interval: float) -> float:
     """Share of time, 0 to 1, that checkpoints take of a training that never fails."""
     return cost / (interval + cost)

@@ -16,6 +16,7 @@ from storlab.model.study import Target
 from storlab.workloads import common_metrics as common
 from storlab.workloads.checkpoint_interval import (
     daly_interval,
+    of_whole,
     share_lost,
     share_lost_with_failures,
     young_interval,
@@ -94,13 +95,14 @@ def _seconds(found: Sequence[Entry], start: str, end: str) -> list[float]:
 
 
 def _time_and_rate(found: Sequence[Entry], start: str, end: str, name: str) -> Iterable[Metric]:
-    seconds = _seconds(found, start, end)
+    ended = [entry for entry in found if entry.get(end) is not None]
+    seconds = _seconds(ended, start, end)
     if not seconds:
         return
     yield _metric(f"{name}_time_s", _mean(seconds), "s")
     total = math.fsum(seconds)
     if total > 0:
-        moved = sum(entry["bytes"] for entry in found)
+        moved = sum(entry["bytes"] for entry in ended)
         yield _metric(f"{name}_mb_s", moved / total / MB, "MB/s")
 
 
@@ -155,10 +157,12 @@ def device_share(found: Sequence[Entry], counter: str) -> float | None:
 def _training_metrics(
     params: Params, writes: Sequence[Entry], restores: Sequence[Entry]
 ) -> Iterable[Metric]:
+    """Of the whole checkpoint, as if one that was shrunk had been as fast for every byte."""
     stops = _seconds(writes, "start_ns", "durable_ns")
     if not stops or _mean(stops) <= 0:
         return
-    cost, interval = _mean(stops), params["training_interval"] / NS_PER_S
+    cost = of_whole(_mean(stops), params["scale"])
+    interval = params["training_interval"] / NS_PER_S
     yield _modelled("training_share_lost_percent", 100 * share_lost(cost, interval), "%")
     if params["mtbf"] is None:
         return
@@ -173,7 +177,8 @@ def _training_metrics(
         ("training_share_lost_with_failures_percent", interval),
         ("training_share_lost_at_optimum_percent", daly),
     ):
-        lost = share_lost_with_failures(cost, at, mtbf, _mean(restarts))
+        restart = of_whole(_mean(restarts), params["scale"])
+        lost = share_lost_with_failures(cost, at, mtbf, restart)
         yield _modelled(name, 100 * lost, "%")
 
 
@@ -218,7 +223,8 @@ def _scaled_flag(params: Params) -> Flag | None:
     return Flag(
         kind="scaled",
         message=f"{said}: every file has that share of its size, so that the times are not those "
-        "of the whole checkpoint",
+        "of the whole checkpoint; what checkpoints cost the training is modelled for the whole "
+        "one, at the same rate",
     )
 
 

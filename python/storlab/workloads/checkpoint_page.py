@@ -42,6 +42,8 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
         return f"depth {value}"
     if name == "profile":
         return str(value)
+    if name == "profile_data":
+        return ""  # its name says it
     return None
 
 
@@ -49,6 +51,8 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
     """Whether a parameter says anything here: not of what is not done."""
     if name in RESTORE_ONLY:
         return bool(params.get("restores"))
+    if name == "profile_data":
+        return False
     if name in UNSAID_AT_NONE:
         return params[name] is not None
     usual = {"scale": 1, "pause": 0, "writer": "native"}
@@ -84,4 +88,5 @@ CHECKPOINT_PAGE = Page(
     findings=CHECKPOINT_FINDINGS,
     published=("checkpoint",),
     says=says,
+    shrunk=lambda params: scale_text(float(params["scale"])),
 )

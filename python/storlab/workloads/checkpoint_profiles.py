@@ -10,6 +10,7 @@ each rank.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -117,6 +118,11 @@ class ProfileTable(StudyTable):
             problems.append(
                 Problem(("sharding", "zero"), "3 shards whole models, and not their stages", fix)
             )
+        layers = self.model.layers if self.model else 0
+        if self.sharding is not None and layers and self.sharding.pipeline > layers:
+            what = f"{self.sharding.pipeline:,} stages have {layers:,} layers to share"
+            fix = "use at most as many stages as layers"
+            problems.append(Problem(("sharding", "pipeline"), what, fix))
         if problems:
             raise FieldProblems(problems)
         return self
@@ -150,17 +156,31 @@ def load_profile(name: str) -> Profile:
     A relative path counts from the working directory. Raises StudyError, which names the file and
     the field, for a profile that is not there or says nothing that could be written.
     """
-    if "/" in name or name.endswith(SUFFIX):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            what = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise StudyError(name, f"the profile cannot be read: {what}", "correct it") from error
-        return _parsed(name, text)
+    if is_path(name):
+        return make_profile(read_tables(name), name)
     if name not in profile_names():
         fix = f"{suggest(name, profile_names())} (a file of your own ends with {SUFFIX})"
         raise StudyError("profile", f'there is no profile "{name}"', fix)
-    return _parsed(name, _shelf().joinpath(name + SUFFIX).read_text(encoding="utf-8"))
+    return make_profile(_tables(name, _shelf().joinpath(name + SUFFIX).read_text("utf-8")), name)
+
+
+def is_path(name: str) -> bool:
+    """Whether a profile is named by its path."""
+    return "/" in name or name.endswith(SUFFIX)
+
+
+def read_tables(name: str) -> dict[str, Any]:
+    """A profile as its file writes it. Raises StudyError where it is no TOML."""
+    try:
+        return _tables(name, Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise StudyError(name, f"the profile cannot be read: {what}", "correct it") from error
+
+
+def make_profile(tables: dict[str, Any], name: str) -> Profile:
+    """A profile from its tables; ``name`` is what errors call it. Raises StudyError."""
+    return _made(name, json.dumps(tables, default=str))
 
 
 def files_of(
@@ -204,12 +224,17 @@ def _shelf() -> Any:
     return resources.files("storlab").joinpath("profiles", "checkpoint")
 
 
-@lru_cache(maxsize=64)
-def _parsed(name: str, text: str) -> Profile:
+def _tables(name: str, text: str) -> dict[str, Any]:
     try:
-        table = ProfileTable.model_validate(tomllib.loads(text))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(name, f"is not TOML: {error}", "correct it") from error
+
+
+@lru_cache(maxsize=64)
+def _made(name: str, tables: str) -> Profile:
+    try:
+        table = ProfileTable.model_validate(json.loads(tables))
     except ValidationError as error:
         raise _explained(name, error) from error
     ranks, files = table.ranks or 1, _listed(table)

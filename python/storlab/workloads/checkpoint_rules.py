@@ -10,7 +10,14 @@ from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
 from storlab.model.checkpoint_job import CheckpointFile
 from storlab.model.study import Target
-from storlab.workloads.checkpoint_profiles import Profile, files_of, load_profile
+from storlab.workloads.checkpoint_profiles import (
+    Profile,
+    files_of,
+    is_path,
+    load_profile,
+    make_profile,
+    read_tables,
+)
 
 BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
 LARGEST_IO = 1 << 30  # of the engine
@@ -62,12 +69,33 @@ def _writer_problems(values: list[Params], engine: str | None) -> Iterable[Probl
         yield Problem(("layout",), what, 'use layout = "profile", or writer = "native"')
 
 
+def own_profile(name: str) -> dict[str, Any] | None:
+    """The tables of a user's profile; None for one of storlab's, and where there is none to read.
+
+    The plan refuses the latter, and results of it stay readable.
+    """
+    try:
+        return read_tables(name) if is_path(name) else None
+    except StudyError:
+        return None
+
+
+def profile_of(params: Params) -> Profile:
+    """The profile of a point. Raises StudyError where there is none.
+
+    One of the user is part of the parameters: it is read once, for the plan, whose hash covers it.
+    """
+    tables = params.get("profile_data")
+    name: str = params["profile"]
+    return load_profile(name) if tables is None else make_profile(tables, name)
+
+
 def point_files(params: Params) -> tuple[Profile, list[CheckpointFile]]:
     """The profile of a point, and the files of one checkpoint.
 
     Raises StudyError where there is no such profile.
     """
-    profile = load_profile(params["profile"])
+    profile = profile_of(params)
     return profile, files_of(profile, params["layout"], params["scale"], params["subset"])
 
 

@@ -108,6 +108,7 @@ class ObjectSpec(WorkloadSpec):
         "verify",
         "threads",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"threads"})
 
     kind: Literal["object"] = Field(description="object storage (S3)")
     get_percent: Swept[Percent] = Field(

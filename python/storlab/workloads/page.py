@@ -94,6 +94,8 @@ class Page:
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
     # Whether a parameter that all points share says anything: not of what is not done.
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
+    # What a point's figures have to say of work that is smaller than its name: ``scaled to 1 %``.
+    shrunk: Callable[[Mapping[str, Any]], str] = lambda _params: ""
     # Of what the engine tells of a run (its details): the kinds of spans of which an earlier
     # process did a part, so that their times and energies are not those of the whole work.
     resumed: Callable[[Mapping[str, Any]], frozenset[str]] = lambda _details: frozenset()

@@ -66,6 +66,7 @@ class PreprocessSpec(WorkloadSpec):
         "numerical",
         "memory",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"implementation"})
 
     kind: Literal["preprocess"] = Field(description="preprocessing of click logs for a DLRM")
     rows: Swept[Rows] = Field(
@@ -266,7 +267,8 @@ def _home(context: JobContext) -> Path:
 def _inputs(params: dict[str, Any], context: JobContext) -> list[str]:
     clicks = clicks_of(params)
     if clicks is None:
-        files = input_files(params["input"], Path(context.target.directory or "."))
+        # The home lies in the directory that was granted, wherever storlab was started since.
+        files = input_files(params["input"], _home(context).parent)
         return [str(file) for file in files]
     place = _home(context) / data_set_name(clicks)
     return [str(place / f"day_{number}") for number in range(clicks.files)]

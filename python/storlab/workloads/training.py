@@ -80,6 +80,7 @@ class TrainingSpec(WorkloadSpec):
         "loader",
         "check",
     )
+    asides: ClassVar[frozenset[str]] = frozenset({"loader"})
 
     kind: Literal["training"] = Field(description="training reads of emulated accelerators")
     profile: Swept[ProfileName] = Field(

@@ -23,6 +23,8 @@ from storlab.brief.audited import claim_data
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.figures import draw
 from storlab.figures.common import digits3
+from storlab.figures.svg import render, standalone
+from storlab.figures.theme import LIGHT
 from storlab.lab.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.workloads import WORKLOADS
@@ -215,10 +217,27 @@ def test_what_checkpoints_cost_is_modelled_with_the_formulas(
         for m in figure.spec["datasets"]["marks"]
         if (m["target"], m["what"]) == (OLD, "Daly’s optimum")
     )
-    assert best["x"] == pytest.approx(daly_interval(cost, 86_400), rel=1e-4)
+    whole = cost / 0.1  # the study shrinks the files
+    assert best["x"] == pytest.approx(daly_interval(whole, 86_400), rel=1e-4)
+    assert "of the whole checkpoint, at the rate of one scaled to 10 %" in figure.title
     curve = [d for d in figure.spec["datasets"]["curves"] if d["target"] == OLD]
     assert best["y"] == pytest.approx(min(d["y"] for d in curve), rel=2e-3)
     assert "modelled" in figure.alt
+
+
+def test_every_figure_says_how_small_the_checkpoint_was(
+    checkpoint_comparison: Comparison, tmp_path: Path
+) -> None:
+    figures = figures_of(checkpoint_comparison, "checkpoint")
+    assert len(figures) >= 8
+    for figure in figures:
+        assert figure.title.count("scaled to 10 %") == 1, figure.name
+        assert figure.alt.count("scaled to 10 %") >= 1, figure.name
+        svg = " ".join(re.findall(r">([^<]+)<", standalone(render(figure), figure, LIGHT)))
+        assert svg.count("scaled to 10 %") >= 1
+    whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
+    for figure in figures_of(compare(load_dataset([whole])), "checkpoint"):
+        assert "scaled" not in figure.title + figure.alt
 
 
 def test_a_swept_depth_and_two_profiles(tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ from storlab.workloads.training_profiles import Profile, load_profile, profile_n
 
 SUMMARY = "summary.json"
 _CONFIG = "*.yaml"  # hydra's copies of the configuration, in .hydra or dlio_config
+_BATCH = "workload.reader.batch_size"
+_CONFIG_PLACES = (".hydra", "dlio_config")
+_SETTING = re.compile(r"( *)([\w.-]+):(?: +(.*))?")  # of block YAML, as hydra writes it
 _DIRECT = re.compile(r"\bodirect\W{1,4}(?:True|true)\b")
-_WHOLE = 0.02  # how far from a whole number a batch size may be
+_WHOLE = 0.02  # how far from the batch size a rate may lead
 _COMPUTE = 0.05  # how far from the profile the compute time of a step may be
+_GIVE_CONFIG = "put the run's configuration beside it, as .hydra/config.yaml"
 _STAMP = re.compile(r"\d{8}_\d{6}")
 
 
@@ -66,7 +70,7 @@ def read_run(directory: Path, files: Mapping[str, bytes]) -> list[ImportedRun]:
 
 
 def _training(directory: Path, results: Results) -> ImportedRun:
-    batch = _batch(results)
+    batch, source = _batch(directory, results)
     nominal = dlio_result.nominal_bytes(results)
     if nominal is None:
         raise DlioFormatError("metric.train_io_mean_MB_per_second", "tells no size of a sample")
@@ -81,7 +85,7 @@ def _training(directory: Path, results: Results) -> ImportedRun:
         samples=samples(line.events, line.window, NS_PER_S),
         totals=totals(line.events),
         cpu=None,
-        notes=[*dlio_result.defects(results), *_training_notes(results)],
+        notes=[*dlio_result.defects(results), *_training_notes(results), source],
         details={
             "epochs": line.epochs,
             "steps": line.epochs[0]["accelerators"][0]["steps"],
@@ -110,22 +114,69 @@ def _training_notes(results: Results) -> list[str]:
     return notes
 
 
-def _batch(results: Results) -> int:
-    """From its rates: DLIO writes the batch size into none of its results.
+def _batch(directory: Path, results: Results) -> tuple[int, str]:
+    """Samples of a step, and what says so: its results hold no batch size.
 
-    Raises DlioFormatError where they lead to no whole number.
+    Raises DlioFormatError where nothing says it, or two things contradict each other.
     """
+    summary, ranks = results.summary, len(results.ranks)
+    files = int(summary.get("num_files_train") or 0)
+    per_file = int(summary.get("num_samples_per_file") or 1)
+    steps = max(sum(len(block.load) for block in blocks) for blocks in results.ranks[0].values())
+    settings = _settings(directory)
+    batch = _whole(settings.get(_BATCH))
+    if batch > 0:
+        due = [
+            files * per_file // (batch * ranks),
+            files // (per_file * batch * ranks) * per_file**2,  # the main branch leaves files out
+            _whole(settings.get("workload.train.total_training_steps")),
+        ]
+        if files and steps not in due:
+            what = f"is {batch}, and with {files:,} files an epoch then has {due[0]:,} steps"
+            raise DlioFormatError(_BATCH, f"{what}; there are {steps:,}")
+        return batch, "the batch size is that of its configuration"
+    batch = files * per_file // (steps * ranks)  # the largest with so many steps
+    if batch < 1 or files * per_file // ((steps + 1) * ranks) + 1 < batch:
+        what = f"leaves open which batch size {steps:,} steps in an epoch had; {_GIVE_CONFIG}"
+        raise DlioFormatError("num_files_train", what)
+    rates = _batches_by_rate(results)
+    if rates and not any(abs(rate - batch) <= _WHOLE * batch for rate in rates):
+        led = " or ".join(f"{rate:.4g}" for rate in rates)
+        what = f"leads to a batch size of {led}, files and steps to {batch}; {_GIVE_CONFIG}"
+        raise DlioFormatError("throughput", what)
+    return batch, "the batch size follows from files and steps: no configuration lies beside"
+
+
+def _whole(said: str | None) -> int:
+    return int(said) if said and said.isdigit() else 0
+
+
+def _batches_by_rate(results: Results) -> list[float]:
+    """What the rate of a block comes to, by the formula of each version; none where it has none."""
     for epoch, times in sorted(results.times.items()):
         for block, (start_ns, end_ns) in zip(results.ranks[0].get(epoch, []), times, strict=True):
             seconds, steps = (end_ns - start_ns) / NS_PER_S, len(block.load)
-            found = [block.throughput * seconds / steps]  # the release on PyPI
-            if steps > 2:
-                found.append(block.throughput * (seconds - float(block.proc[0])) / (steps - 2))
-            near = min(found, key=lambda value: abs(value - round(value)) / max(value, 1e-9))
-            whole = round(near)
-            if whole >= 1 and abs(near - whole) <= _WHOLE * whole:
-                return whole
-    raise DlioFormatError("throughput", "does not lead to the batch size")
+            if block.throughput > 0:
+                found = [block.throughput * seconds / steps]  # the release on PyPI
+                if steps > 2:
+                    found.append(block.throughput * (seconds - float(block.proc[0])) / (steps - 2))
+                return found
+    return []
+
+
+def _settings(directory: Path) -> dict[str, str]:
+    """Its configuration as hydra keeps it beside the results, by dotted names; without lists."""
+    found: dict[str, str] = {}
+    for path in (directory / place / "config.yaml" for place in _CONFIG_PLACES):
+        if not path.is_file():
+            continue
+        names: list[tuple[int, str]] = []
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if match := _SETTING.fullmatch(line):
+                names = [each for each in names if each[0] < len(match[1])]
+                names.append((len(match[1]), match[2]))
+                found[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
+    return found
 
 
 def _training_fields(
@@ -302,7 +353,7 @@ def _model(directory: Path) -> str | None:
 
 def _is_direct(directory: Path) -> bool:
     """Whether the configuration that lies beside the results asks for O_DIRECT."""
-    for place in (".hydra", "dlio_config", "."):
+    for place in (*_CONFIG_PLACES, "."):
         for path in sorted((directory / place).glob(_CONFIG)):
             if _DIRECT.search(path.read_text(encoding="utf-8", errors="replace")):
                 return True

@@ -1,0 +1,114 @@
+"""Programs that storlab starts end when it is killed, and only then."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from storlab.engines.parent_death import start_child
+from storlab.engines.session_cpu import family, is_alive
+
+HERE = Path(__file__).parent
+STANDIN = HERE.parent / "simulators" / "warp.py"
+RUN = "from test_child_run import FOREVER, start; start(Path.cwd(), FOREVER)"
+WARP = "from test_warp_run import start; start(Path.cwd())"
+RANKS = (
+    "from storlab.engines.torch_child import Crew\n"
+    "def work(rank, pipe):\n"
+    "    Path(f'rank-{rank}').touch()\n"
+    "    while True: pass\n"
+    "Crew(2, work)"
+)
+UNITS = (
+    "from storlab.engines.dataframe_units import Unit, carry_out, pool_of\n"
+    "def work():\n"
+    "    Path('ready').touch()\n"
+    "    while True: pass\n"
+    "pool = pool_of(types.SimpleNamespace(threads=False), 2)\n"
+    "list(carry_out(pool, [Unit('one', work, ())], 2, print))"
+)
+PARENT = (
+    "import signal, sys, types\nfrom pathlib import Path\n"
+    f"sys.path += [{str(HERE)!r}, {str(HERE.parent / 'integration')!r}]\n"
+    "{what}\nsignal.pause()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "signs"),
+    [
+        (RUN, ["ready"]),
+        (WARP, ["work/ready"]),
+        (RANKS, ["rank-0", "rank-1"]),
+        (UNITS, ["ready"]),
+    ],
+)
+def test_nothing_outlives_a_killed_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, signs: list[str]
+) -> None:
+    program = tmp_path / "warp"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STANDIN}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("STORLAB_WARP", str(program))
+    monkeypatch.setenv("STANDIN_WARP", "stubborn")
+    parent = subprocess.Popen([sys.executable, "-c", PARENT.format(what=what)], cwd=tmp_path)
+    for sign in signs:
+        until(lambda sign=sign: (tmp_path / sign).exists() or parent.poll() is not None)
+    children = {pid: born for pid, (_, _, born) in family(parent.pid).items() if pid != parent.pid}
+    assert children, "the parent ended of itself"
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    try:
+        until(lambda: not any(is_alive(pid, born) for pid, born in children.items()))
+    finally:
+        for pid in children:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Fails after a time that no machine needs."""
+    for _ in range(60 * 50):
+        if done():
+            return
+        time.sleep(0.02)
+    pytest.fail("waited for too long")
+
+
+def test_a_program_that_does_not_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("this is no program\n")
+    (tmp_path / "text").chmod(0o755)
+    for name, number in (("missing", errno.ENOENT), ("text", errno.ENOEXEC)):
+        with pytest.raises(OSError, match=name) as caught:
+            start_child([str(tmp_path / name)])
+        assert caught.value.errno == number
+
+
+def test_signals_are_as_for_any_program(tmp_path: Path) -> None:
+    """Python itself ignores SIGPIPE; a program that it becomes must not."""
+    command = ["sh", "-c", "grep SigIgn /proc/self/status"]
+    process = start_child(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    ignored = int(process.communicate()[0].split()[1], 16)
+    assert ignored >> (signal.SIGPIPE - 1) & 1 == 0
+
+
+def test_descriptors_reach_the_program(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("what is in it")
+    with (tmp_path / "file").open("rb") as file:
+        process = start_child(
+            ["cat", f"/proc/self/fd/{file.fileno()}"],
+            pass_fds=[file.fileno()],
+            stdout=subprocess.PIPE,
+        )
+        assert process.communicate()[0] == b"what is in it"
+    listing = start_child(["ls", "/proc/self/fd"], stdout=subprocess.PIPE, text=True)
+    assert len(listing.communicate()[0].split()) == 4  # 0 to 2, and the listing's own
