@@ -273,6 +273,8 @@ impl<'b> Coordinator<'b> {
         let backend = self.shared.backend.lock().unwrap_or_else(PoisonError::into_inner).clone();
         extras.backend = (!backend.0.is_empty()).then_some(backend.0);
         extras.features = backend.1;
+        extras.notes.extend(job.place.patience().notes());
+        extras.details.insert("retries".into(), job.place.patience().retries().into());
         extras.details.insert("epochs".into(), self.epochs.into());
         extras.details.insert("steps".into(), job.steps().into());
         extras.details.insert("device_counters".into(), self.device.is_some().into());
