@@ -96,9 +96,16 @@ class S3Server:
 
 @contextmanager
 def versitygw(
-    place: Path, *options: str, tls: bool = False, port: int | None = None
+    place: Path,
+    *options: str,
+    tls: bool = False,
+    port: int | None = None,
+    versions: Path | None = None,
 ) -> Iterator[S3Server]:
-    """versitygw over ``place/objects``, with keys made for this start. ``options`` are its own."""
+    """versitygw over ``place/objects``, with keys made for this start. ``options`` are its own.
+
+    With ``versions``, a directory that is there, buckets may keep versions.
+    """
     program = need_versitygw()
     root = place / "objects"
     root.mkdir(parents=True)
@@ -109,9 +116,10 @@ def versitygw(
     credentials = Credentials("test" + secrets.token_hex(6), secrets.token_urlsafe(24))
     port = port or free_port()
     usual = ("--keep-alive", "--quiet", "--port", f"127.0.0.1:{port}")
+    kept = () if versions is None else ("--versioning-dir", str(versions))
     with (place / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(program), *usual, *options, "posix", str(root)],
+            [str(program), *usual, *options, "posix", *kept, str(root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

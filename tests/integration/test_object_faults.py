@@ -111,7 +111,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             patch.chdir(place)
             server.set_environment(patch)
             code = main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"])
-        assert code == ExitCode.DISAGREE  # wrong and short bodies; failed requests change nothing
+        assert code == ExitCode.DISAGREE  # wrong bodies; failed requests change nothing
         store = ResultStore.open(place / "out")
         records = {record.target: record for record in store.records()}
         yield Ran(records, proxies, store, server.keys())
@@ -177,13 +177,35 @@ def test_retries_end_well_and_every_refusal_is_still_counted(ran: Ran) -> None:
     assert "attempts" in next(flag.message for flag in record.flags if flag.kind == "errors")
 
 
-@pytest.mark.parametrize("name", ["corrupt", "truncate"])
-def test_damage_is_named_with_its_key(ran: Ran, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("corrupt", "verify-failed"), ("truncate", "engine-note")]
+)
+def test_damage_is_named_with_its_key(ran: Ran, name: str, kind: str) -> None:
     record = ran.records[name]
-    (flag,) = (flag for flag in record.flags if flag.kind == "verify-failed")
+    (flag,) = (flag for flag in record.flags if flag.kind == kind)
     keys = {seen.path.removeprefix("/bench/") for seen in ran.proxies[name].seen}
     named = [key for key in keys if "/pool-" in key and key in flag.message]
-    assert len(named) == 1
+    assert 1 <= len(named) <= 3
+
+
+def test_only_content_that_differs_is_wrong_data(ran: Ran) -> None:
+    wrong = {n for n, r in ran.records.items() if "verify-failed" in {f.kind for f in r.flags}}
+    assert wrong == {"corrupt"}
+
+
+def test_a_connection_that_is_closed_in_a_body_is_no_wrong_data(
+    users: S3Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    users.set_environment(monkeypatch)
+    with FaultyProxy(users.endpoint, Harm("truncate", 0.2)) as proxy:
+        code, said, record = campaign(tmp_path, proxy.endpoint, capsys)
+    assert record is not None
+    assert set(record.totals["get"].errors) == {"short body"}
+    assert code == ExitCode.OK
+    assert "wrong data" not in said
 
 
 def campaign(

@@ -227,6 +227,18 @@ def test_a_bucket_gets_a_prefix_of_the_run() -> None:
     assert isinstance(made, CheckpointJob)
     assert (made.place.directory, made.place.prefix) == (None, "in/storlab-abc/checkpoints-p1-r1/")
     assert made.part_size == 128 << 20
+    assert (made.place.request_timeout_ns, made.place.retries) == (60 * NS_PER_S, 5)
+    assert made.place.backoff_ns == NS_PER_S // 5
+    hasty = 'request_timeout = "5s"\nretries = 0\nretry_backoff = 0'
+    hurried = CHECKPOINT.job(point(PROFILE + hasty), bucket)
+    assert isinstance(hurried, CheckpointJob)
+    assert (hurried.place.request_timeout_ns, hurried.place.retries) == (5 * NS_PER_S, 0)
+    older = point()
+    for name in ("request_timeout", "retries", "retry_backoff"):
+        del older.params[name]  # of a plan that was made before there were these
+    (step,) = CHECKPOINT.after(older, bucket)
+    assert isinstance(step.job, CheckpointJob)
+    assert step.job.place.retries == 0
     assert made.secrets()
     assert "a-secret-key" not in made.model_dump_json()
     (step,) = CHECKPOINT.after(point(), bucket)

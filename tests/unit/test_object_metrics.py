@@ -200,10 +200,19 @@ def test_a_wrong_body_is_flagged_as_such() -> None:
         "put": totals(33, 1e7),
     }
     said = flags(totals=bad)["verify-failed"].message
-    assert said == "of 100 GETs, some did not bring what was PUT: 1 wrong body, 1 short body"
+    assert said == "of 100 GETs, some did not bring what was PUT: 1 wrong body"
     named = {"error_examples": {"wrong body": "get of pool-1/0000/00000007: at 4096"}}
     said = flags(totals=bad, details=named)["verify-failed"].message
-    assert said.endswith("1 short body; get of pool-1/0000/00000007: at 4096")
+    assert said.endswith("1 wrong body; get of pool-1/0000/00000007: at 4096")
+
+
+def test_a_body_that_ended_with_its_connection_is_an_error_and_no_damage() -> None:
+    cut: dict[Operation, OperationTotals] = {
+        "get": totals(97, 1e7, 97 * MIB, short_body=1, connection_closed=2)
+    }
+    found = flags(totals=cut)
+    assert "1 short body" in found["errors"].message
+    assert "verify-failed" not in found
 
 
 def test_an_empty_window_has_no_metrics() -> None:

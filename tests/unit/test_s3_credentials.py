@@ -50,6 +50,19 @@ def refused(tmp_path: Path, **options: object) -> str:
     return str(caught.value)
 
 
+def test_a_token_says_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SSD_ACCESS_KEY_ID", "SSD_SECRET_ACCESS_KEY", "SSD_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "x")
+    keys, _ = found(tmp_path, credentials_env="SSD")
+    assert keys is not None
+    assert keys.token_place == "SSD_SESSION_TOKEN"
+    write(tmp_path, "credentials", "[p]\naws_access_key_id=a\naws_secret_access_key=b\n")
+    keys, _ = found(tmp_path, profile="p")
+    assert keys is not None
+    assert keys.token_place == 'aws_session_token of profile "p"'
+    assert "token_place" not in keys.as_dict()
+
+
 def test_the_variables_of_aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"{SECRET}\n")

@@ -14,6 +14,7 @@ from storlab.lab.s3_keys import (
     is_own_key,
     marker_content,
     own_prefix,
+    prefix_problem,
     read_marker,
 )
 from storlab.lab.s3_xml import ErrorBody, error_body, objects_page, uploads_page
@@ -186,6 +187,29 @@ def test_refusals_in_words(code: str, status: int, what: str, fix: str) -> None:
     assert what in said.what
     assert str(status) in said.what
     assert fix in said.fix
+
+
+@pytest.mark.parametrize("code", ["InvalidToken", "InvalidTokenId"])
+@pytest.mark.parametrize("place", ["AWS_SESSION_TOKEN", "SSD_SESSION_TOKEN"])
+def test_a_bad_token_is_named_by_where_it_came_from(code: str, place: str) -> None:
+    def said(token: str | None) -> PreflightError:
+        keys = Credentials("AKIDEXAMPLE", "the secret", token, place)
+        store = STORE.model_copy(update={"credentials": keys})
+        return refused(store, "list the bucket", 403, {}, ErrorBody(code, ""), None, [])
+
+    assert "the session token is not valid" in said("t").what
+    assert said("t").fix == f"set {place} anew, or remove it where the keys need none"
+    assert "there is none" in said(None).what
+    assert place in said(None).fix
+
+
+@pytest.mark.parametrize(
+    ("prefix", "well"),
+    [("", True), ("bench/", True), ("a/b", True), ("a.b/..c", True), ("/", False)]
+    + [(bad, False) for bad in ("//double//", "a//b/", "/lead/", "./a/", "a/../b/", "a/..")],
+)
+def test_prefixes_with_nothing_between_slashes(prefix: str, well: bool) -> None:
+    assert (prefix_problem(prefix) is None) is well
 
 
 def test_the_right_region_is_named_wherever_it_is_found() -> None:

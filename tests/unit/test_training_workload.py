@@ -280,6 +280,7 @@ def test_a_bucket_is_a_place_too() -> None:
     assert made.place.directory is None
     name = TRAINING.estimate(point(), HEADER, STORE).data_set
     assert made.place.prefix == f"in/storlab-abc/{name}/"
+    assert (made.place.retries, made.place.backoff_ns) == (5, 200_000_000)
     assert is_own_key(f"{made.place.prefix}train/img_000_of_168.npz", "in/storlab-abc/")
     assert "a-secret-key" not in made.model_dump_json()
     assert "a-secret-key" in made.secrets().values()

@@ -1,24 +1,23 @@
 //! A bucket for work that is not about requests: whole objects, moved by one thread over a few
 //! connections of its own.
 
+mod patience;
+mod requests;
+
 use std::cell::{Cell, RefCell};
-use std::time::Duration;
+use std::io;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header;
 use http::{Method, StatusCode};
-use http_body_util::BodyExt;
 use storlab_base::{monotonic_ns, Error, Result};
-use storlab_io::s3::{drain, refusal, sha256, xml, Call, Connection, Failure, PayloadHash, Store};
+use storlab_io::s3::{sha256, xml, Call, Failure, PayloadHash, Store};
 use tokio::runtime::Runtime;
 
+pub use patience::{Patience, Told};
+
 use crate::object::{advice, all, Content, Framing, RequestBody};
-
-const ANSWER_BYTES: usize = 8 << 20;
-/// A part that takes longer is given up.
-const PATIENCE: Duration = Duration::from_mins(2);
-
-type Link = Option<Connection<RequestBody>>;
+use requests::{number_in, Body, Desk, Link, Stopping};
 
 /// How a transfer went: when it began, how long it took, how much it moved.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +33,8 @@ pub struct Moved {
 /// See the module. Belongs to the thread that made it.
 pub struct Bucket {
     runtime: Runtime,
-    store: Store,
+    desk: Desk,
     links: Vec<Link>,
-    /// Which endpoint each link goes to.
-    endpoint: usize,
 }
 
 /// What a transfer calls for every part that has been moved.
@@ -45,18 +42,17 @@ type Heard<'h> = &'h mut dyn FnMut(Moved);
 
 impl Bucket {
     /// With so many connections, to be made when they are needed; threads are told apart by
-    /// `turn`, so that they go to different endpoints.
+    /// `turn`, so that they go to different endpoints. Requests are as patient as `patience`.
     ///
     /// # Errors
     /// [`Error::Io`] for a runtime that cannot be had.
-    pub fn new(store: Store, connections: usize, turn: usize) -> Result<Self> {
+    pub fn new(store: Store, connections: usize, turn: usize, patience: &Patience) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| Error::io("start a runtime for", "a bucket", 0, e))?;
-        let endpoint = turn % store.endpoints();
         let links = (0..connections.max(1)).map(|_| None).collect();
-        Ok(Bucket { runtime, store, links, endpoint })
+        Ok(Bucket { runtime, desk: Desk::new(store, turn, patience.clone()), links })
     }
 
     /// Read an object, or `range` of it (offset, length). `each` gets its bytes as they come, with
@@ -71,25 +67,30 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         mut each: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let Bucket { runtime, store, links, endpoint } = self;
-        let mut wrong = None;
-        let ended = runtime.block_on(async {
-            let call = ranged(key, range);
-            let mut at = range.map_or(0, |(at, _)| at);
-            fetch(store, *endpoint, &mut links[0], &call.call(), &mut |data| {
+        let Bucket { runtime, desk, links } = self;
+        let from = range.map_or(0, |(at, _)| at);
+        let (mut at, mut wrong) = (from, None);
+        let attempt = async || {
+            // What has been handed over is not asked for again.
+            let rest = match range {
+                Some((from, len)) => Some((at, Some(from + len - at))),
+                None => (at > 0).then_some((at, None)),
+            };
+            let mut each = |place: u64, data: &[u8]| {
                 if stopping() {
                     return false;
                 }
-                wrong = each(at, data).err();
-                at += data.len() as u64;
+                wrong = each(place, data).err();
+                at = place + data.len() as u64;
                 wrong.is_none()
-            })
-            .await
-        });
+            };
+            desk.fetch(&mut links[0], key, rest, &mut each).await
+        };
+        let ended = runtime.block_on(desk.patience.lasting(stopping, attempt));
         match (wrong, ended) {
             (Some(error), _) => Err(error),
             (None, Ok(None)) => Ok(None),
-            (None, Ok(bytes)) => Ok(bytes),
+            (None, Ok(Some(_))) => Ok(Some(at - from)),
             (None, Err(failure)) => Err(said("GET", key, &failure)),
         }
     }
@@ -101,7 +102,7 @@ impl Bucket {
     pub fn head(&mut self, key: &str) -> Result<Option<u64>> {
         let call = Call::new(Method::HEAD, Some(key));
         match self.one(&call, &RequestBody::none) {
-            Ok((headers, _)) => Ok(length_of(&headers)),
+            Ok((headers, _)) => Ok(number_in(&headers, header::CONTENT_LENGTH)),
             Err(Failure::Http { status, .. }) if status == StatusCode::NOT_FOUND.as_u16() => {
                 Ok(None)
             }
@@ -164,13 +165,63 @@ impl Bucket {
         }
     }
 
+    /// All multipart uploads below a prefix that were begun and not ended. Empty for a store that
+    /// knows none. MinIO matches a prefix here only as a whole key: where nothing is found by it,
+    /// the uploads of the whole bucket are looked through.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the prefix.
+    pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
+        let found = self.uploads_listed(prefix).map_err(|f| said("LIST uploads", prefix, &f))?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        match self.uploads_listed("") {
+            // Who may list only below his prefix has been answered already.
+            Err(Failure::Http { status: 403, .. }) => Ok(found),
+            Err(failure) => Err(said("LIST uploads", prefix, &failure)),
+            Ok(mut all) => {
+                all.retain(|upload| upload.key.starts_with(prefix));
+                Ok(all)
+            }
+        }
+    }
+
+    fn uploads_listed(&mut self, prefix: &str) -> std::result::Result<Vec<xml::Upload>, Failure> {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let query = xml::uploads_query(prefix, after.as_ref());
+            let call = Call { query: &query, ..Call::new(Method::GET, None) };
+            let page = match self.one(&call, &RequestBody::none) {
+                Ok((_, body)) => xml::uploads(&body)?,
+                Err(Failure::Http { status: 501, .. }) => return Ok(found),
+                Err(failure) => return Err(failure),
+            };
+            found.extend(page.uploads);
+            match page.next {
+                None => return Ok(found),
+                next => after = next,
+            }
+        }
+    }
+
+    /// Give up an upload; one that is gone is no error.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn abort(&mut self, upload: &xml::Upload) -> Result<()> {
+        let Bucket { runtime, desk, links } = self;
+        let ended = runtime.block_on(abort(desk, &mut links[0], &upload.key, &upload.upload_id));
+        ended.map_err(|failure| said("DELETE of an upload", &upload.key, &failure))
+    }
+
     fn one(
         &mut self,
         call: &Call<'_>,
         body: Body<'_>,
-    ) -> std::result::Result<(HeaderMap, Bytes), Failure> {
-        let Bucket { runtime, store, links, endpoint } = self;
-        runtime.block_on(exchange(store, *endpoint, &mut links[0], call, body))
+    ) -> std::result::Result<(http::HeaderMap, Bytes), Failure> {
+        let Bucket { runtime, desk, links } = self;
+        runtime.block_on(desk.exchange(&mut links[0], call, body, &|| false))
     }
 
     /// Write an object that holds what its key says, in parts of `part_bytes` over all connections.
@@ -186,10 +237,9 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         heard: Heard<'_>,
     ) -> Result<bool> {
-        let Bucket { runtime, store, links, endpoint } = self;
+        let Bucket { runtime, desk, links } = self;
         let upload = Upload {
-            store,
-            endpoint: *endpoint,
+            desk,
             key,
             bytes,
             part_bytes,
@@ -214,35 +264,42 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         heard: Heard<'_>,
     ) -> Result<bool> {
-        let Bucket { runtime, store, links, endpoint } = self;
+        let Bucket { runtime, desk, links } = self;
         let download = Download {
-            store,
-            endpoint: *endpoint,
+            desk,
             key,
             bytes,
             part_bytes,
             content: verify.then(|| Content::of(key)),
+            wrong_at: Cell::new(None),
             next: Cell::new(0),
             stopping,
             heard: RefCell::new(heard),
         };
         let ended = runtime.block_on(all(links.iter_mut().map(|link| download.receive(link))));
-        ended.map_err(|failure| said("GET", key, &failure))?;
-        Ok(!stopping())
+        match (ended, download.wrong_at.get()) {
+            (Ok(()), _) => Ok(!stopping()),
+            (Err(failure @ Failure::WrongBody(_)), Some(at)) => {
+                let source = io::Error::new(io::ErrorKind::InvalidData, failure.to_string());
+                Err(Error::io("verify", key, at, source))
+            }
+            (Err(failure), _) => Err(said("GET", key, &failure)),
+        }
     }
 }
 
 /// An object on its way out of the bucket.
 struct Download<'d> {
-    store: &'d Store,
-    endpoint: usize,
+    desk: &'d Desk,
     key: &'d str,
     bytes: u64,
     part_bytes: u64,
     /// To compare with.
     content: Option<Content>,
+    /// Where it differs.
+    wrong_at: Cell<Option<u64>>,
     next: Cell<u64>,
-    stopping: &'d dyn Fn() -> bool,
+    stopping: Stopping<'d>,
     heard: RefCell<Heard<'d>>,
 }
 
@@ -254,36 +311,47 @@ impl Download<'_> {
             self.next.set(self.next.get() + 1);
             let len = self.part_bytes.min(self.bytes - at);
             let start_ns = monotonic_ns();
-            let range = ranged(self.key, Some((at, len)));
-            let (mut place, mut bad) = (at, None);
-            let mut each = |data: &[u8]| {
-                bad = self.content.and_then(|content| content.compare(place, data));
-                place += data.len() as u64;
-                bad.is_none()
-            };
-            let moved = fetch(self.store, self.endpoint, link, &range.call(), &mut each).await?;
-            if let Some(byte) = bad {
-                return Err(Failure::WrongBody(format!("first at byte {byte} of the object")));
-            }
-            if moved != Some(len) {
-                return Err(Failure::ShortBody);
-            }
+            let attempt = async || self.receive_part(link, at, len).await;
+            self.desk.patience.lasting(self.stopping, attempt).await?;
             let latency_ns = monotonic_ns() - start_ns;
             (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         }
         Ok(())
     }
+
+    /// One attempt at `len` bytes from `at` on.
+    async fn receive_part(
+        &self,
+        link: &mut Link,
+        at: u64,
+        len: u64,
+    ) -> std::result::Result<(), Failure> {
+        let mut bad = None;
+        let mut each = |place: u64, data: &[u8]| {
+            bad = self.content.and_then(|content| content.compare(place, data));
+            bad.is_none()
+        };
+        let moved = self.desk.fetch(link, self.key, Some((at, Some(len))), &mut each).await?;
+        let (place, what) = match (bad, moved) {
+            (Some(byte), _) => (byte, format!("first at byte {byte} of the object")),
+            (None, Some(bytes)) if bytes != len => {
+                (at + bytes.min(len), format!("{bytes} bytes came instead of {len}"))
+            }
+            _ => return Ok(()),
+        };
+        self.wrong_at.set(Some(place));
+        Err(Failure::WrongBody(what))
+    }
 }
 
 /// An object on its way into the bucket.
 struct Upload<'u> {
-    store: &'u Store,
-    endpoint: usize,
+    desk: &'u Desk,
     key: &'u str,
     bytes: u64,
     part_bytes: u64,
     next: Cell<u64>,
-    stopping: &'u dyn Fn() -> bool,
+    stopping: Stopping<'u>,
     heard: RefCell<Heard<'u>>,
 }
 
@@ -296,33 +364,56 @@ impl Upload<'_> {
         }
         let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
         let none: Body<'_> = &RequestBody::none;
-        let (_, body) = exchange(self.store, self.endpoint, &mut links[0], &call, none).await?;
+        let (_, body) = self.desk.exchange(&mut links[0], &call, none, self.stopping).await?;
         let id = xml::upload_id(&body)?;
-        let done = self.parts(links, &id).await;
-        let stopped = (self.stopping)();
-        let etags = match done {
-            Ok(etags) if !stopped => etags,
-            ended => {
-                let query = [("uploadId", id.as_str())];
-                let call = Call { query: &query, ..Call::new(Method::DELETE, Some(self.key)) };
-                let none: Body<'_> = &RequestBody::none;
-                // What ended the upload is what counts.
-                let _ = exchange(self.store, self.endpoint, &mut links[0], &call, none).await;
-                return ended.map(|_| false);
+        let ended = match self.parts(links, &id).await {
+            Ok(etags) if !(self.stopping)() => {
+                self.complete(&mut links[0], &id, &etags).await.map(|()| true)
             }
+            ended => ended.map(|_| false),
         };
+        // What ended the upload is what counts.
+        let open = !matches!(ended, Ok(true));
+        if open && abort(self.desk, &mut links[0], self.key, &id).await.is_err() {
+            self.desk.patience.orphan();
+        }
+        ended
+    }
+
+    async fn complete(
+        &self,
+        link: &mut Link,
+        id: &str,
+        etags: &[String],
+    ) -> std::result::Result<(), Failure> {
         let parts: Vec<(u32, &str)> = (1..).zip(etags.iter().map(String::as_str)).collect();
         let body = xml::complete_body(&parts);
         let call = Call {
-            query: &[("uploadId", &id)],
+            query: &[("uploadId", id)],
             payload: PayloadHash::Sha256(sha256(&body)),
             content_length: body.len() as u64,
             ..Call::new(Method::POST, Some(self.key))
         };
         let body = || RequestBody::plain(body.clone());
-        let (_, said) = exchange(self.store, self.endpoint, &mut links[0], &call, &body).await?;
-        xml::completed(&said)?;
-        Ok(true)
+        let attempt = async || {
+            let ended = self.desk.try_once(link, &call, &body).await;
+            match ended.and_then(|(_, said)| xml::completed(&said)) {
+                // An answer was lost, perhaps: the upload is gone because it is complete.
+                Err(failure) if is_missing(&failure) => self.see_whole(link).await,
+                ended => ended,
+            }
+        };
+        self.desk.patience.lasting(self.stopping, attempt).await
+    }
+
+    /// The object is there, and has its size.
+    async fn see_whole(&self, link: &mut Link) -> std::result::Result<(), Failure> {
+        let call = Call::new(Method::HEAD, Some(self.key));
+        let (headers, _) = self.desk.try_once(link, &call, &RequestBody::none).await?;
+        if number_in(&headers, header::CONTENT_LENGTH) == Some(self.bytes) {
+            return Ok(());
+        }
+        Err(Failure::Protocol("the upload is gone, and its object is not there".to_owned()))
     }
 
     async fn parts(
@@ -369,7 +460,7 @@ impl Upload<'_> {
         let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
         let content = Content::of(self.key);
         let body = || RequestBody::object(content, at, len, Framing::None, len);
-        let (headers, _) = exchange(self.store, self.endpoint, link, &call, &body).await?;
+        let (headers, _) = self.desk.exchange(link, &call, &body, self.stopping).await?;
         let latency_ns = monotonic_ns() - start_ns;
         (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
@@ -377,109 +468,27 @@ impl Upload<'_> {
     }
 }
 
-/// A GET with its range's header.
-struct Ranged<'r> {
-    key: &'r str,
-    headers: Vec<(header::HeaderName, HeaderValue)>,
-}
-
-fn ranged(key: &str, range: Option<(u64, u64)>) -> Ranged<'_> {
-    let text = |(at, len): (u64, u64)| format!("bytes={at}-{}", at + len.max(1) - 1);
-    let value = range.and_then(|range| HeaderValue::from_str(&text(range)).ok());
-    Ranged { key, headers: value.map(|value| (header::RANGE, value)).into_iter().collect() }
-}
-
-impl Ranged<'_> {
-    fn call(&self) -> Call<'_> {
-        Call { headers: &self.headers, ..Call::get(self.key) }
+/// Give up an upload, patiently: it would take space for ever. One that is gone is no error.
+async fn abort(
+    desk: &Desk,
+    link: &mut Link,
+    key: &str,
+    id: &str,
+) -> std::result::Result<(), Failure> {
+    let query = [("uploadId", id)];
+    let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
+    match desk.exchange(link, &call, &RequestBody::none, &|| false).await {
+        Err(failure) if !is_missing(&failure) => Err(failure),
+        _ => Ok(()),
     }
 }
 
-fn length_of(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+fn is_missing(failure: &Failure) -> bool {
+    let gone = StatusCode::NOT_FOUND.as_u16();
+    matches!(failure, Failure::Http { status, .. } if *status == gone)
 }
 
 fn said(verb: &str, what: &str, failure: &Failure) -> Error {
     let fix = advice(&failure.kind()).to_owned();
     Error::Store { what: format!("{verb} of {what} failed: {failure}"), fix }
-}
-
-/// A request and its whole answer.
-async fn exchange(
-    store: &Store,
-    endpoint: usize,
-    link: &mut Link,
-    call: &Call<'_>,
-    body: Body<'_>,
-) -> std::result::Result<(HeaderMap, Bytes), Failure> {
-    let work = async {
-        let (connection, response) = send(store, endpoint, link, call, body).await?;
-        let (head, body) = response.into_parts();
-        let body = drain(body, ANSWER_BYTES).await?;
-        *link = Some(connection);
-        Ok((head.headers, body))
-    };
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or(Err(Failure::TimeOut))
-}
-
-/// The bytes of an answer as they come; `None` when `each` wants no more.
-async fn fetch(
-    store: &Store,
-    endpoint: usize,
-    link: &mut Link,
-    call: &Call<'_>,
-    each: &mut dyn FnMut(&[u8]) -> bool,
-) -> std::result::Result<Option<u64>, Failure> {
-    let sent = send(store, endpoint, link, call, &RequestBody::none);
-    let (connection, response) =
-        tokio::time::timeout(PATIENCE, sent).await.unwrap_or(Err(Failure::TimeOut))?;
-    let mut body = response.into_body();
-    let mut bytes = 0;
-    loop {
-        let next = tokio::time::timeout(PATIENCE, body.frame()).await;
-        let Some(frame) = next.map_err(|_| Failure::TimeOut)? else { break };
-        let frame = frame.map_err(|e| Failure::of_body(&e))?;
-        let Some(data) = frame.data_ref() else { continue };
-        bytes += data.len() as u64;
-        if !each(data) {
-            return Ok(None);
-        }
-    }
-    *link = Some(connection);
-    Ok(Some(bytes))
-}
-
-/// Makes a request's body, as often as it is sent.
-type Body<'b> = &'b dyn Fn() -> RequestBody;
-type Answer = (Connection<RequestBody>, http::Response<hyper::body::Incoming>);
-
-async fn send(
-    store: &Store,
-    endpoint: usize,
-    link: &mut Link,
-    call: &Call<'_>,
-    body: Body<'_>,
-) -> std::result::Result<Answer, Failure> {
-    // A server closes connections that have been idle, and nobody looks at them meanwhile: where a
-    // kept one turns out dead, the request goes over a new one.
-    if let Some(mut kept) = link.take().filter(Connection::usable) {
-        match kept.send(store.request(endpoint, call, body()).request).await {
-            Ok(response) => return succeeded(kept, response).await,
-            Err(Failure::Closed | Failure::Reset) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    let mut connection = Connection::open(store, endpoint, PATIENCE).await?;
-    let response = connection.send(store.request(endpoint, call, body()).request).await?;
-    succeeded(connection, response).await
-}
-
-async fn succeeded(
-    connection: Connection<RequestBody>,
-    response: http::Response<hyper::body::Incoming>,
-) -> std::result::Result<Answer, Failure> {
-    if response.status().is_success() {
-        return Ok((connection, response));
-    }
-    Err(refusal(response).await)
 }

@@ -284,6 +284,8 @@ impl<'b> Coordinator<'b> {
         extras.features = backend.1;
         let precedence = *self.shared.precedence.lock().unwrap_or_else(PoisonError::into_inner);
         extras.details.insert("accelerator_precedence".into(), precedence.into());
+        extras.notes.extend(job.place.patience().notes());
+        extras.details.insert("retries".into(), job.place.patience().retries().into());
         extras.details.insert("epochs".into(), self.epochs.into());
         extras.details.insert("steps".into(), job.steps().into());
         extras.details.insert("device_counters".into(), self.device.is_some().into());

@@ -101,7 +101,31 @@ def _held_checks(hold: S3Hold) -> Iterator[Check]:
         return
     state = "" if hold.bucket_exists else ", a bucket that storlab will make"
     yield _check("ok", "store", f"{hold.where}{state}")
+    if hold.bucket_exists:
+        yield from _left_behind_checks(hold)
     yield from _clock_check(hold.skew_s)
+
+
+def _left_behind_checks(hold: S3Hold) -> Iterator[Check]:
+    """What would stay after a clean-up. Uploads are tried out only as a campaign begins."""
+    versions = hold.control.is_versioned() if hold.proof is None else hold.proof.keeps_versions
+    if versions:
+        yield _check(
+            "warning",
+            "versions",
+            "the bucket keeps versions: objects that storlab deletes stay as old ones, take space "
+            "and cost what they cost",
+            "measure in a bucket without versioning, or let a lifecycle rule remove old versions "
+            "and delete markers",
+        )
+    if hold.proof is not None and hold.proof.uploads == "hidden":
+        yield _check(
+            "warning",
+            "uploads",
+            "the store does not list open multipart uploads: what a killed run leaves of them "
+            "stays unseen",
+            "let a lifecycle rule give up old uploads, or do not upload in parts",
+        )
 
 
 def _clock_check(skew_s: float | None) -> Iterator[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from storlab.base.errors import RunError
@@ -33,19 +34,45 @@ def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str
     tops = hold.own_tops()
     for top in tops:
         if top == hold.access.prefix + PROBE:
-            hold.control.delete([top])
+            _remove_probe(hold, top)
         elif top != marker:
             _clean_below(hold, top, stop, reporter)
+    # Once more, and in another way: what is not seen is not there only if no listing shows it.
     left = [top for top in hold.own_tops() if top != marker]
+    left += [key for key in hold.control.list_keys(hold.access.prefix, 2) if key != marker]
     if left:
         raise RunError(
             hold.where, f"objects below {left[0]} are still there", "clean up again with storlab"
         )
-    if tops and hold.control.is_versioned():
-        reporter.note(
-            f"{hold.control.where} keeps old versions of deleted objects; they go by its own rules"
+    removed = [*([hold.where] if tops else []), *hold.forget()]
+    if tops and hold.server is None:  # storlab's own has ended, and keeps nothing
+        for text in _left_behind(hold):
+            reporter.note(text)
+    return removed
+
+
+def _remove_probe(hold: S3Hold, key: str) -> None:
+    hold.control.delete([key])
+    for name, upload in hold.control.uploads("", key):
+        if name == key:
+            hold.control.abort_upload(key, upload)
+
+
+def _left_behind(hold: S3Hold) -> Iterator[str]:
+    """What no request of storlab removes."""
+    if hold.control.has_versions(hold.access.prefix):
+        bucket = ""
+        if hold.made_bucket and hold.bucket_exists:
+            bucket = "; the bucket, which storlab made, stays with them"
+        yield (
+            f"{hold.control.where} keeps old versions and delete markers of what was deleted; they "
+            f"go by its own rules{bucket}"
         )
-    return [*([hold.where] if tops else []), *hold.forget()]
+    if hold.proof is not None and hold.proof.uploads == "hidden":
+        yield (
+            f"{hold.control.where} does not list open multipart uploads: whether an interrupted "
+            "run left any cannot be seen; let the store's own rules remove old ones"
+        )
 
 
 def clean_job(access: S3Access, below: str) -> ObjectJob:

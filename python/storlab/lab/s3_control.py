@@ -13,7 +13,17 @@ from storlab.base.clock import monotonic_ns, sleep_s, wall_at_ns
 from storlab.base.errors import PreflightError
 from storlab.base.units import NS_PER_S
 from storlab.lab.s3_errors import refused, unreachable
-from storlab.lab.s3_xml import Page, error_body, objects_page, parsed, text_of, uploads_page
+from storlab.lab.s3_xml import (
+    ErrorBody,
+    Page,
+    error_body,
+    late_error,
+    objects_page,
+    parsed,
+    text_of,
+    uploads_page,
+    versions_page,
+)
 from storlab.model.s3 import S3Store
 
 TIMEOUT_S = 30.0
@@ -72,39 +82,84 @@ class S3Control:
             self._expect(answer, "remove the bucket")
 
     def is_versioned(self) -> bool:
-        """Whether deleting keeps an old version. False also where the store does not tell."""
+        """Whether deleting leaves something. False also where the store does not tell."""
         status, _, body = self._request("GET", None, [("versioning", "")])
         if status != 200:
             return False
         try:
-            return text_of(parsed(body), "Status") == "Enabled"
+            return text_of(parsed(body), "Status") in ("Enabled", "Suspended")
         except ValueError:
             return False
+
+    def has_versions(self, prefix: str) -> bool | None:
+        """Whether versions or delete markers lie below a prefix; None: the store does not tell.
+
+        Objects that are there have a version, too, in a bucket of any kind.
+        """
+        query = [("versions", ""), ("max-keys", "1"), ("prefix", prefix)]
+        status, _, body = self._request("GET", None, query)
+        try:
+            return versions_page(body) > 0 if status == 200 else None
+        except ValueError:
+            return None
 
     def list_keys(self, prefix: str, limit: int | None = None) -> list[str]:
         """The first ``limit`` keys below a prefix, in the order of their bytes; all for None."""
         return self._list(prefix, limit, "").keys
 
     def list_top(self, prefix: str) -> list[str]:
-        """What begins with the prefix, only as far as the next slash, which it includes."""
+        """What begins with the prefix, only as far as the next slash, which it includes.
+
+        Not what only looks so: MinIO names prefixes below which all is deleted and versions lie.
+        """
         page = self._list(prefix, None, "/")
-        return sorted({*page.prefixes, *(_top(key, prefix) for key in page.keys)})
+        there = [top for top in page.prefixes if self.list_keys(top, 1)]
+        return sorted({*there, *(top_of(key, prefix) for key in page.keys)})
 
     def list_uploads(self, prefix: str, limit: int | None = None) -> list[str]:
-        """Keys of the first ``limit`` multipart uploads that are open; none where unknown."""
-        keys: list[str] = []
+        """Keys of the first ``limit`` multipart uploads that are open; none where unknown.
+
+        MinIO matches a prefix here only as a whole key: where nothing is found by it, the uploads
+        of the whole bucket are looked through.
+        """
+        found = self.uploads(prefix, prefix, limit)
+        return [key for key, _ in found or self.uploads("", prefix, limit)]
+
+    def uploads(self, asked: str, prefix: str, limit: int | None = None) -> list[tuple[str, str]]:
+        """Keys and ids of open uploads below ``prefix``, of those that are listed for ``asked``."""
+        found: list[tuple[str, str]] = []
         after: Pairs = []
         while True:
-            query = [("uploads", ""), ("encoding-type", "url"), ("prefix", prefix), *after]
+            query = [("uploads", ""), ("encoding-type", "url"), ("prefix", asked), *after]
             answer = self._request("GET", None, query)
             if answer[0] in (404, 501) and error_body(answer[2]).code != "NoSuchBucket":
-                return keys  # a store without multipart uploads
+                return found  # a store without multipart uploads
+            if answer[0] == 403 and asked != prefix:
+                return found  # who may list only below his prefix has been answered already
             page = self._page(self._expect(answer, "list multipart uploads"), uploads_page)
             # Not every store heeds the prefix here.
-            keys += [key for key in page.keys if key.startswith(prefix)]
-            if not page.after or (limit is not None and len(keys) >= limit):
-                return keys[:limit]
+            pairs = zip(page.keys, page.ids, strict=True)
+            found += [(key, upload) for key, upload in pairs if key.startswith(prefix)]
+            if not page.after or (limit is not None and len(found) >= limit):
+                return found[:limit]
             after = page.after
+
+    def begin_upload(self, key: str) -> str | None:
+        """Begin a multipart upload: its id, or None for a store that knows no such thing."""
+        answer = self._request("POST", key, [("uploads", "")])
+        if answer[0] in (404, 405, 501) and error_body(answer[2]).code != "NoSuchBucket":
+            return None
+        body = self._expect(answer, f"begin a multipart upload of {key}")
+        try:
+            return text_of(parsed(body), "UploadId") or None
+        except ValueError:
+            return None
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Give up a multipart upload. One that is not there is no error."""
+        answer = self._request("DELETE", key, [("uploadId", upload)])
+        if answer[0] != 404:
+            self._expect(answer, f"give up a multipart upload of {key}")
 
     def get(self, key: str) -> bytes | None:
         """A small object, or None where there is none of that key."""
@@ -181,13 +236,13 @@ class S3Control:
 
     def _expect(self, answer: Answer, what: str) -> bytes:
         status, headers, body = answer
-        if not 200 <= status < 300:
-            raise refused(
-                self.store, what, status, headers, error_body(body), self._skew_s, self._hide
-            )
+        error: ErrorBody | None = late_error(body) if 200 <= status < 300 else error_body(body)
+        if error is not None:
+            raise refused(self.store, what, status, headers, error, self._skew_s, self._hide)
         return body
 
 
-def _top(key: str, prefix: str) -> str:
+def top_of(key: str, prefix: str) -> str:
+    """A key below a prefix only as far as the next slash, which it includes."""
     head, slash, _ = key.removeprefix(prefix).partition("/")
     return prefix + head + slash

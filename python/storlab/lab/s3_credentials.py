@@ -145,7 +145,7 @@ def _line(error: configparser.Error) -> int | str:
 def _from_environment(prefix: str, where: str) -> Credentials | None:
     names = (f"{prefix}_{_ACCESS}", f"{prefix}_{_SECRET}")
     access, secret = _variable(names[0]), _variable(names[1])
-    token = _variable(f"{prefix}_{_TOKEN}")
+    token = (f"{prefix}_{_TOKEN}", _variable(f"{prefix}_{_TOKEN}"))
     return _pair(access, secret, token, names, "the environment", where)
 
 
@@ -154,18 +154,19 @@ def _from_profile(
 ) -> Credentials | None:
     names = ("aws_access_key_id", "aws_secret_access_key")
     access, secret = (profile.get(key) or None for key in names)
-    token = profile.get("aws_session_token") or None
+    token = (f'aws_session_token of profile "{name}"', profile.get("aws_session_token") or None)
     return _pair(access, secret, token, names, f'profile "{name}" in {files.both()}', where)
 
 
 def _pair(
     access: str | None,
     secret: str | None,
-    token: str | None,
+    token: tuple[str, str | None],
     names: tuple[str, str],
     place: str,
     where: str,
 ) -> Credentials | None:
+    """``token``: where it belongs, and what it is."""
     if access is None and secret is None:
         return None
     if access is None or secret is None:
@@ -173,7 +174,7 @@ def _pair(
         raise PreflightError(
             where, f"{place} has {has} but not {lacks}", f"give {lacks}, or remove {has}"
         )
-    return Credentials(access, secret, token)
+    return Credentials(access, secret, token[1], token[0])
 
 
 def _variable(*names: str) -> str | None:

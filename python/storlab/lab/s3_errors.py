@@ -28,11 +28,6 @@ _FIXES = {
         "s3:DeleteObject and s3:AbortMultipartUpload; with create_bucket also s3:CreateBucket and "
         "s3:DeleteBucket",
     ),
-    "ExpiredToken": ("the session token has expired", "get new keys, and export them"),
-    "InvalidToken": (
-        "the session token is not valid",
-        "export AWS_SESSION_TOKEN anew, or unset it where the keys need none",
-    ),
     "NoSuchBucket": (
         "the bucket does not exist",
         "make it, correct the address, or set s3_options.create_bucket = true",
@@ -62,6 +57,8 @@ _REGION_CODES = (
 _LATE = ("time-out", "timed out", "in time")
 _NAMELESS = ("lookup", "resolve", "name or service", "nodename")
 _BUSY = ("SlowDown", "ServiceUnavailable", "InternalError")
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException")
+_BAD_TOKEN = ("InvalidToken", "InvalidTokenId")  # the second is MinIO's word for it
 _SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
 _EXPECTED_REGION = re.compile(r"expecting ['\"]([a-z0-9-]+)['\"]")
 
@@ -121,11 +118,27 @@ def _meaning(
     if code in _SKEWED:
         by = "" if skew_s is None else f": they differ by {abs(skew_s):,.0f} s"
         return f"the clocks of client and store are too far apart{by}", _clock_fix(skew_s)
+    if code in _EXPIRED or code in _BAD_TOKEN:
+        return _token(store, code)
     if code in _BUSY:
         return "the store is busy or unwell", "try again later; its own log may say more"
     if not code:
         return "what answers there does not speak S3", "check host, port and bucket of the address"
     return _FIXES.get(code, ("", "the store's own documentation or log may say more"))
+
+
+def _token(store: S3Store, code: str) -> tuple[str, str]:
+    keys = store.credentials
+    place = "AWS_SESSION_TOKEN" if keys is None else keys.token_place
+    if code in _EXPIRED:
+        return "the session token has expired", f"get new keys, and set {place} with them"
+    if keys is not None and keys.session_token is None:
+        fix = f"keys that were lent for a time need their token: set {place}"
+        return "the store asks for a session token, and there is none", fix
+    return (
+        "the session token is not valid",
+        f"set {place} anew, or remove it where the keys need none",
+    )
 
 
 def _expected(message: str) -> str:

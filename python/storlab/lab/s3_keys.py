@@ -30,6 +30,23 @@ def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
     return f"{options_prefix}{OWNER}-{digits}/"
 
 
+def prefix_problem(options_prefix: str) -> str | None:
+    """Why stores may lose objects below this prefix, or None.
+
+    Between slashes there is to be something: many stores collapse ``a//b``, drop a leading slash,
+    or take ``.`` and ``..`` for directories, and then list objects under other names than asked.
+    """
+    *folders, last = options_prefix.split("/")
+    for part in folders:
+        if part == "":
+            return "has nothing between two slashes, or before the first"
+        if part in (".", ".."):
+            return f'has "{part}", which stores take for a directory'
+    return (
+        f'ends with "{last}", which storlab makes part of a name' if last in (".", "..") else None
+    )
+
+
 def is_own_key(key: str, prefix: str) -> bool:
     """Whether a key (or the beginning of some, up to a slash) is of storlab's grammar."""
     return key.startswith(prefix) and bool(_OURS.fullmatch(key.removeprefix(prefix)))

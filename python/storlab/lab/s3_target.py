@@ -12,7 +12,7 @@ from storlab.base.errors import GuardError, PreflightError, StorlabError
 from storlab.lab.embedded_server import BUCKET, EmbeddedServer, check_directory
 from storlab.lab.execution import StopRequest
 from storlab.lab.progress import Reporter
-from storlab.lab.s3_control import S3Control
+from storlab.lab.s3_control import S3Control, top_of
 from storlab.lab.s3_credentials import resolve
 from storlab.lab.s3_errors import DENIED
 from storlab.lab.s3_keys import (
@@ -21,8 +21,10 @@ from storlab.lab.s3_keys import (
     foreign_keys,
     marker_content,
     own_prefix,
+    prefix_problem,
     read_marker,
 )
+from storlab.lab.s3_proof import Proof, prove
 from storlab.model.s3 import EMBEDDED, S3Access, S3Options, S3Store
 from storlab.model.target import Target
 
@@ -70,9 +72,11 @@ class S3Hold:
         self._exists = True  # the bucket, as far as is known
         self._wrote = False  # the marker, in this session
         self._cleaned = False
+        self.proof = _recorded_proof(recorded)
         self._stack = ExitStack()
 
     def __enter__(self) -> S3Hold:
+        self._check_options()
         with ExitStack() as stack:
             store = self._store(stack)
             stack.push(self._take_back)
@@ -118,6 +122,7 @@ class S3Hold:
             "campaign": self.campaign,
             "made_bucket": self.made_bucket,
             "embedded": str(self._directory) if self.target.is_embedded else None,
+            "proof": None if self.proof is None else self.proof.model_dump(),
         }
 
     def own_tops(self) -> list[str]:
@@ -128,10 +133,7 @@ class S3Hold:
         """
         if not self.bucket_exists:
             return []
-        uploads = {
-            self._prefix + key.removeprefix(self._prefix).partition("/")[0] + "/"
-            for key in self.control.list_uploads(self._prefix)
-        }
+        uploads = {top_of(key, self._prefix) for key in self.control.list_uploads(self._prefix)}
         tops = sorted({*self.control.list_top(self._prefix), *uploads})
         foreign = foreign_keys(tops, self._prefix)
         if foreign:
@@ -207,6 +209,20 @@ class S3Hold:
             ) from error
         raise PreflightError(str(path), "s3_options.ca_file holds no certificate", fix)
 
+    def _check_options(self) -> None:
+        """Of a new campaign: an older one has made its objects, and must be able to go on."""
+        prefix = self._options.prefix
+        problem = prefix_problem(prefix) if self.recorded is None else None
+        if problem is not None:
+            plain = "/".join(part for part in prefix.split("/") if part not in ("", ".", ".."))
+            slash = "/" if plain and prefix.endswith("/") else ""
+            raise PreflightError(
+                f"target {self.target.name}",
+                f's3_options.prefix = "{prefix}" {problem}: some stores would not list its objects '
+                "again, and they would stay behind",
+                f'set s3_options.prefix = "{plain}{slash}"',
+            )
+
     def _check_recorded(self) -> None:
         before = self.recorded
         if before is None:
@@ -275,8 +291,7 @@ class S3Hold:
             self.control.delete([probe])
             self.control.put(self._prefix + MARKER, content)
             self._wrote = True
-            self.control.put(probe, b"may be deleted\n")
-            self.control.delete([probe])
+            self.proof = prove(self.control, self._prefix, self._prefix + MARKER, probe)
         except PreflightError as error:
             if DENIED not in error.what:
                 raise
@@ -331,6 +346,13 @@ class S3Hold:
             return False
         if self.control.list_keys("", 1) or self.control.list_uploads("", 1):
             return False
+        if self.control.has_versions(""):  # no store removes a bucket that holds any
+            return False
         self.control.delete_bucket()
         self._exists = False
         return True
+
+
+def _recorded_proof(recorded: Mapping[str, Any] | None) -> Proof | None:
+    found = (recorded or {}).get("proof")
+    return None if found is None else Proof.model_validate(found)

@@ -14,6 +14,7 @@ class Page:
     keys: list[str] = field(default_factory=list)
     prefixes: list[str] = field(default_factory=list)  # what a delimiter rolled up
     after: list[tuple[str, str]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)  # of uploads, one for each key
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,19 @@ class ErrorBody:
     message: str = ""
     region: str = ""
     endpoint: str = ""
+
+
+def late_error(body: bytes) -> ErrorBody | None:
+    """The error in an answer whose status says success; None where there is none.
+
+    Some stores begin an answer with status 200, and then find that they cannot do what was asked.
+    """
+    try:
+        parsed(body, "Error")
+    except ValueError:
+        return None
+    found = error_body(body)
+    return found if found.code else None
 
 
 def error_body(body: bytes) -> ErrorBody:
@@ -48,10 +62,20 @@ def objects_page(body: bytes) -> Page:
 
 
 def uploads_page(body: bytes) -> Page:
-    """A page of ListMultipartUploads: the keys. Raises ValueError for another document."""
+    """A page of ListMultipartUploads: keys and ids. Raises ValueError for another document."""
     root = parsed(body, "ListMultipartUploadsResult")
     markers = {"key-marker": "NextKeyMarker", "upload-id-marker": "NextUploadIdMarker"}
-    return Page(keys=_keys(root, "Upload"), after=_after(root, markers))
+    ids = [text_of(upload, "UploadId") for upload in root.iter("Upload")]
+    return Page(keys=_keys(root, "Upload"), ids=ids, after=_after(root, markers))
+
+
+def versions_page(body: bytes) -> int:
+    """How many versions and delete markers a page of ListObjectVersions has.
+
+    Raises ValueError for another document.
+    """
+    root = parsed(body, "ListVersionsResult")
+    return sum(1 for name in ("Version", "DeleteMarker") for _ in root.iter(name))
 
 
 def parsed(body: bytes, name: str = "") -> ElementTree.Element:

@@ -94,6 +94,7 @@ class Credentials:
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
+    token_place: str = field(default="AWS_SESSION_TOKEN", compare=False)  # where it belongs
 
     def as_dict(self) -> dict[str, str]:
         """For the engine: ``access_key``, ``secret_key`` and, where there is one, a token."""

@@ -31,6 +31,7 @@ from storlab.workloads.checkpoint_rules import (
     target_problem,
 )
 from storlab.workloads.page import Page
+from storlab.workloads.store_fields import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, Retries
 
 ASSUMED_BYTES_S = 1_000_000_000  # of a checkpoint, to estimate its time before it was ever written
 
@@ -106,6 +107,9 @@ class CheckpointSpec(WorkloadSpec):
         default="64MiB",  # type: ignore[assignment]
         description="to a bucket: larger files are uploaded in parts of this size, from 5MiB on",
     )
+    request_timeout: Duration = REQUEST_TIMEOUT
+    retries: Retries = RETRIES
+    retry_backoff: Duration = RETRY_BACKOFF
     pause: Duration = Field(default=0, description="emulated training between two checkpoints")
     verify: bool = Field(default=True, description="a restore compares every byte")
     cold: Literal["direct", "drop", "as_is"] = Field(
@@ -210,7 +214,7 @@ class CheckpointWorkload:
         if problem is not None:
             raise ValueError(problem)
         return CheckpointJob(
-            place=_place(context),
+            place=_place(params, context),
             files=files,
             ranks=ranks,
             format="safetensors" if params["layout"] == "safetensors" else "raw",
@@ -237,10 +241,10 @@ class CheckpointWorkload:
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
         """Removes the run's checkpoints, also those that a crash left half."""
-        del point  # its profile may be gone, and what it has left still has to be removed
+        # Its profile may be gone, and what it has left still has to be removed.
         order = CheckpointJob(
             task="clean",
-            place=_place(context),
+            place=_place(point.params, context),
             files=[CheckpointFile(name="none", rank=0, bytes=0)],
             ranks=1,
         )
@@ -259,12 +263,12 @@ class CheckpointWorkload:
         return run_flags(point.params, target, outcome)
 
 
-def _place(context: JobContext) -> DataPlace:
+def _place(params: dict[str, Any], context: JobContext) -> DataPlace:
     """The run's own; nothing of another run is in it."""
     s3, home = context.access.s3, context.access.home
     name = f"checkpoints-{context.run_id}"
     if s3 is not None:
-        return DataPlace(store=s3.store, prefix=f"{s3.prefix}{name}/")
+        return DataPlace.in_store(s3.store, f"{s3.prefix}{name}/", params)
     if home is None:
         raise ValueError("neither directory nor bucket was granted for checkpoints")
     return DataPlace(directory=str(home / name), direct=context.target.direct)

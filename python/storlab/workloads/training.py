@@ -24,6 +24,7 @@ from storlab.model.training_job import Records, TrainingJob
 from storlab.model.types import Duration, Size, Swept
 from storlab.workloads import Estimate, JobContext, Step
 from storlab.workloads.page import Page
+from storlab.workloads.store_fields import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, Retries
 from storlab.workloads.training_metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training_page import TRAINING_PAGE
 from storlab.workloads.training_profiles import (
@@ -144,6 +145,9 @@ class TrainingSpec(WorkloadSpec):
     io_depth: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=16, description="reads in flight of each reader of files"
     )
+    request_timeout: Duration = REQUEST_TIMEOUT
+    retries: Retries = RETRIES
+    retry_backoff: Duration = RETRY_BACKOFF
     data_seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         default=1, description="of the data set: sizes and contents"
     )
@@ -228,7 +232,7 @@ class TrainingWorkload:
         settings = settings_of(params)
         return TrainingJob(
             task="run",
-            place=_place(settings, context, direct=settings.direct(context.target)),
+            place=_place(params, settings, context, direct=settings.direct(context.target)),
             records=settings.records(),
             accelerators=settings.accelerators,
             batch=settings.batch,
@@ -250,11 +254,10 @@ class TrainingWorkload:
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
         """The data sets of these points, each once."""
-        sets: dict[str, Settings] = {}
+        sets: dict[str, dict[str, Any]] = {}
         for point in points:
-            settings = settings_of(point.params)
-            sets.setdefault(data_set_name(settings.records()), settings)
-        return [_generate(settings, context) for settings in sets.values()]
+            sets.setdefault(data_set_name(settings_of(point.params).records()), point.params)
+        return [_generate(params, context) for params in sets.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
         """Nothing: a run only reads."""
@@ -281,21 +284,24 @@ def data_set_name(records: Records) -> str:
     return f"training-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _place(settings: Settings, context: JobContext, *, direct: bool) -> DataPlace:
+def _place(
+    params: dict[str, Any], settings: Settings, context: JobContext, *, direct: bool
+) -> DataPlace:
     name = data_set_name(settings.records())
     s3, home = context.access.s3, context.access.home
     if s3 is not None:
-        return DataPlace(store=s3.store, prefix=f"{s3.prefix}{name}/")
+        return DataPlace.in_store(s3.store, f"{s3.prefix}{name}/", params)
     if home is None:
         raise ValueError(f"{context.target.name}: neither a directory nor a bucket was granted")
     return DataPlace(directory=str(home / name), direct=direct)
 
 
-def _generate(settings: Settings, context: JobContext) -> Step:
+def _generate(params: dict[str, Any], context: JobContext) -> Step:
+    settings = settings_of(params)
     total = settings.data_bytes
     job = TrainingJob(
         task="generate",
-        place=_place(settings, context, direct=context.target.direct),
+        place=_place(params, settings, context, direct=context.target.direct),
         records=settings.records(),
         interval_ns=NS_PER_S,
         seed=settings.data_seed,

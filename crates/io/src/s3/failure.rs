@@ -34,8 +34,8 @@ pub enum Failure {
     /// What came is not HTTP, or not S3.
     #[error("protocol: {0}")]
     Protocol(String),
-    /// The body ended before its announced length.
-    #[error("the body was cut short")]
+    /// The connection ended before the body did.
+    #[error("the body was cut short with its connection")]
     ShortBody,
     /// The body is not what was stored.
     #[error("the body is wrong: {0}")]
@@ -83,10 +83,32 @@ impl Failure {
                 matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
                     || matches!(
                         code.as_deref(),
-                        Some("RequestTimeout" | "SlowDown" | "InternalError" | "Throttling")
+                        Some(
+                            "RequestTimeout"
+                                | "SlowDown"
+                                | "ServiceUnavailable"
+                                | "InternalError"
+                                | "Throttling"
+                        )
                     )
             }
             Failure::Tls(_) | Failure::Protocol(_) | Failure::WrongBody(_) => false,
+        }
+    }
+
+    /// Whether it may be that no server was there to look at the request.
+    pub fn unheard(&self) -> bool {
+        match self {
+            Failure::Refused(_)
+            | Failure::Connect { .. }
+            | Failure::Reset
+            | Failure::Closed
+            | Failure::Tls(_) => true,
+            Failure::TimeOut
+            | Failure::Protocol(_)
+            | Failure::ShortBody
+            | Failure::WrongBody(_)
+            | Failure::Http { .. } => false,
         }
     }
 
@@ -184,6 +206,8 @@ mod tests {
             (http(503, Some("SlowDown")), "SlowDown (503)", true),
             (http(400, Some("RequestTimeout")), "RequestTimeout (400)", true),
             (http(500, None), "HTTP 500", true),
+            (http(200, Some("ServiceUnavailable")), "ServiceUnavailable (200)", true),
+            (http(200, Some("AccessDenied")), "AccessDenied (200)", false),
             (http(403, None), "HTTP 403", false),
         ];
         for (failure, word, retryable) in words {

@@ -65,6 +65,15 @@ pub struct Upload {
     pub upload_id: String,
 }
 
+/// One page of `ListMultipartUploads`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UploadPage {
+    /// In the order of the store.
+    pub uploads: Vec<Upload>,
+    /// `key-marker` and `upload-id-marker` of the next page; None: this was the last.
+    pub next: Option<(String, String)>,
+}
+
 /// Of a `ListObjectsV2` answer.
 ///
 /// # Errors
@@ -146,11 +155,22 @@ pub fn completed(body: &[u8]) -> Result<(), Failure> {
     let Err(other) = walk(body, "CompleteMultipartUploadResult", |_, _| Ok(())) else {
         return Ok(());
     };
-    let said = error(body);
-    if said.code.is_none() {
-        return Err(other);
+    Err(refused(body).err().unwrap_or(other))
+}
+
+/// Some stores begin an answer with status 200, and then find that they cannot do what was asked.
+///
+/// # Errors
+/// Http with status 200 and the code, for a body that is an `Error` with a code.
+pub fn refused(body: &[u8]) -> Result<(), Failure> {
+    if body.is_empty() || walk(body, "Error", |_, _| Ok(())).is_err() {
+        return Ok(());
     }
-    Err(Failure::Http { status: 200, code: said.code, message: said.message })
+    let ErrorBody { code, message, .. } = error(body);
+    match code {
+        None => Ok(()),
+        code => Err(Failure::Http { status: 200, code, message }),
+    }
 }
 
 /// Of a multi-delete's answer: what was not deleted.
@@ -174,14 +194,28 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     Ok(found)
 }
 
-/// Of a `ListMultipartUploads` answer (its first page).
+/// The query of `ListMultipartUploads`, for the page behind `after` (key and upload id).
+pub fn uploads_query<'q>(
+    prefix: &'q str,
+    after: Option<&'q (String, String)>,
+) -> Vec<(&'static str, &'q str)> {
+    let mut query = vec![("uploads", ""), ("prefix", prefix), ("encoding-type", "url")];
+    if let Some((key, upload_id)) = after {
+        query.push(("key-marker", key));
+        query.extend((!upload_id.is_empty()).then_some(("upload-id-marker", upload_id.as_str())));
+    }
+    query
+}
+
+/// Of a `ListMultipartUploads` answer.
 ///
 /// # Errors
 /// Protocol.
-pub fn uploads(body: &[u8]) -> Result<Vec<Upload>, Failure> {
-    let mut found = Vec::new();
+pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
+    let mut page = UploadPage::default();
     let (mut key, mut upload_id) = (None, None);
-    let mut encoded = false;
+    let (mut next_key, mut next_id) = (String::new(), String::new());
+    let (mut truncated, mut encoded) = (false, false);
     walk(body, "ListMultipartUploadsResult", |path, text| {
         match path {
             "Upload/Key" => key = Some(text.to_owned()),
@@ -189,20 +223,27 @@ pub fn uploads(body: &[u8]) -> Result<Vec<Upload>, Failure> {
             "Upload" => {
                 let key = key.take().ok_or_else(|| wrong("an upload without a key"))?;
                 let id = upload_id.take().ok_or_else(|| wrong("an upload without an id"))?;
-                found.push(Upload { key, upload_id: id });
+                page.uploads.push(Upload { key, upload_id: id });
             }
+            "NextKeyMarker" => text.clone_into(&mut next_key),
+            "NextUploadIdMarker" => text.clone_into(&mut next_id),
+            "IsTruncated" => truncated = text == "true",
             "EncodingType" => encoded = text == "url",
             _ => {}
         }
         Ok(())
     })?;
     if encoded {
-        for upload in &mut found {
-            upload.key =
-                uri::decode(&upload.key).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
+        let keys = page.uploads.iter_mut().map(|upload| &mut upload.key);
+        for text in keys.chain([&mut next_key]) {
+            *text = uri::decode(text).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
         }
     }
-    Ok(found)
+    if truncated && next_key.is_empty() && next_id.is_empty() {
+        return Err(wrong("a truncated listing of uploads that does not say where to go on"));
+    }
+    page.next = truncated.then_some((next_key, next_id));
+    Ok(page)
 }
 
 /// Body of `CompleteMultipartUpload`: part numbers (from 1, rising) and the ETags as they came.

@@ -64,12 +64,14 @@ fn run(job: &CheckpointJob, store: &Store, control: &Control, board: &Board) -> 
     let tally = Tally::begin(job.ranks, job.interval_ns, &KINDS, board);
     let (report, reports) = channel();
     let start_ns = tally.start_ns();
+    let patience = job.place.patience();
     let ranks = (0..job.ranks).map(|index| {
         let ledger = Ledger::new(index, &KINDS, job.interval_ns, start_ns, report.clone());
-        Ok(Rank { bucket: Bucket::new(store.clone(), job.queue_depth, index)?, ledger })
+        let bucket = Bucket::new(store.clone(), job.queue_depth, index, &patience)?;
+        Ok(Rank { bucket, ledger })
     });
     let made = ranks.collect::<Result<Vec<_>>>();
-    let made = made.and_then(|ranks| Ok((ranks, Bucket::new(store.clone(), 1, 0)?)));
+    let made = made.and_then(|ranks| Ok((ranks, Bucket::new(store.clone(), 1, 0, &patience)?)));
     drop(report);
     let (ranks, desk) = match made {
         Ok(made) => made,
@@ -160,7 +162,10 @@ impl Uploads<'_> {
             Ok(Some(times)) => times,
             ended => {
                 // What ended it is what counts; what cannot be deleted is no checkpoint anyway.
-                let _ = self.delete(number);
+                if let Err(error) = self.delete_all(&self.below(number)) {
+                    let what = format!("what there is of checkpoint {number} stays: {error}");
+                    self.extras.notes.push(what);
+                }
                 let left = match self.numbers().as_deref() {
                     Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
                     Ok([]) => "there is no whole one".to_owned(),
@@ -192,12 +197,20 @@ impl Uploads<'_> {
     }
 
     /// The manifest first: half a checkpoint must not look like a whole one.
-    fn delete(&mut self, number: u32) -> Result<()> {
-        let below = self.below(number);
-        let mut keys = self.desk.keys(&below)?;
+    fn delete(&mut self, below: &str) -> Result<()> {
+        let mut keys = self.desk.keys(below)?;
         keys.sort_unstable_by_key(|key| !key.ends_with(MANIFEST));
         for key in keys {
             self.desk.delete(&key)?;
+        }
+        Ok(())
+    }
+
+    /// Every object, and every upload that was not ended.
+    fn delete_all(&mut self, below: &str) -> Result<()> {
+        self.delete(below)?;
+        for upload in self.desk.uploads(below)? {
+            self.desk.abort(&upload)?;
         }
         Ok(())
     }
@@ -211,7 +224,7 @@ impl Uploads<'_> {
         }
         let start_ns = monotonic_ns();
         for &number in old {
-            self.delete(number)?;
+            self.delete(&self.below(number))?;
         }
         let (name, end_ns) = (format!("{} older", old.len()), monotonic_ns());
         self.extras.spans.push(Span { kind: "delete", name, start_ns, end_ns, bytes: 0 });
@@ -298,11 +311,7 @@ impl Uploads<'_> {
 
     /// Remove every checkpoint, whole or not.
     fn clean(&mut self) -> Result<()> {
-        let prefix = format!("{}checkpoint-", self.job.place.prefix);
-        for key in self.desk.keys(&prefix)? {
-            self.desk.delete(&key)?;
-        }
-        Ok(())
+        self.delete_all(&format!("{}checkpoint-", self.job.place.prefix))
     }
 
     fn finish(mut self, done: Result<()>) -> Outcome {
@@ -317,6 +326,9 @@ impl Uploads<'_> {
         let mut extras = self.extras;
         extras.failure = done.err();
         extras.backend = Some("s3");
+        let patience = self.job.place.patience();
+        extras.notes.extend(patience.notes());
+        extras.details.insert("retries".into(), patience.retries().into());
         extras.details.insert("writes".into(), self.writes.into());
         extras.details.insert("restores".into(), self.restores.into());
         extras.details.insert("device_counters".into(), false.into());

@@ -31,6 +31,8 @@ const LONG: Duration = Duration::from_secs(1);
 /// store is not asked for hours what it refuses.
 const HOPELESS_NS: u64 = 30_000_000_000;
 const HOPELESS_ERRORS: u64 = 1_000;
+/// So many pauses say the same: attempts that nobody hears are spaced.
+const HOPELESS_RESTS: u64 = 100;
 
 /// Start the workers, follow the run, and say how it ended.
 pub fn coordinate(shared: &Arc<Shared>, board: &Board, receiver: &Receiver<Message>) -> Outcome {
@@ -218,7 +220,9 @@ impl<'r> Gatherer<'r> {
         let counts = &self.shared.counts;
         let long = now > self.window.load_start_ns.saturating_add(HOPELESS_NS);
         let nothing = counts.succeeded.load(Relaxed) == 0;
-        if long && nothing && counts.failed.load(Relaxed) > HOPELESS_ERRORS {
+        let many = counts.failed.load(Relaxed) > HOPELESS_ERRORS
+            || counts.rests.load(Relaxed) > HOPELESS_RESTS;
+        if long && nothing && many {
             self.shared.control.end_soon();
         }
     }
@@ -289,12 +293,24 @@ impl<'r> Gatherer<'r> {
                 self.unserved
             ));
         }
-        if said.bad_count > 0 {
-            let what = if said.bad_count == 1 { "body" } else { "bodies" };
-            let examples = said.bad_bodies.join("; ");
-            notes.push(format!("{} wrong or short {what}, such as {examples}", said.bad_count));
+        for (bodies, what) in [
+            (&said.wrong, "were not what was stored"),
+            (&said.short, "were cut short with their connection"),
+        ] {
+            if bodies.count > 0 {
+                let examples = bodies.examples.join("; ");
+                notes.push(format!("{} bodies {what}, such as {examples}", bodies.count));
+            }
         }
         let counts = &self.shared.counts;
+        let rests = counts.rests.load(Relaxed);
+        if rests > 0 {
+            notes.push(format!(
+                "connections were refused or broken one after the other: storlab paused {rests} \
+                 times before it asked again, for up to 1,000 such requests a second; the errors \
+                 are those that were tried, and no rate of the store"
+            ));
+        }
         for (count, what) in [
             (&counts.repeated_draws, "draws were repeated: there was no object for the request"),
             (&counts.aborts_failed, "multipart uploads failed and could not be given up"),

@@ -52,6 +52,7 @@ impl Answer<'_> {
         let (head, body) = self.response.into_parts();
         let body = drain(body, ANSWER_BYTES).await?;
         *self.home = Some(self.connection);
+        xml::refused(&body)?;
         Ok((head.headers, body))
     }
 
@@ -258,6 +259,8 @@ impl Slot {
             return Err(answer.refused().await);
         }
         let content = worker.shared.job.verify.then(|| Content::of(key));
+        let ends = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+        let says_its_end = ends.iter().any(|name| answer.response.headers().contains_key(name));
         let mut body = answer.response.into_body();
         let mut moved = Moved::default();
         while let Some(frame) = body.frame().await {
@@ -273,7 +276,8 @@ impl Slot {
         *answer.home = Some(answer.connection);
         match moved.bytes {
             bytes if bytes == len => Ok(moved),
-            bytes if bytes < len => Err(Failure::ShortBody),
+            // It ended with the connection, and that may be all that is wrong.
+            bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
             bytes => Err(Failure::WrongBody(format!("{bytes} bytes came instead of {len}"))),
         }
     }

@@ -16,7 +16,7 @@ use crate::cpu::WindowCpu;
 use crate::handle::{lock, Control, Window};
 use crate::sampling::Report;
 
-/// So many wrong bodies are named.
+/// So many wrong bodies are named, and as many short ones.
 const BAD_BODIES: usize = 3;
 
 /// What workers tell the coordinator.
@@ -52,6 +52,7 @@ pub struct Counts {
     pub deleted_keys: AtomicU64,
     pub repeated_draws: AtomicU64,
     pub aborts_failed: AtomicU64,
+    pub rests: AtomicU64,
     pub succeeded: AtomicU64,
     pub failed: AtomicU64,
 }
@@ -61,10 +62,19 @@ pub struct Counts {
 pub struct Said {
     /// An example of each kind of error.
     pub errors: BTreeMap<String, String>,
-    /// Wrong and short bodies, the first few.
-    pub bad_bodies: Vec<String>,
+    /// That came whole, and are not what was stored.
+    pub wrong: Bodies,
+    /// That the connection ended before their announced end.
+    pub short: Bodies,
+}
+
+/// Bodies of one fault.
+#[derive(Default)]
+pub struct Bodies {
+    /// The first few.
+    pub examples: Vec<String>,
     /// How many there were.
-    pub bad_count: u64,
+    pub count: u64,
 }
 
 /// See the module.
@@ -172,10 +182,15 @@ impl Shared {
         let mut said = lock(&self.said);
         let word = failure.kind();
         let text = || format!("{} of {what}: {failure}", kind.name());
-        if matches!(failure, Failure::WrongBody(_) | Failure::ShortBody) {
-            said.bad_count += 1;
-            if said.bad_bodies.len() < BAD_BODIES {
-                said.bad_bodies.push(text());
+        let bodies = match failure {
+            Failure::WrongBody(_) => Some(&mut said.wrong),
+            Failure::ShortBody => Some(&mut said.short),
+            _ => None,
+        };
+        if let Some(bodies) = bodies {
+            bodies.count += 1;
+            if bodies.examples.len() < BAD_BODIES {
+                bodies.examples.push(text());
             }
         }
         said.errors.entry(word).or_insert_with(text);
@@ -194,6 +209,8 @@ pub fn advice(kind: &str) -> &'static str {
         "check that the store runs, and its endpoint"
     } else if has("RequestTimeTooSkewed") {
         "set this machine's clock"
+    } else if has("InvalidToken") || has("ExpiredToken") {
+        "renew the session token, or remove it where the keys need none"
     } else if has("(401)") || has("(403)") || has("HTTP 403") || has("HTTP 401") {
         "check the credentials, what they are allowed to do, and the region"
     } else if has("NoSuchBucket") {

@@ -16,6 +16,12 @@ use super::worker::Worker;
 const DRAWS: usize = 1000;
 /// Where the objects that a request needs are still to be written, the slot looks this often.
 const WAIT: Duration = Duration::from_millis(1);
+/// The first pause where no server hears a slot's requests, doubled for each further one.
+const REST_NS: u64 = 1_000_000;
+/// The longest is so much for each slot of the run: all together send about 1,000 such requests a
+/// second.
+const REST_EACH_NS: u64 = 1_000_000;
+const LONGEST_REST_NS: (u64, u64) = (100_000_000, 10_000_000_000);
 
 /// Keep-alive connections to each endpoint; none before the first request and while one is out.
 pub type Links = Vec<Option<Connection<RequestBody>>>;
@@ -76,6 +82,8 @@ pub struct Slot {
     pub(super) part_links: Vec<Links>,
     /// A multipart upload that was begun and not ended: key and id.
     pub(super) upload: Option<(String, String)>,
+    /// Attempts, one after the other, that no server heard.
+    unheard: u32,
 }
 
 impl Slot {
@@ -86,7 +94,7 @@ impl Slot {
         let links = || (0..endpoints).map(|_| None).collect();
         let parallel = if job.part_size.is_some() { job.part_concurrency - 1 } else { 0 };
         let part_links = (0..parallel).map(|_| links()).collect();
-        Slot { links: links(), part_links, upload: None, lane, worker }
+        Slot { links: links(), part_links, upload: None, unheard: 0, lane, worker }
     }
 
     /// Until the window is over.
@@ -94,13 +102,30 @@ impl Slot {
         while let Some(due_ns) = self.worker.next_due().await {
             match self.draw().await {
                 Ok(Some(request)) => self.serve(request, due_ns).await,
-                Ok(None) => return,
+                Ok(None) => {
+                    self.worker.drop_due(due_ns);
+                    return;
+                }
                 Err(error) => {
                     self.worker.shared.fail(error);
                     return;
                 }
             }
+            // An open loop has its rate.
+            if !self.worker.shared.job.open_loop() {
+                self.rest().await;
+            }
         }
+    }
+
+    /// A pause after requests that no server heard: a closed loop would go on as fast as it is
+    /// refused, with a core of its own and for nothing.
+    async fn rest(&self) {
+        let Some(doublings) = self.unheard.checked_sub(2) else { return };
+        let slots = self.worker.shared.job.slots().len() as u64;
+        let longest_ns = (slots * REST_EACH_NS).clamp(LONGEST_REST_NS.0, LONGEST_REST_NS.1);
+        self.worker.count(|counts| &counts.rests, 1);
+        self.worker.rest((REST_NS << doublings.min(32)).min(longest_ns)).await;
     }
 
     /// The next request; `None` when the run ends before there is one.
@@ -193,6 +218,7 @@ impl Slot {
             }
             worker.count(|counts| &counts.retries, 1);
             back_off(job.backoff_ns, retry).await;
+            self.rest().await;
             ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         }
         if let Ok(moved) = &ended {
@@ -223,6 +249,8 @@ impl Slot {
         let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
         let attempt = tokio::time::timeout(limit, self.attempt(request, start_ns));
         let ended = attempt.await.unwrap_or(Err(Failure::TimeOut));
+        let unheard = matches!(&ended, Err(failure) if failure.unheard());
+        self.unheard = if unheard { self.unheard.saturating_add(1) } else { 0 };
         if let Err(failure) = &ended {
             worker.fail(request.kind(), request.what(), failure, due_ns);
             self.abort_upload().await;

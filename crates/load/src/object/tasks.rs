@@ -20,7 +20,7 @@ use super::pool::Names;
 use super::recorder::Success;
 use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
 use super::shared::advice;
-use super::slot::{back_off, Links, Slot};
+use super::slot::{back_off, Slot};
 use super::spec::{ObjectJob, Task};
 use crate::handle::lock;
 
@@ -233,15 +233,30 @@ impl Pages {
     }
 }
 
+/// Give up every upload below a prefix. MinIO matches a prefix here only as a whole key: where
+/// nothing is found by it, the uploads of the whole bucket are looked through.
 async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
-    loop {
-        let page = slot.lasting_uploads(prefix).await?;
-        let mine: Vec<_> = page.into_iter().filter(|u| u.key.starts_with(prefix)).collect();
-        if mine.is_empty() {
+    for _ in 0..PASSES {
+        if !abort_listed(slot, prefix, prefix).await? && !abort_listed(slot, "", prefix).await? {
             return Ok(());
         }
-        for upload in mine {
-            slot.lasting_abort(&upload).await?;
+    }
+    let what = format!("uploads below {prefix} are still open after they were given up");
+    Err(Error::Store { what, fix: "look for another program that writes there".into() })
+}
+
+/// Give up those below `prefix` of all that are listed below `asked`. Whether there were any.
+async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
+    let (mut found, mut after) = (false, None);
+    loop {
+        let page = slot.lasting_uploads(asked, after.as_ref()).await?;
+        for upload in page.uploads.iter().filter(|upload| upload.key.starts_with(prefix)) {
+            found = true;
+            slot.lasting_abort(upload).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
         }
     }
 }
@@ -315,38 +330,64 @@ impl Slot {
 
     async fn lasting_delete(&mut self, mut keys: Vec<String>) -> Result<(), Error> {
         let what = keys.first().cloned().unwrap_or_default();
-        self.lasting(ObjectKind::MultiDelete, &what, async |slot, start_ns| {
-            let worker = slot.worker.clone();
-            let deleted = delete_all(&worker, &mut slot.links, &keys, start_ns).await;
-            let left = match deleted {
-                Err(failure) if lacks_multi_delete(&failure) => {
-                    delete_each(&worker, &mut slot.links, &keys).await?;
-                    Vec::new()
+        let each = self
+            .lasting(ObjectKind::MultiDelete, &what, async |slot, start_ns| {
+                let worker = slot.worker.clone();
+                let deleted = delete_all(&worker, &mut slot.links, &keys, start_ns).await;
+                let left = match deleted {
+                    Err(failure) if lacks_multi_delete(&failure) => return Ok((0, true)),
+                    other => other?,
+                };
+                worker.count(|counts| &counts.deleted_keys, (keys.len() - left.len()) as u64);
+                if let Some(first) = left.first() {
+                    let failure = partly(first, left.len());
+                    keys.retain(|key| left.iter().any(|not| not.key == *key));
+                    return Err(failure);
                 }
-                other => other?,
-            };
-            worker.count(|counts| &counts.deleted_keys, (keys.len() - left.len()) as u64);
-            if let Some(first) = left.first() {
-                let failure = partly(first, left.len());
-                keys.retain(|key| left.iter().any(|not| not.key == *key));
-                return Err(failure);
+                Ok((0, false))
+            })
+            .await?;
+        if each {
+            for key in &keys {
+                self.lasting_delete_one(key).await?;
             }
-            Ok((0, ()))
+        }
+        Ok(())
+    }
+
+    async fn lasting_delete_one(&mut self, key: &str) -> Result<(), Error> {
+        self.lasting(ObjectKind::Delete, key, async |slot, start_ns| {
+            let worker = slot.worker.clone();
+            match delete_one(&worker, &mut slot.links, key, start_ns).await {
+                Err(failure) if !is_missing(&failure) => Err(failure),
+                _ => {
+                    worker.count(|counts| &counts.deleted_keys, 1);
+                    Ok((0, ()))
+                }
+            }
         })
         .await
     }
 
-    async fn lasting_uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>, Error> {
+    async fn lasting_uploads(
+        &mut self,
+        prefix: &str,
+        after: Option<&(String, String)>,
+    ) -> Result<xml::UploadPage, Error> {
         self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
             let worker = slot.worker.clone();
-            let query = [("uploads", ""), ("prefix", prefix), ("encoding-type", "url")];
+            let query = xml::uploads_query(prefix, after);
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let none = RequestBody::none();
             let answer = exchange(&worker, &mut slot.links, &call, none, start_ns).await?;
             match answer.whole().await {
                 Ok((_, body)) => Ok((0, xml::uploads(&body)?)),
-                // A store without multipart uploads has none to give up.
-                Err(Failure::Http { status: 501, .. }) => Ok((0, Vec::new())),
+                // A store without multipart uploads has none to give up. Who may list only below
+                // his prefix has been answered already.
+                Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),
+                Err(Failure::Http { status: 403, .. }) if prefix.is_empty() => {
+                    Ok((0, xml::UploadPage::default()))
+                }
                 Err(failure) => Err(failure),
             }
         })
@@ -369,18 +410,4 @@ impl Slot {
 /// Some stores know no multi-delete.
 fn lacks_multi_delete(failure: &Failure) -> bool {
     matches!(failure, Failure::Http { status: 405 | 501, .. })
-}
-
-async fn delete_each(
-    worker: &super::worker::Worker,
-    links: &mut Links,
-    keys: &[String],
-) -> Result<(), Failure> {
-    for key in keys {
-        match delete_one(worker, links, key, &mut None).await {
-            Err(failure) if !is_missing(&failure) => return Err(failure),
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -55,6 +55,8 @@ pub struct Worker {
     pacer: Option<Mutex<Pacer>>,
     /// Open loop: since when nothing is sent any more; 0 for not yet.
     issued_until_ns: Cell<u64>,
+    /// Open loop: requests that were due inside the window and never sent.
+    unserved: Cell<u64>,
     in_flight: Cell<usize>,
     serial: Cell<u64>,
     turn: Cell<usize>,
@@ -110,6 +112,7 @@ impl Worker {
             window,
             pacer,
             issued_until_ns: Cell::new(0),
+            unserved: Cell::new(0),
             in_flight: Cell::new(0),
             serial: Cell::new(0),
             // Workers begin at different endpoints.
@@ -197,22 +200,37 @@ impl Worker {
         self.shared.fail(Error::Hung { job: self.index, outstanding, waited_ms });
     }
 
+    /// Those that nobody took, and those that somebody took and could not send.
     async fn count_unserved(&self) -> u64 {
         let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.control.stopping()) else {
             return 0;
         };
         let mut pacer = pacer.lock().await;
-        let now = self.issued_until_ns.get();
-        let mut unserved = 0;
+        // Slots that waited for objects until the end have not seen that nothing is sent any more.
+        let now = match self.issued_until_ns.get() {
+            0 => self.now(),
+            issued => issued,
+        };
         while let Some(due) = pacer.pacing.due_ns().filter(|&due| due < self.window.end_ns) {
             pacer.pacing.advance();
-            if due >= self.window.start_ns {
-                unserved += 1;
-                let kind = self.draw.borrow_mut().kind();
-                self.recorder.borrow_mut().unserved(kind, due, now);
-            }
+            self.leave_unserved(due, now);
         }
-        unserved
+        self.unserved.get()
+    }
+
+    /// Open loop: a request that was due and taken is never sent, for want of an object.
+    pub fn drop_due(&self, due_ns: u64) {
+        if self.pacer.is_some() && !self.shared.control.stopping() {
+            self.leave_unserved(due_ns, self.now());
+        }
+    }
+
+    fn leave_unserved(&self, due_ns: u64, now: u64) {
+        if due_ns >= self.window.start_ns {
+            self.unserved.set(self.unserved.get() + 1);
+            let kind = self.draw.borrow_mut().kind();
+            self.recorder.borrow_mut().unserved(kind, due_ns, now);
+        }
     }
 
     /// When the next request of a slot may be sent, in open loop when it was due; `None` when there
@@ -248,6 +266,12 @@ impl Worker {
         let more_ns = self.pacer.as_ref().map_or(0, |_| self.shared.job.drain_timeout_ns);
         let end_ns = self.window.end_ns.saturating_add(more_ns);
         self.shared.control.stopping() || self.now() >= end_ns
+    }
+
+    /// A pause, which ends with the window.
+    pub async fn rest(&self, rest_ns: u64) {
+        let left_ns = self.window.end_ns.saturating_sub(self.now());
+        tokio::time::sleep(Duration::from_nanos(rest_ns.min(left_ns))).await;
     }
 
     /// The run's clock.

@@ -172,7 +172,8 @@ fn unnamed(path: &Path) -> PathBuf {
 impl Maker {
     fn new(works: &Works, index: usize) -> Result<Self> {
         if let Home::Store(store, _) = &works.home {
-            return Ok(Maker::Objects(Box::new(Bucket::new(store.clone(), 1, index)?)));
+            let patience = works.job.place.patience();
+            return Ok(Maker::Objects(Box::new(Bucket::new(store.clone(), 1, index, &patience)?)));
         }
         let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;
         stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));

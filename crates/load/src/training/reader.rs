@@ -57,7 +57,8 @@ impl Reader {
                 Source::Files(Box::new(Stream::new(spec)?))
             }
             Home::Store(store, _) => {
-                Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn)?))
+                let patience = shared.job.place.patience();
+                Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn, &patience)?))
             }
         };
         Ok(Reader { shared, source, ledger })

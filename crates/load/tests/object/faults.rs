@@ -47,6 +47,7 @@ fn a_body_that_ends_early_is_named_with_its_key() {
     let outcome = good(&job);
     counted(&outcome, "short body");
     assert!(note(&outcome, "get of p/pool-1/00"));
+    assert!(!note(&outcome, "not what was stored"), "{:?}", outcome.summary.notes);
     // One line says how many, then come the first 20.
     assert!(outcome.summary.notes.len() <= 21, "{:?}", outcome.summary.notes);
 }
@@ -71,7 +72,8 @@ fn without_verify_the_length_is_still_checked() {
     assert_eq!(outcome.summary.status, Status::Failed);
     assert_eq!(errors(&outcome, "get")[0].0, "wrong body");
     job["pool"]["sizes"] = sizes(20_001);
-    assert_eq!(errors(&run(&job), "get")[0].0, "short body");
+    // The answer is whole: no connection is to blame.
+    assert_eq!(errors(&run(&job), "get")[0].0, "wrong body");
 }
 
 #[test]
@@ -201,4 +203,64 @@ fn a_batch_that_is_deleted_in_part_is_an_error_with_the_stores_word() {
 fn a_connection_that_is_closed_without_an_answer_is_counted() {
     let (_server, job) = every_third(Fault::Drop);
     counted(&good(&job), "connection closed");
+}
+
+#[test]
+fn a_refused_connection_is_tried_at_a_bounded_rate_and_the_note_says_so() {
+    let server = Server::start();
+    let job = job(&server);
+    drop(server);
+    let outcome = run(&job);
+    let refused = errors(&outcome, "get")[0].1;
+    // Four slots in 0.3 s: 1, 2, 4, ... ms apart. Without pauses there are thousands.
+    assert!(refused < 100, "{refused} attempts");
+    assert!(note(&outcome, "storlab paused"), "{:?}", outcome.summary.notes);
+}
+
+#[test]
+fn a_server_that_hangs_up_is_tried_at_a_bounded_rate_too() {
+    let server = Server::start();
+    server.judge(|_| Fault::Drop);
+    let outcome = run(&job(&server));
+    let closed = errors(&outcome, "get")[0].1;
+    assert!(closed < 100, "{closed} attempts");
+}
+
+#[test]
+fn a_success_with_an_error_in_it_is_none() {
+    for kind in ["put", "list", "delete", "multi_delete"] {
+        let (server, mut job) = every_third(Fault::None);
+        job["mix"] = json!({"put": 0, "get": 0});
+        job["mix"][kind] = json!(100);
+        job["verify"] = json!(false);
+        if kind.contains("delete") {
+            job["mix"] = json!({"put": 50});
+            job["mix"][kind] = json!(50);
+        }
+        server.judge(move |seen| match seen.number % 3 == 0 {
+            true => Fault::Refuse(200, "SlowDown"),
+            false => Fault::None,
+        });
+        let outcome = run(&job);
+        let said = errors(&outcome, kind);
+        assert!(said.len() == 1 && said[0].0 == "SlowDown (200)" && said[0].1 > 0, "{said:?}");
+    }
+}
+
+#[test]
+fn a_starved_open_loop_counts_what_was_due() {
+    let server = Server::start();
+    let mut job = job(&server);
+    // Nothing is ever written, so that there is never anything to delete.
+    job["mix"] = json!({"delete": 99.999_999_9, "put": 0.000_000_1});
+    job["pool"] = json!(null);
+    job["arrival"] = json!({"kind": "constant", "rate_iops": 1000.0});
+    job["drain_timeout_ns"] = json!(200_000_000);
+    let outcome = run(&job);
+    let totals = &outcome.summary.totals["delete"];
+    let intended = totals.intended.as_ref().unwrap();
+    assert_eq!(intended.count, 300, "{:?}", outcome.summary.notes);
+    // Each waited from when it was due until nothing was sent any more.
+    assert!(intended.min_ns >= 190_000_000, "{}", intended.min_ns);
+    assert!(note(&outcome, "300 requests were due in the window and never sent"));
 }

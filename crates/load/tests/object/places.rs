@@ -6,7 +6,8 @@ use http::Method;
 use serde_json::{json, Value};
 use storlab_load::{start, Outcome, Secrets, Status};
 
-use super::server::{Fault, Server};
+use super::server::{Fault, Seen, Server};
+use super::tasks::first_two_fail;
 
 fn place(server: &Server) -> Value {
     json!({
@@ -129,7 +130,10 @@ fn a_byte_that_the_store_changed_ends_a_restore() {
         }
     });
     let failed = go("checkpoint", &checkpoint(&server, 0, 1)).summary;
-    let said = failed.failure.unwrap().message;
+    let failure = failed.failure.unwrap();
+    assert_eq!(failure.operation.as_deref(), Some("verify"));
+    assert!(failure.offset.is_some_and(|offset| offset > 0), "{failure:?}");
+    let said = failure.message;
     assert!(said.contains("rank0/a.bin") && said.contains("body is wrong"), "{said}");
 }
 
@@ -142,4 +146,117 @@ fn a_clean_task_removes_every_checkpoint() {
     assert_eq!(go("checkpoint", &job).summary.status, Status::Finished);
     let nothing = go("checkpoint", &checkpoint(&server, 0, 1)).summary.failure.unwrap();
     assert!(nothing.message.contains("no whole checkpoint"), "{nothing:?}");
+}
+
+/// Requests that failed are sent again, soon.
+fn patient(mut job: Value) -> Value {
+    job["place"]["retries"] = json!(5);
+    job["place"]["backoff_ns"] = json!(1_000_000);
+    job
+}
+
+#[test]
+fn errors_that_pass_end_no_checkpoint() {
+    let server = Server::start();
+    server.judge(first_two_fail());
+    let done = go("checkpoint", &patient(checkpoint(&server, 1, 1))).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+    assert_eq!(done.details["restores"][0]["number"], 1);
+    assert!(done.details["retries"].as_u64().unwrap() > 10, "{:?}", done.details["retries"]);
+    let note = done.notes.join(" ");
+    assert!(note.contains("after SlowDown (503)") && note.contains("sent again"), "{note}");
+    assert!(server.held().uploads.is_empty());
+}
+
+#[test]
+fn an_answer_that_is_cut_short_is_asked_for_again_from_there_on() {
+    let server = Server::start();
+    go("training", &training(&server, "generate", "npz", 1));
+    let cut = std::sync::Mutex::new(std::collections::HashSet::new());
+    server.judge(move |seen| match seen.method == Method::GET && !seen.key.is_empty() {
+        true if cut.lock().unwrap().insert(seen.key.clone()) => Fault::Truncate,
+        _ => Fault::None,
+    });
+    let read = go("training", &patient(training(&server, "run", "npz", 1))).summary;
+    assert_eq!(read.status, Status::Finished, "{:?}", read.failure);
+    assert!(read.notes.join(" ").contains("9 after short body"), "{:?}", read.notes);
+}
+
+#[test]
+fn a_request_without_an_answer_in_time_is_sent_again() {
+    let server = Server::start();
+    let stalled = std::sync::atomic::AtomicBool::new(false);
+    let second = |seen: &Seen| seen.query.get("partNumber").is_some_and(|number| number == "2");
+    server.judge(move |seen| match second(seen) {
+        true if !stalled.swap(true, std::sync::atomic::Ordering::SeqCst) => Fault::Stall,
+        _ => Fault::None,
+    });
+    let mut job = patient(checkpoint(&server, 1, 0));
+    job["place"]["request_timeout_ns"] = json!(3_000_000_000u64);
+    let done = go("checkpoint", &job).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+    assert!(done.notes.join(" ").contains("1 after time-out"), "{:?}", done.notes);
+}
+
+#[test]
+fn an_upload_that_cannot_be_completed_is_given_up() {
+    let server = Server::start();
+    let aborts = std::sync::atomic::AtomicUsize::new(0);
+    server.judge(move |seen| {
+        let upload = seen.query.contains_key("uploadId");
+        let abort = upload && seen.method == Method::DELETE;
+        if upload && seen.method == Method::POST {
+            Fault::Refuse(500, "InternalError")
+        } else if abort && aborts.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2 {
+            Fault::Refuse(503, "SlowDown")
+        } else {
+            Fault::None
+        }
+    });
+    let failed = go("checkpoint", &patient(checkpoint(&server, 1, 0))).summary;
+    assert_eq!(failed.status, Status::Failed);
+    let held = server.held();
+    assert!(held.uploads.is_empty(), "{:?}", held.uploads.values().map(|u| &u.0).next());
+    assert!(held.objects.is_empty(), "{:?}", held.objects.keys());
+}
+
+#[test]
+fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
+    let server = Server::start();
+    let lost = std::sync::atomic::AtomicBool::new(false);
+    server.judge(move |seen| {
+        let complete = seen.query.contains_key("uploadId") && seen.method == Method::POST;
+        match complete {
+            true if !lost.swap(true, std::sync::atomic::Ordering::SeqCst) => Fault::Lose,
+            _ => Fault::None,
+        }
+    });
+    let done = go("checkpoint", &patient(checkpoint(&server, 1, 1))).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+}
+
+#[test]
+fn what_a_killed_run_left_of_uploads_is_given_up_by_the_clean_task() {
+    let server = Server::start();
+    server.held().whole_keys = true;
+    let open = |key: &str| (key.to_owned(), Default::default());
+    for (id, key) in [("1", "p/own/checkpoint-000001/a"), ("2", "p/other"), ("3", "q")] {
+        server.held().uploads.insert(id.to_owned(), open(key));
+    }
+    let mut job = checkpoint(&server, 0, 0);
+    job["task"] = json!("clean");
+    assert_eq!(go("checkpoint", &job).summary.status, Status::Finished);
+    assert_eq!(server.held().uploads.keys().collect::<Vec<_>>(), ["2", "3"]);
+}
+
+#[test]
+fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
+    let server = Server::start();
+    go("checkpoint", &checkpoint(&server, 1, 0));
+    let key = "p/own/checkpoint-000001/rank1.bin".to_owned();
+    let short = server.held().objects[&key].slice(..4_999_999);
+    server.held().objects.insert(key, short);
+    let failed = go("checkpoint", &patient(checkpoint(&server, 0, 1))).summary;
+    let said = failed.failure.unwrap().message;
+    assert!(said.contains("rank1.bin") && said.contains("body is wrong"), "{said}");
 }

@@ -31,6 +31,8 @@ pub enum Fault {
     Refuse(u16, &'static str),
     /// The connection is closed, or reset where the server is abrupt.
     Drop,
+    /// It is carried out, and then the connection is closed.
+    Lose,
     /// The answer's body ends in its middle.
     Truncate,
     /// One bit of the answer's body is wrong.
@@ -63,6 +65,10 @@ pub struct Held {
     pub uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
     /// Keys that a multi-delete is not allowed to delete.
     pub protected: Vec<String>,
+    /// As MinIO lists uploads: a prefix is a whole key, and none is the whole bucket.
+    pub whole_keys: bool,
+    /// So many uploads are on a page of their listing; 0 for all.
+    pub uploads_page: usize,
     /// Objects of one byte that are listed and nothing else: prefix, how many, shards.
     pub invented: Option<(String, usize, usize)>,
     /// New connections that the server drops are reset, not closed.
@@ -177,6 +183,9 @@ async fn answer(inner: &Inner, request: Request<Incoming>, port: u16) -> Option<
         return Some(if head { plain(status, Bytes::new()) } else { refused(status, code) });
     }
     let mut answer = carry_out(&mut held(), &seen, &head, body);
+    if fault == Fault::Lose {
+        return None;
+    }
     answer.body_mut().fault = fault;
     if matches!(fault, Fault::Drip | Fault::Truncate) {
         answer.body_mut().clock = Some(Box::pin(tokio::time::sleep(PAUSE)));
@@ -266,7 +275,7 @@ fn carry_out(held: &mut Held, seen: &Seen, head: &Parts, body: Bytes) -> Respons
     let has = |name: &str| seen.query.contains_key(name);
     let upload = seen.query.get("uploadId").cloned();
     match (seen.method.as_str(), upload) {
-        ("GET", None) if seen.key.is_empty() && has("uploads") => list_uploads(held),
+        ("GET", None) if seen.key.is_empty() && has("uploads") => list_uploads(held, seen),
         ("GET", None) if seen.key.is_empty() => list(held, seen),
         ("POST", None) if has("delete") => delete_many(held, &body),
         ("POST", None) => {
@@ -318,8 +327,9 @@ fn get(object: &Bytes, seen: &Seen, head: &Parts) -> Response<Reply> {
     let Some(range) = head.headers.get("range") else { return plain(200, object.clone()) };
     let range = range.to_str().unwrap().strip_prefix("bytes=").unwrap();
     let (first, last) = range.split_once('-').unwrap();
-    let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
-    plain(206, object.slice(first..=last.min(object.len() - 1)))
+    let (first, end) = (first.parse::<usize>().unwrap(), object.len() - 1);
+    let last = if last.is_empty() { end } else { last.parse().unwrap() };
+    plain(206, object.slice(first..=last.min(end)))
 }
 
 fn list(held: &Held, seen: &Seen) -> Response<Reply> {
@@ -368,12 +378,27 @@ fn invent(prefix: &str, count: usize, shards: usize, seen: &Seen) -> Response<Re
     xml(&text)
 }
 
-fn list_uploads(held: &Held) -> Response<Reply> {
-    let upload = |(id, (key, _)): (&String, &(String, _))| {
-        format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>")
+/// By upload id. A prefix is not heeded at all, or too much so.
+fn list_uploads(held: &Held, seen: &Seen) -> Response<Reply> {
+    let (prefix, after) = (&seen.query["prefix"], seen.query.get("upload-id-marker"));
+    let listed = |(id, (key, _)): &(&String, &(String, _))| {
+        let named = !held.whole_keys || prefix.is_empty() || key == prefix;
+        named && after.is_none_or(|after| *id > after)
     };
-    let all: String = held.uploads.iter().map(upload).collect();
-    xml(&format!("<ListMultipartUploadsResult>{all}</ListMultipartUploadsResult>"))
+    let mut all = held.uploads.iter().filter(listed).peekable();
+    let most = if held.uploads_page > 0 { held.uploads_page } else { usize::MAX };
+    let mut text = String::new();
+    let mut last = ("", "");
+    for (id, (key, _)) in all.by_ref().take(most) {
+        text.push_str(&format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>"));
+        last = (key, id);
+    }
+    if all.peek().is_some() {
+        let (key, id) = last;
+        text.push_str(&format!("<IsTruncated>true</IsTruncated><NextKeyMarker>{key}"));
+        text.push_str(&format!("</NextKeyMarker><NextUploadIdMarker>{id}</NextUploadIdMarker>"));
+    }
+    xml(&format!("<ListMultipartUploadsResult>{text}</ListMultipartUploadsResult>"))
 }
 
 fn delete_many(held: &mut Held, body: &Bytes) -> Response<Reply> {

@@ -20,7 +20,7 @@ fn put(server: &Server, key: &str) {
 }
 
 /// The first two attempts at everything.
-fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
+pub fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
     let attempts: Mutex<HashMap<String, u32>> = Mutex::default();
     move |seen| {
         let mut query: Vec<_> = seen.query.iter().collect();
@@ -174,4 +174,50 @@ fn a_listing_of_a_million_objects_is_paged_through() {
     assert_eq!(operations(&outcome, "list"), 1_000);
     assert_eq!(operations(&outcome, "put"), 1);
     assert!(server.held().objects.contains_key("p/pool-1/0063/000f423f"));
+}
+
+#[test]
+fn uploads_are_found_where_a_prefix_is_taken_for_a_whole_key() {
+    let server = Server::start();
+    let keys = ["p/run-1/0000/1", "p/run-2/0000/1", "p/run-1/0000/2", "other", "p/run-1/0001/0"];
+    for (id, key) in keys.iter().enumerate() {
+        server.held().uploads.insert(format!("{id}"), ((*key).to_owned(), Default::default()));
+    }
+    server.held().whole_keys = true;
+    server.held().uploads_page = 2;
+    good(&clean(&server));
+    let held = server.held();
+    let left: Vec<_> = held.uploads.values().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(left, ["p/run-2/0000/1", "other"]);
+}
+
+#[test]
+fn who_may_list_only_his_own_uploads_cleans_those() {
+    let server = Server::start();
+    put(&server, "p/run-1/0000/1");
+    server.judge(|seen| match seen.query.contains_key("uploads") && seen.query["prefix"] == "" {
+        true => Fault::Refuse(403, "AccessDenied"),
+        false => Fault::None,
+    });
+    good(&clean(&server));
+    assert!(server.held().objects.is_empty());
+}
+
+#[test]
+fn deletes_one_by_one_do_not_start_over() {
+    let server = Server::start();
+    for index in 0..20 {
+        put(&server, &format!("p/run-1/0000/{index:08x}"));
+    }
+    let flaky = first_two_fail();
+    server.judge(move |seen| match seen.query.contains_key("delete") {
+        true => Fault::Refuse(501, "NotImplemented"),
+        false if seen.method == http::Method::DELETE => flaky(seen),
+        false => Fault::None,
+    });
+    let outcome = good(&clean(&server));
+    assert!(server.held().objects.is_empty());
+    assert_eq!(detail(&outcome, "deleted_keys"), 20);
+    let asked = |seen: &&Seen| seen.method == http::Method::DELETE;
+    assert_eq!(server.held().log.iter().filter(asked).count(), 3 * 20);
 }

@@ -152,9 +152,31 @@ fn deletes_and_uploads_left_over() {
 
     let body = b"<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>1</UploadId></Upload>\
                  <Upload><UploadId>2</UploadId><Key>l</Key></Upload></ListMultipartUploadsResult>";
-    let found = uploads(body).expect("uploads");
-    let said: Vec<_> = found.iter().map(|u| (&*u.key, &*u.upload_id)).collect();
-    assert_eq!(said, [("k", "1"), ("l", "2")]);
+    let page = uploads(body).expect("uploads");
+    let said: Vec<_> = page.uploads.iter().map(|u| (&*u.key, &*u.upload_id)).collect();
+    assert_eq!((said, page.next), (vec![("k", "1"), ("l", "2")], None));
+    let body = b"<ListMultipartUploadsResult><EncodingType>url</EncodingType>\
+                 <NextKeyMarker>a%2Fb</NextKeyMarker><NextUploadIdMarker>7+%2F</NextUploadIdMarker>\
+                 <IsTruncated>true</IsTruncated></ListMultipartUploadsResult>";
+    let next = uploads(body).expect("a page").next.expect("more");
+    assert_eq!(next, ("a/b".to_owned(), "7+%2F".to_owned()));
+    let names: Vec<_> = uploads_query("p/", Some(&next)).iter().map(|(name, _)| *name).collect();
+    let all = ["uploads", "prefix", "encoding-type", "key-marker", "upload-id-marker"];
+    assert_eq!(names, all);
+    let lost = b"<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>\
+                 </ListMultipartUploadsResult>";
+    assert!(protocol(uploads(lost)).contains("where to go on"));
+}
+
+#[test]
+fn a_success_may_hold_an_error() {
+    for good in ["", "data", "<ListBucketResult/>", "<Error></Error>", "<Error><Code/></Error>"] {
+        refused(good.as_bytes()).expect(good);
+    }
+    let late = refused(b"<Error><Code>SlowDown</Code><Message>m</Message></Error>");
+    let said = late.expect_err("refused");
+    assert_eq!(said.to_string(), "SlowDown (200): m");
+    assert!(said.retryable());
 }
 
 #[test]
