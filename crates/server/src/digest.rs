@@ -23,6 +23,8 @@ pub struct Digests {
     md5: Option<Md5>,
     wanted_md5: Option<String>,
     wanted: [Option<String>; 5],
+    /// Names of headers that follow the content.
+    announced: Vec<String>,
     any: bool,
 }
 
@@ -30,9 +32,14 @@ impl Digests {
     /// Which ones, as the headers say.
     pub fn announced(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
-        let trailers: Vec<&str> =
-            text("x-amz-trailer").unwrap_or("").split(',').map(str::trim).collect();
-        let mut digests = Self::default();
+        let trailers: Vec<&str> = text("x-amz-trailer")
+            .unwrap_or("")
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .collect();
+        let announced = trailers.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let mut digests = Self { announced, ..Self::default() };
         for (at, header) in HEADERS.iter().enumerate() {
             digests.wanted[at] = text(header).map(str::to_owned);
             if digests.wanted[at].is_none() && !trailers.contains(header) {
@@ -69,9 +76,14 @@ impl Digests {
     /// At the end of the content: what it sums up to.
     ///
     /// # Errors
-    /// `BadDigest` where that is not what the client said.
+    /// `BadDigest` where that is not what the client said; `IncompleteBody` where an announced
+    /// trailer did not come, which also ends the body.
     pub fn check(mut self, trailing: Option<&TrailingHeaders>) -> S3Result<Checksum> {
-        if let Some(trailer) = trailing.and_then(TrailingHeaders::take) {
+        if let Some(trailing) = trailing {
+            let trailer = trailing.take().unwrap_or_default();
+            if let Some(lost) = self.announced.iter().find(|name| !trailer.contains_key(*name)) {
+                return Err(s3_error!(IncompleteBody, "the trailer {lost} did not come"));
+            }
             for (at, header) in HEADERS.iter().enumerate() {
                 let said = trailer.get(*header).and_then(|value| value.to_str().ok());
                 self.wanted[at] = said.map(str::to_owned).or(self.wanted[at].take());

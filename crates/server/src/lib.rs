@@ -2,13 +2,17 @@
 //! files behind it.
 
 mod answers;
+mod body;
 mod bucket;
 mod conditions;
 mod digest;
 mod errors;
+mod kept;
+mod limits;
 mod listing;
 mod names;
 mod object;
+mod range;
 mod receive;
 mod send;
 mod serve;

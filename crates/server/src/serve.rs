@@ -1,35 +1,38 @@
 //! The server itself: a listener on loopback, and its end.
 
-use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{s3_error, Body, HttpError, S3Result};
 use serde::Deserialize;
 use storlab_base::{Error, Result};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::oneshot;
 
+use crate::body::{signed_in_chunks, Shared};
+use crate::limits::Limits;
+use crate::range::WithoutRange;
 use crate::service::Service;
 use crate::store::Store;
 
-/// What is still read of a request that was refused, so that its client gets to see why.
-const DRAIN_BYTES: usize = 64 * 1024 * 1024;
+/// Connections that may wait to be accepted, where `net.core.somaxconn` allows as many. A client
+/// whose connection finds no place tries again after a second, which is then its latency.
+const BACKLOG: u32 = 4096;
+/// How long a client may take for the head of a request, the idle time before it included.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -91,7 +94,10 @@ impl Server {
     /// [`Error::Io`] where directory or socket are refused.
     pub fn start(config: &Config, credentials: Credentials) -> Result<Self> {
         let store = Store::open(&config.directory, &config.bucket, config.durable)?;
-        let mut builder = S3ServiceBuilder::new(Service::new(Arc::new(store)));
+        let service = Service::new(Arc::new(store));
+        let mut builder = S3ServiceBuilder::new(service.clone());
+        builder.set_route(WithoutRange::over(service));
+        builder.set_access(Limits);
         builder.set_auth(Keys {
             access_key: credentials.access_key,
             secret_key: credentials.secret_key.into(),
@@ -104,9 +110,7 @@ impl Server {
             .enable_time()
             .build()
             .map_err(refused("start of threads"))?;
-        let listener = runtime
-            .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-            .map_err(refused("listen"))?;
+        let listener = runtime.block_on(async { listen() }).map_err(refused("listen"))?;
         let port = listener.local_addr().map_err(refused("listen"))?.port();
         runtime.spawn(accept(listener, service));
         Ok(Self { port, runtime: Some(runtime) })
@@ -167,11 +171,18 @@ pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
     })
 }
 
+/// A listener on a free port of 127.0.0.1.
+fn listen() -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    socket.listen(BACKLOG)
+}
+
 async fn accept(listener: TcpListener, service: S3Service) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(connection(stream, service.clone()));
+                tokio::spawn(connection(stream, service.clone(), HEAD_TIMEOUT));
             }
             // Out of descriptors, most likely: some are free again soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -179,25 +190,28 @@ async fn accept(listener: TcpListener, service: S3Service) {
     }
 }
 
-async fn connection(stream: TcpStream, service: S3Service) {
+async fn connection(stream: TcpStream, service: S3Service, head_timeout: Duration) {
     // Without it, the end of a small answer waits for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(move |request| respond(service.clone(), request));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
     // A connection that breaks is its client's to report.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+    let _ = http.serve_connection(TokioIo::new(stream), answer).await;
 }
 
 async fn respond(
     service: S3Service,
     request: Request<Incoming>,
 ) -> std::result::Result<Response<Body>, HttpError> {
-    if request.body().is_end_stream() {
+    let in_chunks = signed_in_chunks(request.headers());
+    if request.body().is_end_stream() && !in_chunks {
         return service.call(request.map(Body::from)).await;
     }
     let waits_to_send = request.headers().contains_key(hyper::header::EXPECT);
     let mut rest = None;
     let request = request.map(|incoming| {
-        let shared = Shared(Arc::new(Mutex::new(incoming)));
+        let shared = Shared::new(incoming, in_chunks);
         rest = Some(shared.clone());
         Body::http_body(shared)
     });
@@ -209,43 +223,51 @@ async fn respond(
     response
 }
 
-/// A request's body that can still be read after s3s has dropped it.
-#[derive(Clone)]
-struct Shared(Arc<Mutex<Incoming>>);
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream as Client;
 
-impl Shared {
-    /// Reads on to the end. A client that is still sending when the connection is closed sees a
-    /// reset instead of the answer.
-    async fn drain(self) {
-        let mut left = DRAIN_BYTES;
-        let mut body = self;
-        while let Some(Ok(frame)) =
-            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
-        {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            if left == 0 {
-                return;
-            }
+    use super::*;
+
+    /// Far longer than anything here takes; a failure ends by it instead of hanging.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads")
+    }
+
+    #[test]
+    fn hundreds_of_connections_wait_to_be_accepted() {
+        let runtime = runtime();
+        let listener = runtime.block_on(async { listen() }).expect("listens");
+        let address = listener.local_addr().expect("has one");
+        let mut waiting = Vec::new();
+        for number in 1..=400 {
+            let client = Client::connect_timeout(&address, PATIENCE);
+            waiting.push(client.unwrap_or_else(|e| panic!("connection {number}: {e}")));
         }
     }
-}
 
-impl http_body::Body for Shared {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
+    #[test]
+    fn a_head_that_never_ends_is_given_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = Store::open(directory.path(), "bucket", false).expect("opened");
+        let service = S3ServiceBuilder::new(Service::new(Arc::new(store))).build();
+        let runtime = runtime();
+        let listener = runtime.block_on(async { listen() }).expect("listens");
+        let address = listener.local_addr().expect("has one");
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let allowed = Duration::from_millis(100);
+                tokio::spawn(connection(stream, service.clone(), allowed));
+            }
+        });
+        for sent in ["GET /bucket/k HTTP/1.1\r\nhost: x\r\n", ""] {
+            let mut client = Client::connect(address).expect("connected");
+            client.set_read_timeout(Some(PATIENCE)).expect("set");
+            client.write_all(sent.as_bytes()).expect("sent");
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).expect("the server has closed it");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::header;
 #[allow(clippy::wildcard_imports)] // an input and an output for each of the operations below
 use s3s::dto::*;
 use s3s::{s3_error, S3Request, S3Response, S3Result, S3};
@@ -11,6 +12,8 @@ use crate::answers::{
 };
 use crate::conditions::Conditions;
 use crate::digest::Digests;
+use crate::errors::failed;
+use crate::kept::Kept;
 use crate::listing::{From as Begin, PAGE};
 use crate::names::url_encode;
 use crate::object::Object;
@@ -19,10 +22,11 @@ use crate::send::{FileBody, Pool};
 use crate::store::Store;
 use crate::uploads::Named;
 
-/// S3's name for content of no stated type. Types and metadata are not kept.
+/// S3's name for content of no stated type.
 const CONTENT_TYPE: &str = "binary/octet-stream";
 
 /// A store as s3s wants it.
+#[derive(Clone)]
 pub struct Service {
     store: Arc<Store>,
     pool: Pool,
@@ -64,15 +68,30 @@ impl S3 for Service {
         conditions.check_read(&object)?;
         let (part, content_range) = match input.range {
             None => (0..object.size, None),
+            // s3s lets the last bytes of nothing pass.
+            Some(_) if object.size == 0 => return Err(s3_error!(InvalidRange)),
             Some(range) => {
                 let part = range.check(object.size)?;
                 let said = format!("bytes {}-{}/{}", part.start, part.end - 1, object.size);
                 (part, Some(said))
             }
         };
+        let mut headers = Kept::read(&file)?.0;
+        for (instead, name) in [
+            (input.response_content_type.is_some(), header::CONTENT_TYPE),
+            (input.response_cache_control.is_some(), header::CACHE_CONTROL),
+            (input.response_content_disposition.is_some(), header::CONTENT_DISPOSITION),
+            (input.response_content_encoding.is_some(), header::CONTENT_ENCODING),
+            (input.response_content_language.is_some(), header::CONTENT_LANGUAGE),
+            (input.response_expires.is_some(), header::EXPIRES),
+        ] {
+            if instead {
+                headers.remove(name);
+            }
+        }
         let length = part.end - part.start;
         let body = FileBody::new(file, part.start, length, self.pool.clone());
-        answer(GetObjectOutput {
+        let output = GetObjectOutput {
             body: Some(StreamingBlob::new(body)),
             content_length: Some(length as i64),
             content_range,
@@ -81,13 +100,14 @@ impl S3 for Service {
             e_tag: Some(object.etag()),
             last_modified: Some(object.modified().into()),
             ..GetObjectOutput::default()
-        })
+        };
+        Ok(S3Response { headers, ..S3Response::new(output) })
     }
 
     async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
         let input = req.input;
         whole_object(input.part_number, input.version_id.as_deref())?;
-        let object = self.store.bucket(&input.bucket)?.stat(&input.key)?;
+        let (file, object) = self.store.bucket(&input.bucket)?.read(&input.key)?;
         let conditions = Conditions {
             matches: input.if_match,
             differs: input.if_none_match,
@@ -95,14 +115,16 @@ impl S3 for Service {
             not_since: input.if_unmodified_since,
         };
         conditions.check_read(&object)?;
-        answer(HeadObjectOutput {
+        let output = HeadObjectOutput {
             content_length: Some(object.size as i64),
             accept_ranges: Some("bytes".to_owned()),
             content_type: Some(CONTENT_TYPE.to_owned()),
             e_tag: Some(object.etag()),
             last_modified: Some(object.modified().into()),
             ..HeadObjectOutput::default()
-        })
+        };
+        let headers = Kept::read(&file)?.0;
+        Ok(S3Response { headers, ..S3Response::new(output) })
     }
 
     async fn put_object(&self, req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
@@ -114,6 +136,7 @@ impl S3 for Service {
         in_the_clear(input.server_side_encryption.is_some())?;
         let bucket = self.store.bucket(&input.bucket)?;
         let mut aside = bucket.aside(&input.key)?;
+        Kept::of(&req.headers)?.write(&aside.file)?;
         let digests = Digests::announced(&req.headers);
         let trailing = req.trailing_headers.as_ref();
         let length = input.content_length;
@@ -137,6 +160,51 @@ impl S3 for Service {
             checksum_sha1: sums.checksum_sha1,
             checksum_sha256: sums.checksum_sha256,
             ..PutObjectOutput::default()
+        })
+    }
+
+    async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
+        let input = req.input;
+        in_the_clear(input.sse_customer_algorithm.or(input.ssekms_key_id).is_some())?;
+        in_the_clear(input.server_side_encryption.is_some())?;
+        let CopySource::Bucket { bucket: from, key, version_id } = &input.copy_source else {
+            return Err(s3_error!(NotImplemented, "name the source as BUCKET/KEY"));
+        };
+        whole_object(None, version_id.as_deref())?;
+        let (mut file, there) = self.store.bucket(from)?.read(key)?;
+        let conditions = Conditions {
+            matches: input.copy_source_if_match,
+            differs: input.copy_source_if_none_match,
+            since: input.copy_source_if_modified_since,
+            not_since: input.copy_source_if_unmodified_since,
+        };
+        // Nothing is read that could be "not modified".
+        conditions.check_read(&there).map_err(|_| s3_error!(PreconditionFailed))?;
+        let directive = input.metadata_directive.as_ref().map(MetadataDirective::as_str);
+        let replaces = directive == Some(MetadataDirective::REPLACE);
+        if !replaces && **from == *input.bucket && **key == *input.key {
+            return Err(s3_error!(
+                InvalidRequest,
+                "an object is copied to itself only with other metadata (REPLACE)"
+            ));
+        }
+        let kept = if replaces { Kept::of(&req.headers)? } else { Kept::read(&file)? };
+        let bucket = self.store.bucket(&input.bucket)?;
+        let object = apart(move || {
+            let mut aside = bucket.aside(&input.key)?;
+            kept.write(&aside.file)?;
+            // Within the file system, where it can do that.
+            std::io::copy(&mut file, &mut aside.file).map_err(failed("copy of an object"))?;
+            bucket.put(&input.key, aside, &Conditions::default())
+        });
+        let object = object.await?;
+        answer(CopyObjectOutput {
+            copy_object_result: Some(CopyObjectResult {
+                e_tag: Some(object.etag()),
+                last_modified: Some(object.modified().into()),
+                ..CopyObjectResult::default()
+            }),
+            ..CopyObjectOutput::default()
         })
     }
 
@@ -238,7 +306,9 @@ impl S3 for Service {
     ) -> Answer<CreateMultipartUploadOutput> {
         in_the_clear(req.input.sse_customer_algorithm.or(req.input.ssekms_key_id).is_some())?;
         in_the_clear(req.input.server_side_encryption.is_some())?;
-        let upload_id = self.store.bucket(&req.input.bucket)?.begin_upload(&req.input.key)?;
+        let kept = Kept::of(&req.headers)?;
+        let upload_id =
+            self.store.bucket(&req.input.bucket)?.begin_upload(&req.input.key, &kept)?;
         answer(CreateMultipartUploadOutput {
             bucket: Some(req.input.bucket),
             key: Some(req.input.key),

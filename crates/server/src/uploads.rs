@@ -10,6 +10,7 @@ use s3s::{s3_error, S3Result};
 use crate::bucket::{Aside, Bucket};
 use crate::conditions::Conditions;
 use crate::errors::failed;
+use crate::kept::Kept;
 use crate::object::{nanoseconds, Object};
 
 /// S3's own limits.
@@ -17,6 +18,8 @@ const PARTS: i32 = 10_000;
 const SMALLEST_PART: u64 = 5 * 1024 * 1024;
 /// The file that holds an upload's key.
 const KEY: &str = "key";
+/// The file that holds the headers of the object to be.
+const HEADERS: &str = "headers";
 
 /// An unfinished upload.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,11 +43,12 @@ pub struct Named {
 
 impl Bucket {
     /// Begins an upload and says its id.
-    pub fn begin_upload(&self, key: &str) -> S3Result<String> {
+    pub fn begin_upload(&self, key: &str, kept: &Kept) -> S3Result<String> {
         let begin = || {
             let aside = self.uploads().join(self.aside_name());
             fs::create_dir(&aside)?;
             fs::write(aside.join(KEY), key)?;
+            fs::write(aside.join(HEADERS), kept.text())?;
             let stamp = self.stamps().next(fs::metadata(aside.join(KEY))?.modified()?);
             let id = format!("{:016x}", nanoseconds(stamp));
             fs::rename(aside, self.uploads().join(&id))?;
@@ -107,9 +111,14 @@ impl Bucket {
         // From here on nobody else can add parts, complete or abort.
         let closed = self.uploads().join(format!(".closed-{id}"));
         fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
+        let kept = fs::read(closed.join(HEADERS)).map_err(failed("read of an upload's headers"));
         let joined = join(&closed, &paths).map_err(failed("joining of parts"));
         let put = joined.and_then(|(aside, undo)| {
-            self.put(key, aside, conditions).inspect_err(|_| {
+            let put = kept.and_then(|text| {
+                Kept::parse(&text).write(&aside.file)?;
+                self.put(key, aside, conditions)
+            });
+            put.inspect_err(|_| {
                 // A part that cannot be restored has another ETag now, so that it is not used.
                 let _ = undo.restore();
             })

@@ -119,8 +119,42 @@ fn ranges() {
     for range in ["bytes=600000-", "bytes=600000-600001", "bytes=-0"] {
         client.range("k", range).refused(416, "InvalidRange");
     }
-    client.range("empty", "bytes=0-0").refused(416, "InvalidRange");
+    for range in ["bytes=0-0", "bytes=-5"] {
+        client.range("empty", range).refused(416, "InvalidRange");
+    }
     assert_eq!(client.get("empty").ok().body, b"");
+}
+
+/// A header that is no range of bytes is as good as none (RFC 9110, and so does S3).
+#[test]
+fn a_range_that_is_none_is_ignored() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.put("k", b"0123456789").ok();
+    for range in ["bytes=5-2", "bytes=x-y", "bytes=", "bytes=0-1,4-5", "items=0-1", "0-1"] {
+        let got = client.range("k", range);
+        assert_eq!((got.status, &*got.body), (200, &b"0123456789"[..]), "{range}");
+        assert_eq!(got.header("content-range"), None, "{range}");
+        let head = client.call("HEAD", "k", &[], &[("range", range)], b"");
+        assert_eq!((head.status, head.header("content-length")), (200, Some("10")), "{range}");
+    }
+    client.range("missing", "bytes=5-2").refused(404, "NoSuchKey");
+    client.secret = "another".to_owned();
+    client.range("k", "bytes=5-2").refused(403, "SignatureDoesNotMatch");
+}
+
+#[test]
+fn an_order_that_is_too_large_is_refused_with_the_reason() {
+    let running = Running::new();
+    let mut client = running.client();
+    let key = "k".repeat(1024);
+    let keys = format!("<Object><Key>{key}</Key></Object>").repeat(30_000);
+    let order = format!("<Delete>{keys}</Delete>");
+    assert!(order.len() > 30_000_000);
+    client
+        .bucket("POST", &[("delete", "")], order.as_bytes())
+        .refused(400, "MaxMessageLengthExceeded");
+    assert_eq!(client.put("large", &vec![0; 30_000_000]).status, 200, "content is no order");
 }
 
 #[test]

@@ -120,3 +120,44 @@ fn a_short_body_is_refused() {
     client.put("k", &content(4, 10_000)).refused(400, "IncompleteBody");
     assert!(running.files().is_empty());
 }
+
+/// All of the content arrives, and all of its signatures are right: only the chunk that says that
+/// this was all is missing.
+#[test]
+fn a_signed_body_without_its_final_chunk_is_refused() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.payload = Payload::Streaming;
+    for length in [0, 10_000] {
+        let body = content(4, length);
+        client.tamper = |sent| {
+            let header = b"0;chunk-signature=";
+            let at = sent.windows(header.len()).rposition(|text| text == header);
+            sent.truncate(at.expect("the final chunk"));
+        };
+        client.put("k", &body).refused(400, "IncompleteBody");
+        client.tamper = |_| {};
+        client.put("whole", &body).ok();
+    }
+    client.get("k").refused(404, "NoSuchKey");
+    assert_eq!(running.files().len(), 1);
+}
+
+#[test]
+fn an_announced_checksum_that_does_not_follow_is_missed() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.payload = Payload::TrailerCrc;
+    client.tamper = |sent| {
+        let at = sent.windows(3).rposition(|text| text == b"0\r\n").expect("the final chunk");
+        sent.truncate(at);
+    };
+    client.put("k", &content(5, 10_000)).refused(400, "IncompleteBody");
+    client.tamper = |sent| {
+        let at = sent.windows(3).rposition(|text| text == b"0\r\n").expect("the final chunk");
+        sent.truncate(at + 3);
+        sent.extend_from_slice(b"\r\n");
+    };
+    client.put("k", &content(5, 10_000)).refused(400, "IncompleteBody");
+    assert!(running.files().is_empty());
+}

@@ -1,0 +1,131 @@
+//! The body of a request, as s3s is given it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::HeaderMap;
+use s3s::StdError;
+
+/// What is still read of a request that was refused, so that its client gets to see why.
+const DRAIN_BYTES: usize = 64 * 1024 * 1024;
+/// The last chunk of a signed body is shorter than this: its header, and two line ends.
+const TAIL_BYTES: usize = 128;
+
+/// Whether a body consists of signed chunks, without a trailer behind them.
+pub fn signed_in_chunks(headers: &HeaderMap) -> bool {
+    let payload = headers.get("x-amz-content-sha256");
+    payload.is_some_and(|value| value == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
+}
+
+/// A body that can still be read after s3s has dropped it.
+///
+/// Of signed chunks it also sees to it that the empty last one comes: s3s takes the end of the
+/// connection's body for the end of the content where all of it has arrived.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<Inner>>);
+
+struct Inner {
+    incoming: Incoming,
+    /// The last bytes so far, where they are looked at.
+    tail: Option<Vec<u8>>,
+}
+
+impl Shared {
+    /// `in_chunks` says whether it is [`signed_in_chunks`].
+    pub fn new(incoming: Incoming, in_chunks: bool) -> Self {
+        Self(Arc::new(Mutex::new(Inner { incoming, tail: in_chunks.then(Vec::new) })))
+    }
+
+    /// Reads on to the end. A client that is still sending when the connection is closed sees a
+    /// reset instead of the answer.
+    pub async fn drain(self) {
+        let mut left = DRAIN_BYTES;
+        let mut body = self;
+        while let Some(Ok(frame)) =
+            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+        {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Body for Shared {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let mut inner = self.inner();
+        let frame = Pin::new(&mut inner.incoming).poll_frame(cx).map_err(StdError::from);
+        let Some(tail) = &mut inner.tail else { return frame };
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => keep(tail, frame.data_ref().map_or(&[], |data| data)),
+            Poll::Ready(None) if !ends_with_the_last_chunk(tail) => {
+                let cut = io::Error::other("the last chunk, which is empty and signed, is missing");
+                return Poll::Ready(Some(Err(cut.into())));
+            }
+            _ => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let inner = self.inner();
+        inner.tail.is_none() && inner.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner().incoming.size_hint()
+    }
+}
+
+fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
+    tail.extend_from_slice(&piece[piece.len().saturating_sub(TAIL_BYTES)..]);
+    tail.drain(..tail.len().saturating_sub(TAIL_BYTES));
+}
+
+/// Whether the last line is the header of an empty chunk. s3s checks its signature.
+fn ends_with_the_last_chunk(tail: &[u8]) -> bool {
+    let text = tail.trim_ascii_end();
+    let line = text.rsplit(|byte| *byte == b'\n').next().unwrap_or(text);
+    let size = line.split(|byte| *byte == b';').next().unwrap_or(line);
+    size.len() < line.len() && !size.is_empty() && size.iter().all(|digit| *digit == b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_empty_chunk_is_the_last_one() {
+        let signature = "f".repeat(64);
+        for (body, last) in [
+            (format!("5;chunk-signature={signature}\r\nhello\r\n"), false),
+            (format!("10;chunk-signature={signature}\r\n0123456789abcdef\r\n"), false),
+            (format!("hello\r\n0;chunk-signature={signature}\r\n\r\n"), true),
+            (format!("hello\r\n0;chunk-signature={signature}\r\n"), true),
+            (format!("0;chunk-signature={signature}\r\n\r\n"), true),
+            (String::new(), false),
+        ] {
+            for step in [1, 7, body.len().max(1)] {
+                let mut tail = Vec::new();
+                body.as_bytes().chunks(step).for_each(|piece| keep(&mut tail, piece));
+                assert_eq!(ends_with_the_last_chunk(&tail), last, "{body:?} in steps of {step}");
+            }
+        }
+    }
+}

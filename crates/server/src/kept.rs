@@ -1,0 +1,169 @@
+//! What a client says of an object's content, which comes back with it: type, encoding, metadata.
+//!
+//! It is an extended attribute of the object's file, so that both change together.
+
+use std::fs::File;
+use std::io;
+
+use hyper::header::{
+    HeaderName, HeaderValue, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING,
+    CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES,
+};
+use hyper::HeaderMap;
+use rustix::fs::{fgetxattr, fsetxattr, XattrFlags};
+use rustix::io::Errno;
+use s3s::{s3_error, S3Result};
+
+use crate::errors::failed;
+
+const ATTRIBUTE: &str = "user.storlab.headers";
+const METADATA: &str = "x-amz-meta-";
+/// S3's own limit for all names and values of an object's metadata.
+const METADATA_BYTES: usize = 2048;
+/// As large as Linux allows an attribute to be.
+const LARGEST: usize = 64 * 1024;
+/// These and the metadata are kept.
+const HEADERS: [HeaderName; 6] =
+    [CONTENT_TYPE, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, EXPIRES];
+
+/// Headers of an object, as they were sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept(pub HeaderMap);
+
+impl Kept {
+    /// Those of a request that makes an object.
+    ///
+    /// # Errors
+    /// `MetadataTooLarge`.
+    pub fn of(request: &HeaderMap) -> S3Result<Self> {
+        let mut kept = HeaderMap::new();
+        let mut bytes = 0;
+        for (name, value) in request {
+            let metadata = name.as_str().strip_prefix(METADATA);
+            bytes += metadata.map_or(0, |name| name.len() + value.len());
+            if metadata.is_some() || HEADERS.contains(name) {
+                kept.append(name, value.clone());
+            }
+        }
+        if bytes > METADATA_BYTES {
+            return Err(s3_error!(
+                MetadataTooLarge,
+                "the metadata have {bytes} bytes; {METADATA_BYTES} are allowed"
+            ));
+        }
+        if let Some(encoding) = kept.remove(CONTENT_ENCODING).and_then(|value| stored(&value)) {
+            kept.insert(CONTENT_ENCODING, encoding);
+        }
+        Ok(Self(kept))
+    }
+
+    /// Those of an object's file.
+    pub fn read(file: &File) -> S3Result<Self> {
+        let mut short = [0; 1024];
+        match fgetxattr(file, ATTRIBUTE, &mut short[..]) {
+            Ok(length) => Ok(Self::parse(&short[..length])),
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Self::default()),
+            Err(Errno::RANGE) => {
+                let mut long = vec![0; LARGEST];
+                let length = fgetxattr(file, ATTRIBUTE, &mut long[..])
+                    .map_err(|errno| failed("read of an object's headers")(errno.into()))?;
+                Ok(Self::parse(&long[..length]))
+            }
+            Err(errno) => Err(failed("read of an object's headers")(errno.into())),
+        }
+    }
+
+    /// Gives them to a file that has none yet.
+    ///
+    /// # Errors
+    /// `MetadataTooLarge` where the file system says so; `NotImplemented` where it keeps no
+    /// attributes at all and more than a content type would be lost.
+    pub fn write(&self, file: &File) -> S3Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        match fsetxattr(file, ATTRIBUTE, &self.text(), XattrFlags::empty()) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP) if self.0.keys().all(|name| name == CONTENT_TYPE) => Ok(()),
+            Err(Errno::OPNOTSUPP) => Err(s3_error!(
+                NotImplemented,
+                "the server's file system has no extended attributes to keep metadata in"
+            )),
+            Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => Err(s3_error!(
+                MetadataTooLarge,
+                "the server's file system has no room for so many headers of one object"
+            )),
+            Err(errno) => Err(failed("write of an object's headers")(io::Error::from(errno))),
+        }
+    }
+
+    /// One header a line.
+    pub fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for (name, value) in &self.0 {
+            text.extend_from_slice(name.as_str().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(value.as_bytes());
+            text.push(b'\n');
+        }
+        text
+    }
+
+    /// Of lines as [`Kept::text`] makes them; others are left out.
+    pub fn parse(text: &[u8]) -> Self {
+        let mut kept = HeaderMap::new();
+        for line in text.split(|byte| *byte == b'\n') {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            let name = HeaderName::from_bytes(&line[..colon]);
+            let value = HeaderValue::from_bytes(&line[colon + 1..]);
+            if let (Ok(name), Ok(value)) = (name, value) {
+                kept.append(name, value);
+            }
+        }
+        Self(kept)
+    }
+}
+
+/// The encoding of the object: that of its transfer has ended with it.
+fn stored(encoding: &HeaderValue) -> Option<HeaderValue> {
+    let Ok(text) = encoding.to_str() else { return Some(encoding.clone()) };
+    let kept: Vec<&str> = text.split(',').map(str::trim).filter(|e| *e != "aws-chunked").collect();
+    HeaderValue::try_from(kept.join(",")).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_back_what_it_was_given() {
+        let file = tempfile::tempfile_in(".").expect("a file");
+        assert_eq!(Kept::read(&file).expect("read"), Kept::default());
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        let long = HeaderValue::try_from("x".repeat(2000)).expect("a value");
+        headers.insert("x-amz-meta-long", long);
+        headers.insert("x-amz-meta-empty", HeaderValue::from_static(""));
+        headers.insert("host", HeaderValue::from_static("of the connection"));
+        let kept = Kept::of(&headers).expect("allowed");
+        assert_eq!(kept.0.len(), 3);
+        kept.write(&file).expect("written");
+        assert_eq!(Kept::read(&file).expect("read"), kept);
+    }
+
+    #[test]
+    fn how_it_was_sent_is_not_how_it_is_encoded() {
+        for (sent, there) in [
+            ("aws-chunked", None),
+            ("gzip", Some("gzip")),
+            ("aws-chunked,gzip", Some("gzip")),
+            ("gzip, aws-chunked", Some("gzip")),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(sent));
+            let kept = Kept::of(&headers).expect("allowed");
+            let encoding = kept.0.get(CONTENT_ENCODING).map(|value| value.to_str().expect("text"));
+            assert_eq!(encoding, there, "{sent}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Ranges that are none: HTTP and S3 have a server ignore them, s3s refuses them.
+
+use hyper::header::{AUTHORIZATION, RANGE};
+use hyper::http::uri::PathAndQuery;
+use hyper::http::Extensions;
+use hyper::{HeaderMap, Method, Request, Uri};
+use s3s::dto::Range;
+use s3s::route::S3Route;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use crate::service::Service;
+
+/// Answers a read with a malformed range as if it had none. s3s comes here with requests whose
+/// signature it has checked; the header is part of what was signed, so that it cannot go earlier.
+pub struct WithoutRange {
+    /// Asks for no signature.
+    open: S3Service,
+}
+
+impl WithoutRange {
+    /// Over this store.
+    pub fn over(service: Service) -> Self {
+        Self { open: S3ServiceBuilder::new(service).build() }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Route for WithoutRange {
+    fn is_match(&self, method: &Method, _: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+        let mut ranges = headers.get_all(RANGE).iter();
+        let Some(first) = ranges.next() else { return false };
+        let one = first.to_str().ok().filter(|_| ranges.next().is_none());
+        (method == Method::GET || method == Method::HEAD)
+            && one.is_none_or(|range| Range::parse(range).is_err())
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        let mut whole = Request::new(Body::empty());
+        *whole.method_mut() = request.method;
+        *whole.uri_mut() = unsigned(&request.uri);
+        *whole.headers_mut() = request.headers;
+        whole.headers_mut().remove(RANGE);
+        whole.headers_mut().remove(AUTHORIZATION);
+        let internal = |error| S3Error::with_source(S3ErrorCode::InternalError, error);
+        let answer = self.open.call(whole).await.map_err(|error| internal(error.into()))?;
+        let (head, body) = answer.into_parts();
+        let mut answer = S3Response::with_status(body, head.status);
+        answer.headers = head.headers;
+        Ok(answer)
+    }
+}
+
+/// The same without the signature of a presigned address.
+fn unsigned(uri: &Uri) -> Uri {
+    let Some(query) = uri.query() else { return uri.clone() };
+    let of_signature = |pair: &&str| pair.starts_with("X-Amz-") || pair.starts_with("Signature=");
+    let rest: Vec<&str> = query.split('&').filter(|pair| !of_signature(pair)).collect();
+    let target = format!("{}?{}", uri.path(), rest.join("&"));
+    PathAndQuery::try_from(target).map_or_else(|_| uri.clone(), Uri::from)
+}

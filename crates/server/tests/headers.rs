@@ -1,0 +1,110 @@
+//! What a client says of its content comes back with it.
+
+mod support;
+
+use support::{content, Answer, Payload, Running};
+
+const SAID: [(&str, &str); 7] = [
+    ("content-type", "text/plain; charset=utf-8"),
+    ("cache-control", "max-age=60"),
+    ("content-disposition", "attachment; filename=\"a b.txt\""),
+    ("content-encoding", "gzip"),
+    ("content-language", "de, en"),
+    ("expires", "Thu, 01 Jan 2032 00:00:00 GMT"),
+    ("x-amz-meta-origin", "a test: of = metadata"),
+];
+
+#[track_caller]
+fn says(answer: &Answer, headers: &[(&str, &str)]) {
+    for (name, value) in headers {
+        assert_eq!(answer.header(name), Some(*value), "{name}");
+    }
+}
+
+#[test]
+fn headers_and_metadata_come_back() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.put("plain", b"x").ok();
+    client.call("PUT", "k", &[], &SAID, b"first").ok();
+    let running = running.restart();
+    let mut client = running.client();
+    says(&client.get("k").ok(), &SAID);
+    says(&client.head("k").ok(), &SAID);
+    let range = client.range("k", "bytes=1-2");
+    says(&range, &SAID);
+    assert_eq!(range.body, b"ir");
+    for plain in [client.get("plain").ok(), client.head("plain").ok()] {
+        assert_eq!(plain.header("content-type"), Some("binary/octet-stream"));
+        assert_eq!(plain.header("x-amz-meta-origin"), None);
+    }
+    let asked = [("response-content-type", "image/png")];
+    let other = client.call("GET", "k", &asked, &[], b"").ok();
+    says(&other, &[("content-type", "image/png"), ("cache-control", "max-age=60")]);
+    client.put("k", b"second").ok();
+    assert_eq!(client.get("k").ok().header("x-amz-meta-origin"), None, "another object");
+    let large = "m".repeat(2048);
+    client
+        .call("PUT", "k", &[], &[("x-amz-meta-a", &large)], b"third")
+        .refused(400, "MetadataTooLarge");
+    assert_eq!(client.get("k").ok().body, b"second");
+}
+
+#[test]
+fn the_way_it_was_sent_is_not_kept() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.payload = Payload::Streaming;
+    client.put("k", b"body").ok();
+    client.payload = Payload::Unsigned;
+    assert_eq!(client.get("k").ok().header("content-encoding"), None);
+}
+
+#[test]
+fn an_upload_in_parts_keeps_what_its_begin_said() {
+    let running = Running::new();
+    let mut client = running.client();
+    let id = client.call("POST", "k", &[("uploads", "")], &SAID, b"").ok().one("UploadId");
+    let query = [("partNumber", "1"), ("uploadId", &*id)];
+    let etag = client.call("PUT", "k", &query, &[], b"part").ok().etag();
+    let parts = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+         </CompleteMultipartUpload>"
+    );
+    client.call("POST", "k", &[("uploadId", &id)], &[], parts.as_bytes()).ok();
+    let got = client.get("k").ok();
+    says(&got, &SAID);
+    assert_eq!(got.body, b"part");
+}
+
+#[test]
+fn a_copy_has_content_and_headers_of_its_source() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.raw("PUT", "/another", &[], &[], b"").ok();
+    let body = content(1, 3_000_000);
+    let first = client.call("PUT", "a/ä b", &[], &SAID, &body).ok().etag();
+    let source = [("x-amz-copy-source", "/bucket/a/%C3%A4%20b")];
+    let copied = client.raw("PUT", "/another/copy", &[], &source, b"").ok();
+    let got = client.raw("GET", "/another/copy", &[], &[], b"").ok();
+    assert!(got.body == body);
+    says(&got, &SAID);
+    assert_eq!(copied.one("ETag"), got.etag());
+    assert_ne!(got.etag(), first, "another object");
+    let replaced = [
+        ("content-type", "image/png"),
+        ("x-amz-copy-source", "bucket/a/%C3%A4%20b"),
+        ("x-amz-metadata-directive", "REPLACE"),
+    ];
+    client.call("PUT", "a/ä b", &[], &replaced, b"").ok();
+    let got = client.get("a/ä b").ok();
+    assert!(got.body == body, "it was copied to itself");
+    says(&got, &[("content-type", "image/png")]);
+    assert_eq!(got.header("x-amz-meta-origin"), None);
+    client.call("PUT", "a/ä b", &[], &source, b"").refused(400, "InvalidRequest");
+    let missing = [("x-amz-copy-source", "bucket/none")];
+    client.call("PUT", "k", &[], &missing, b"").refused(404, "NoSuchKey");
+    let condition = [source[0], ("x-amz-copy-source-if-match", &*first)];
+    client.call("PUT", "k", &[], &condition, b"").refused(412, "PreconditionFailed");
+    assert_eq!(running.files().len(), 1, "nothing is left aside");
+}
