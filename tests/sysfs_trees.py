@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from pathlib import Path
 
@@ -55,7 +56,11 @@ def hwmon_tree(root: Path, number: int, chip: str, device: str, **files: str | i
 
 
 class RunningCounter:
-    """Counts energy of a constant power into a file, as RAPL does, until it is stopped."""
+    """Counts energy of a constant power into a file, as RAPL does, until it is stopped.
+
+    A real counter counts however busy the machine is, so this one runs before all else where it
+    may (as root): one that waited for a processor would show less power than it stands for.
+    """
 
     def __init__(self, file: Path, watts: float, range_uj: int, start_uj: int = 0) -> None:
         self.file = file
@@ -76,6 +81,8 @@ class RunningCounter:
         self._thread.join()
 
     def _run(self) -> None:
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # of this thread
         while not self._stop.wait(0.001):
             self._write()
 

@@ -223,11 +223,12 @@ def metered(metering: Metering, of: Target, seconds: float = 0.25) -> RunOutcome
 
 def test_a_run_with_counters_that_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rapl, "ROOT", tmp_path)
-    range_uj = 10_000_000  # wraps every 250 ms at 40 W, and 200 readings a second see each one
+    range_uj = 40_000_000  # wraps every second at 40 W: 200 readings a second see each one, and
+    start_uj = range_uj - 12_000_000  # so do few on a busy machine; the first one after 300 ms
     (counter,) = rapl_tree(tmp_path, range_uj=range_uj)
     both = target("t", RAPL, DECLARED, power_boundary="host")
     with (
-        RunningCounter(counter, 40.0, range_uj, start_uj=9_999_000),
+        RunningCounter(counter, 40.0, range_uj, start_uj),
         Metering([both], tmp_path) as metering,
     ):
         result = metered(metering, both, 0.4)
