@@ -59,9 +59,7 @@ def published(tmp_path: Path, comparison: Comparison) -> list[PublishedTable]:
     return tables
 
 
-def test_a_number_printed_in_millions_is_no_number_of_ones(
-    few: Comparison, tmp_path: Path
-) -> None:
+def test_a_number_printed_in_millions_is_no_number_of_ones(few: Comparison, tmp_path: Path) -> None:
     tables = published(tmp_path, few)
     section = published_section(few, tables, [], Scale(few))
     assert section is not None
