@@ -12,6 +12,7 @@ from storlab.base.errors import EngineError, ExitCode, PreflightError, StudyErro
 from storlab.base.units import NS_PER_S
 from storlab.cli.main import main
 from storlab.engines import _ENGINES, get_engine
+from storlab.engines.native import NativeEngine
 from storlab.lab.checks import Check
 from storlab.lab.environment import describe_environment, memory_bytes
 from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
@@ -91,6 +92,14 @@ def test_cores_are_watched_for_as_long_as_asked() -> None:
     _, cores = core_checks(NS_PER_S // 50)
     assert cores.name == "cores"
     assert "% of 20 ms" in cores.what
+
+
+def test_a_build_for_tests_is_no_build_for_measuring() -> None:
+    (check,) = (check for check in check_machine(1) if check.name == "build")
+    unoptimised = "unoptimised build" in NativeEngine().describe().features
+    assert (check.status, "make build" in check.fix) == (
+        ("warning", True) if unoptimised else ("ok", False)
+    )
 
 
 def test_a_file_study_that_can_run(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
 }
 
 /// JSON of what this machine offers: `uring` {available, reason, features} and `clock` {source,
-/// ghz}.
+/// ghz}; and whether this library was `optimised`, which a build for tests is not.
 #[pyfunction]
 pub fn probe() -> String {
     let found = storlab_io::probe();
@@ -188,6 +188,7 @@ pub fn probe() -> String {
     json!({
         "uring": {"available": found.uring, "reason": found.reason, "features": found.features},
         "clock": {"source": clock.source_name(), "ghz": clock.ghz()},
+        "optimised": !cfg!(debug_assertions),
     })
     .to_string()
 }

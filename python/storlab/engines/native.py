@@ -47,7 +47,7 @@ class NativeEngine:
             name=self.name,
             version=__version__,
             backend="uring" if uring["available"] else "posix",
-            features=list(uring["features"]),
+            features=[*uring["features"], *([] if said["optimised"] else ["unoptimised build"])],
             clock=said["clock"]["source"],
         )
 

@@ -44,6 +44,7 @@ def check_machine(length_ns: int = SPIN_NS) -> list[Check]:
     """What holds for any study on this machine. Keeps all cores busy for ``length_ns``."""
     return [
         *core_checks(length_ns),
+        _build(),
         _uring(),
         _clock(),
         _governor(),
@@ -116,6 +117,17 @@ def _error(name: str, what: str, fix: str) -> Check:
 
 def _under(target: Target, check: Check) -> Check:
     return check.model_copy(update={"name": f"{target.name}: {check.name}"})
+
+
+def _build() -> Check:
+    if json.loads(_native.probe())["optimised"]:
+        return _ok("build", "optimised")
+    return _warn(
+        "build",
+        "the native engine was built for tests, not optimised: it takes several times the CPU, "
+        "and reaches lower rates where CPU is short",
+        "build it anew with `make build`",
+    )
 
 
 def _uring() -> Check:
