@@ -242,7 +242,7 @@ def test_a_signature_is_refused(device: Path, image: Path, make: str) -> None:
 def test_our_own_prober_finds_what_blkid_finds(
     device: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine without blkid is as safe: the built-in checks alone see the file system."""
+    """The built-in checks alone see the file systems that are used most."""
     monkeypatch.setattr("storlab.lab.signatures._blkid", lambda fd: [])
     fd = os.open(device, os.O_RDONLY)
     try:
@@ -253,6 +253,50 @@ def test_our_own_prober_finds_what_blkid_finds(
         assert "swap" in find_signatures(fd, SIZE)
     finally:
         os.close(fd)
+
+
+EMPTY_MBR = {510: b"\x55\xaa"}
+
+
+@pytest.mark.parametrize("make", ["mkfs.minix", EMPTY_MBR])
+def test_what_only_blkid_sees_is_refused(
+    device: Path, image: Path, make: str | dict[int, bytes]
+) -> None:
+    if isinstance(make, str):
+        sh(make, device)
+    else:
+        with image.open("r+b") as file:
+            for offset, mark in make.items():
+                file.seek(offset)
+                file.write(mark)
+    flush(device)
+    refused(study_for(device, serial=image), r"holds something: .*\(blkid\)", checked=image)
+
+
+@pytest.mark.parametrize("place", ["missing", "busybox", "blind"])
+def test_nothing_is_called_blank_without_blkid(
+    device: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Not installed; one that knows no -p; one that cannot open what it is given."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if place != "missing":
+        says = "BusyBox v1.35.0" if place == "busybox" else "blkid (libblkid 2.38.1)"
+        (programs / "blkid").write_text(f'#!/bin/sh\n[ "$1" = -V ] && echo "{says}" || exit 2\n')
+        (programs / "blkid").chmod(0o755)
+    monkeypatch.setattr("storlab.lab.signatures._PLACES", ())
+    monkeypatch.setenv("PATH", str(programs))
+    before = digest(image)
+    why = "cannot tell whether" if place == "blind" else "is not installed"
+    with (
+        pytest.raises(PreflightError, match=why) as caught,
+        guard_for(study_for(device, serial=image), consent=True),
+    ):
+        pytest.fail("the guard let it pass")
+    assert caught.value.exit_code == 4
+    assert digest(image) == before
+    with guard_for(study_for(device, read=100)):
+        pass  # reading asks nobody
 
 
 def test_active_swap_is_refused(device: Path, image: Path) -> None:

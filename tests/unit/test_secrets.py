@@ -94,6 +94,14 @@ def test_a_secret_that_is_nowhere(ring: Memory, is_locked: bool) -> None:
         ({"url": "https://[broken"}, False),
         ({"share_rule": "bypass: 8 of 24"}, False),
         ({"bypass": 1}, False),
+        ({"url": "http://node:9100/metrics?token=s3cr3t"}, True),
+        ({"url": "http://node:9100/metrics?a=b&X-Amz-Signature=s3cr3t"}, True),
+        ({"url": "http://node:9100/metrics?apiKey=s3cr3t"}, True),
+        ({"url": "http://node:9100/metrics#access_token=s3cr3t"}, True),
+        ({"url": "http://node:9100/metrics?collect[]=hwmon&signal=7&token="}, False),
+        ({"labels": {"chip": "ina226", "sensor": "power1"}}, False),
+        ({"headers": {"Accept": "text/plain", "Host": "node7:9100"}}, False),
+        ({"scrape": ["http://a/metrics", "time: 10"]}, False),
     ],
 )
 def test_which_fields_hold_secrets(fields: dict[str, object], refused: bool) -> None:
@@ -101,6 +109,38 @@ def test_which_fields_hold_secrets(fields: dict[str, object], refused: bool) -> 
     assert bool(problems) == refused
     assert all(problem.field == (next(iter(fields)),) for problem in problems)
     assert not any(str(v) in p.what + p.fix for p in problems for v in fields.values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"headers": {"Accept": "x", "Authorization": "s3cr3t"}}, ("headers", "Authorization")),
+        ({"headers": {"X-Api-Key": "s3cr3t"}}, ("headers", "X-Api-Key")),
+        ({"headers": {"X-Mine": "Bearer s3cr3t"}}, ("headers", "X-Mine")),
+        ({"headers": ["Accept: x", "Cookie: id=s3cr3t"]}, ("headers", 1)),
+        ({"deep": {"er": [{"password": "s3cr3t"}]}}, ("deep", "er", 0, "password")),
+        ({"more": {"url": "https://me:s3cr3t@bmc"}}, ("more", "url")),
+    ],
+)
+def test_secrets_in_tables_and_lists_are_found(
+    fields: dict[str, object], place: tuple[str | int, ...]
+) -> None:
+    (problem,) = secret_problems(fields)
+    assert problem.field == place
+    assert "s3cr3t" not in problem.what + problem.fix
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        'url = "http://node7/metrics?token=calvin"',
+        'headers = { Authorization = "Bearer calvin" }',
+    ],
+)
+def test_a_study_with_a_secret_below_a_field_is_refused_too(field: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse_study(STUDY % field, "s.toml")
+    assert "calvin" not in str(caught.value)
 
 
 @pytest.mark.parametrize("field", ['password = "calvin"', 'proxy = "http://me:calvin@proxy"'])

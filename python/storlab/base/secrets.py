@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, urlsplit
 
 from storlab.base.errors import PreflightError, Problem
 
 KEYRING_SERVICE = "storlab"
 _SECRET_WORDS = re.compile(
     r"(^|_)(pass|passwd|password|passphrase|pwd|secret|token|community"
+    r"|authorization|cookie|bearer|credentials?|sig|signature"
     r"|(api|auth|priv|access|secret|secret_?access)_?key(_?id)?)$",
     re.IGNORECASE,
 )
+_HEADER = re.compile(r"\s*([A-Za-z0-9-]+)\s*:(?!//)\s*\S")  # of HTTP, name and value in one text
+_SCHEME = re.compile(r"(bearer|basic|digest|token)\s+\S{4,}", re.IGNORECASE)  # before credentials
 
 
 def secret(name_env: str) -> str:
@@ -51,14 +54,16 @@ def _from_keyring(name: str) -> str | None:
 
 def names_secret(name: str) -> bool:
     """Whether a field of that name would hold a secret: ``password``, ``secret_key``, ..."""
-    return _SECRET_WORDS.search(name) is not None
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_")  # apiKey, X-Api-Key
+    return _SECRET_WORDS.search(words) is not None
 
 
-def secret_problems(fields: dict[str, object]) -> list[Problem]:
+def secret_problems(fields: Mapping[str, object]) -> list[Problem]:
     """Fields of a study's table that hold a secret themselves, with what to write instead.
 
-    Such are ``password = ...`` and its like, and addresses with ``user:password@`` in them. The
-    values are not repeated.
+    Such are ``password = ...`` and its like, addresses with ``user:password@`` or ``?token=...`` in
+    them, and headers of HTTP that carry credentials; in tables and lists below it, too. The values
+    are not repeated.
     """
     problems = []
     for name, value in fields.items():
@@ -70,24 +75,49 @@ def secret_problems(fields: dict[str, object]) -> list[Problem]:
                     f'set {name}_env = "NAME" to the name of an environment variable that holds it',
                 )
             )
-        elif isinstance(value, str) and _has_password(value):
-            problems.append(
-                Problem(
-                    (name,),
-                    f"{name} has a password in its address",
-                    'write the address without it, and set password_env = "NAME"',
-                )
-            )
+        else:
+            problems += _in_value((name,), value)
     return problems
 
 
-def _has_password(text: str) -> bool:
-    if "://" not in text:
-        return False
+def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
+    if isinstance(value, Mapping):
+        below = secret_problems({str(name): each for name, each in value.items()})
+        return [Problem((*field, *p.field), p.what, p.fix) for p in below]
+    if isinstance(value, (list, tuple)):
+        return [p for n, each in enumerate(value) for p in _in_value((*field, n), each)]
+    if not isinstance(value, str):
+        return []
+    found = _carried(value)
+    if found is None:
+        return []
+    carried, instead = found
+    name = ".".join(map(str, field))
+    fix = f'write it without that, and set {instead} = "NAME"'
+    return [Problem(field, f"{name} has {carried}", fix)]
+
+
+def _carried(text: str) -> tuple[str, str] | None:
+    """The secret in a text, by what it is, and the field that names it instead."""
+    if "://" in text:
+        return _in_address(text)
+    header = _HEADER.match(text)
+    if _SCHEME.fullmatch(text.strip()) or (header and names_secret(header.group(1))):
+        return "credentials in a header", "token_env"
+    return None
+
+
+def _in_address(text: str) -> tuple[str, str] | None:
     try:
-        return urlsplit(text).password is not None
+        parts = urlsplit(text)
     except ValueError:  # no address at all
-        return False
+        return None
+    if parts.password is not None:
+        return "a password in its address", "password_env"
+    for name, value in (*parse_qsl(parts.query), *parse_qsl(parts.fragment)):
+        if value and names_secret(name):
+            return f"a secret in its address ({name})", "token_env"
+    return None
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

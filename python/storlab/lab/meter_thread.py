@@ -190,9 +190,9 @@ def _answer(answer: Future[Any], question: Callable[[], Any]) -> None:
     except DEFECTS as error:
         answer.set_exception(MeterError("meter", _said(error), "this is a defect of the meter"))
     finally:
-        error = sys.exception()
-        if error is not None and not answer.done():
-            answer.set_exception(MeterError("meter", _said(error), "this is a defect of the meter"))
+        cause = sys.exception()
+        if cause is not None and not answer.done():
+            answer.set_exception(MeterError("meter", _said(cause), "this is a defect of the meter"))
 
 
 def _said(error: BaseException) -> str:

@@ -1,17 +1,20 @@
 """What is on a device, by the marks that file systems, volume managers and partition tables leave.
 
-Used beside ``blkid -p`` (libblkid knows several hundred formats), so that a machine without it is
-still safe. Each check asks for more than the magic number where that is short: a device full of
-random data from an earlier study must not look like a file system.
+Used beside ``blkid -p``: libblkid knows formats that are not looked for here (nilfs2, JFS, GFS2,
+OCFS2, minix, VMFS, DRBD and more), so that nothing is called blank without it. Each check of ours
+asks for more than the magic number where that is short: a device full of random data from an
+earlier study must not look like a file system.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
+
+from storlab.base.errors import PreflightError
 
 _SECTOR = 512
 _HEAD = 1 << 17  # every mark at a fixed place lies in the first 128 KiB
@@ -21,11 +24,16 @@ def find_signatures(fd: int, size_bytes: int) -> list[str]:
     """Names of the formats found on the open block device or file, empty for a blank one.
 
     Raises ``OSError`` when the device cannot be read: an unreadable device is not a blank one.
+    Raises PreflightError where nothing is found and blkid is missing, or cannot tell.
     """
     head = os.pread(fd, min(_HEAD, size_bytes), 0)
     found = [name for name, check in _HEAD_CHECKS if check(head)]
     found += [name for name, check in _WHOLE_CHECKS if check(fd, size_bytes) and name not in found]
-    found += [name for name in _blkid(fd) if name not in found]
+    try:
+        found += [name for name in _blkid(fd) if name not in found]
+    except PreflightError:
+        if not found:
+            raise
     return found
 
 
@@ -139,22 +147,59 @@ _WHOLE_CHECKS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
 
 
 def _blkid(fd: int) -> list[str]:
-    program = next(
-        (p for p in ("/usr/sbin/blkid", "/sbin/blkid", "/usr/bin/blkid") if Path(p).exists()), None
-    )
+    """What libblkid finds. Raises PreflightError where it cannot be asked."""
+    program = _blkid_program()
     if program is None:
-        return []
+        raise PreflightError(
+            "blkid",
+            "is not installed: without it some file systems go unseen, so that nobody can say that "
+            "a device is blank",
+            "install util-linux (its package may be named blkid)",
+        )
+    # It says "nothing found" also of what it cannot open, so it has to find something first.
+    with os.fdopen(os.memfd_create("storlab", os.MFD_CLOEXEC), "wb") as known:
+        known.write(_KNOWN.ljust(1 << 20, b"\0"))
+        known.flush()
+        if not _asked(program, known.fileno()):
+            raise _cannot_tell(program, "it does not see a partition table that is there")
+    return _asked(program, fd)
+
+
+def _asked(program: str, fd: int) -> list[str]:
+    command = [program, "-p", "-o", "export", f"/proc/self/fd/{fd}"]
     said = subprocess.run(
-        [program, "-p", "-o", "export", f"/proc/self/fd/{fd}"],
-        pass_fds=(fd,),
-        capture_output=True,
-        text=True,
-        check=False,
+        command, pass_fds=(fd,), capture_output=True, text=True, errors="replace", check=False
     )
-    if said.returncode == 2:  # nothing found
+    if said.returncode == _NOTHING_FOUND:
         return []
     facts = dict(line.partition("=")[::2] for line in said.stdout.splitlines())
     values = [facts[key] for key in ("TYPE", "PTTYPE") if key in facts]
-    if said.returncode == 8:
+    if said.returncode == _AMBIVALENT:
         values.append("several formats at once (blkid: ambivalent)")
+    if not values:
+        raise _cannot_tell(program, said.stderr.strip() or f"exit code {said.returncode}")
     return [f"{value} (blkid)" for value in values]
+
+
+_NOTHING_FOUND = 2
+_AMBIVALENT = 8
+_KNOWN = bytes(510) + b"\x55\xaa"  # an MBR without partitions
+_PLACES = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")  # a user's PATH leaves sbin out
+
+
+def _blkid_program() -> str | None:
+    """Of util-linux; that of busybox looks for far fewer formats, and knows no ``-p``."""
+    path = os.pathsep.join([*_PLACES, os.environ.get("PATH", os.defpath)])
+    program = shutil.which("blkid", path=path)
+    if program is None:
+        return None
+    said = subprocess.run([program, "-V"], capture_output=True, check=False)
+    return program if b"libblkid" in said.stdout + said.stderr else None
+
+
+def _cannot_tell(program: str, why: str) -> PreflightError:
+    return PreflightError(
+        program,
+        f"cannot tell whether the device is blank: {why}",
+        "run it by hand: blkid -p DEVICE",
+    )
