@@ -50,11 +50,7 @@ pub struct UringBackend {
     features: Vec<&'static str>,
     fixed_buffers: bool,
     fixed_files: bool,
-    /// The kernel has discards of a ring; where not, they are held back, to be made by the next
-    /// submit itself.
-    ring_discards: bool,
-    discards: Vec<Op>,
-    discarded: Vec<Completion>,
+    discards: Discards,
     pushed: bool,
     /// Pushed by the caller and not yet reaped.
     in_flight: usize,
@@ -67,6 +63,34 @@ struct Target {
     number: i32,
     fd: i32,
     block_device: bool,
+}
+
+/// Trims of devices, where the kernel has none of a ring: held back, to be made by the next submit.
+#[derive(Default)]
+struct Discards {
+    by_ring: bool,
+    held: Vec<(i32, Op)>,
+    done: Vec<Completion>,
+}
+
+impl Discards {
+    /// True when there is something to reap.
+    #[inline]
+    fn make(&mut self) -> bool {
+        for (fd, op) in self.held.drain(..) {
+            let result = discard(fd, op.offset, u64::from(op.len));
+            self.done.push(Completion { tag: op.tag, result });
+        }
+        !self.done.is_empty()
+    }
+
+    /// How many there were.
+    #[inline]
+    fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) -> usize {
+        let count = self.done.len().min(limit);
+        into.extend(self.done.drain(..count));
+        count
+    }
 }
 
 /// A way to run the kernel work that completes I/O.
@@ -140,9 +164,7 @@ impl UringBackend {
             features,
             fixed_buffers,
             fixed_files,
-            ring_discards: ring_discards(),
-            discards: Vec::new(),
-            discarded: Vec::new(),
+            discards: Discards { by_ring: ring_discards(), ..Discards::default() },
             pushed: false,
             in_flight: 0,
         };
@@ -167,7 +189,7 @@ impl UringBackend {
         self.pushed = true;
     }
 
-    /// A full queue means that the kernel has yet to take what is in it. Why, the next submit tells.
+    /// A full queue means that the kernel has yet to take what is in it: the next submit tells why.
     #[cold]
     fn hold(&mut self, entry: &Entry) {
         self.held.push_back(entry.clone());
@@ -221,29 +243,6 @@ impl UringBackend {
         entry.flags(flags).user_data(op.tag)
     }
 
-    #[cold]
-    fn waits_for_discards(&self, op: &Op) -> bool {
-        self.targets[op.file as usize].block_device && !self.ring_discards
-    }
-
-    /// True when there is something to reap.
-    #[inline]
-    fn discard_held(&mut self) -> bool {
-        for op in self.discards.drain(..) {
-            let fd = self.targets[op.file as usize].fd;
-            let result = discard(fd, op.offset, u64::from(op.len));
-            self.discarded.push(Completion { tag: op.tag, result });
-        }
-        !self.discarded.is_empty()
-    }
-
-    #[inline]
-    fn reap_discarded(&mut self, into: &mut Vec<Completion>, limit: usize) -> usize {
-        let count = self.discarded.len().min(limit);
-        into.extend(self.discarded.drain(..count));
-        count
-    }
-
     #[inline]
     fn buffer(&self, op: &Op) -> *mut u8 {
         match op.kind {
@@ -280,9 +279,12 @@ impl Backend for UringBackend {
 
     #[inline]
     fn push(&mut self, op: &Op) {
-        if op.kind == OpKind::Trim && self.waits_for_discards(op) {
-            self.discards.push(*op);
-            return;
+        if op.kind == OpKind::Trim && !self.discards.by_ring {
+            let target = self.targets[op.file as usize];
+            if target.block_device {
+                self.discards.held.push((target.fd, *op));
+                return;
+            }
         }
         let entry = self.entry(op);
         self.queue(&entry);
@@ -291,7 +293,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
-        let wait = wait && !self.discard_held();
+        let wait = wait && !self.discards.make();
         if !self.pushed && !wait && !self.sq.taskrun() {
             return Ok(());
         }
@@ -322,7 +324,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) {
-        let limit = limit - self.reap_discarded(into, limit);
+        let limit = limit - self.discards.reap(into, limit);
         self.cq.sync();
         let mut woken = false;
         for entry in (&mut *self.cq).take(limit) {

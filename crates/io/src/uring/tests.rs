@@ -184,7 +184,7 @@ fn where_rings_cannot_discard_the_next_submit_does() {
         return;
     };
     backend.targets[0].block_device = true;
-    backend.ring_discards = false;
+    backend.discards.by_ring = false;
     for slot in 0..2 {
         backend.push(&Op { kind: OpKind::Trim, ..read_of(0, slot, 4096) });
     }
