@@ -87,6 +87,7 @@ def test_a_run_with_ramp_and_time_series(data: Path, tmp_path: Path) -> None:
         assert merged.mean_ns == pytest.approx(totals.latency.mean_ns, rel=0.01)
     assert outcome.cpu is not None
     assert outcome.cpu.user_ns + outcome.cpu.system_ns > 0
+    assert outcome.cpu.machine_busy_percent is not None
     assert outcome.cpu.cores <= 2
     assert {"job.fio", "command.txt", "fio.json", "stderr.txt"} <= set(outcome.raw)
     assert json.loads(outcome.raw["fio.json"])["jobs"][0]["error"] == 0

@@ -252,18 +252,18 @@ impl Stages<'_> {
         self.crew.take_moved();
         Memory::reset_peak();
         self.board.enter(KINDS[place].name, None);
-        let start_ns = if place == INGEST { self.crew.start_ns() } else { monotonic_ns() };
+        let (now, cpu) = ProcessCpu::timed();
         Ok(Begun {
             place,
-            start_ns,
-            cpu: ProcessCpu::now(),
+            start_ns: if place == INGEST { self.crew.start_ns() } else { now },
+            cpu,
             device: self.device.as_ref().and_then(DeviceCounters::now),
         })
     }
 
     fn end(&mut self, begun: &Begun, done: &Done) {
-        let end_ns = monotonic_ns();
-        let cpu = ProcessCpu::now().since(begun.cpu);
+        let (end_ns, used) = ProcessCpu::timed();
+        let cpu = used.since(begun.cpu);
         let after = self.device.as_ref().and_then(DeviceCounters::now);
         let moved = after.zip(begun.device).map(|(now, then)| now.since(then));
         let name = KINDS[begun.place].name;

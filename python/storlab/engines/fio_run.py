@@ -22,6 +22,7 @@ from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.fio_failure import Ended, explain
 from storlab.engines.fio_result import NS_PER_MS, Figures, FioFormatError, FioOutput
 from storlab.engines.fio_series import Status
+from storlab.engines.machine_cpu import MachineTrace
 from storlab.engines.parent_death import start_child
 from storlab.model.job import BlockJob
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
@@ -66,6 +67,8 @@ class FioRun:
         self._info = info
         self._seen: list[_Seen] = []
         self._lines: list[str] = []
+        self._machine = MachineTrace()
+        self._machine.read()
         self._outcome: RunOutcome | None = None
         self._ended = threading.Event()
         self._cancelled = False
@@ -182,6 +185,7 @@ class FioRun:
 
     def _see(self, text: str) -> None:
         arrival_ns = monotonic_ns()
+        self._machine.read()
         try:
             value = json.loads(text)
             figures = fio_result.merge(fio_result.read_document(value))
@@ -197,6 +201,7 @@ class FioRun:
     def _finish(self) -> None:
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._machine.read()
         stdout, self._lines = "".join(self._lines), []
         output: FioOutput | None = None
         damage: str | None = None
@@ -270,6 +275,7 @@ class FioRun:
             system_ns=system_ns,
             cores=min(self._job.jobs, _usable_cores(self._job)),
             worker_ns=user_ns + system_ns,
+            **self._machine.between(outcome.window_start_ns, outcome.window_end_ns),
         )
         outcome.notes += _sync_note(self._job, final)
 

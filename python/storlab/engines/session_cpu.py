@@ -39,7 +39,7 @@ class SessionTrace(CpuTrace):
             tick_ns = NS_PER_S // os.sysconf("SC_CLK_TCK")
             user, system = (tick_ns * sum(times[n] for times in used.values()) for n in (0, 1))
             self._add(monotonic_ns(), user, system)
-        self._read_machine()
+        self._machine.read()
         moved = moved_bytes(self._counter)
         if moved is not None:
             self._device.append((monotonic_ns(), moved[0]))

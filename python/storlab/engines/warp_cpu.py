@@ -13,6 +13,7 @@ import numpy as np
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
+from storlab.engines.machine_cpu import MachineTrace
 from storlab.model.result import CpuUse
 
 _USER, _SYSTEM = 13, 14  # fields of /proc/PID/stat, from 0
@@ -27,7 +28,7 @@ class CpuTrace:
         self._times: list[int] = [started_ns]
         self._user: list[int] = [0]
         self._system: list[int] = [0]
-        self._machine: list[tuple[int, ...]] = []  # time; ticks: busy, stolen, all
+        self._machine = MachineTrace()
 
     def read(self) -> None:
         """Add a reading; nothing when the process is gone."""
@@ -38,36 +39,17 @@ class CpuTrace:
         fields = text.rpartition(")")[2].split()  # the name before it may hold anything
         user, system = (int(fields[n - 2]) * self._tick_ns for n in (_USER, _SYSTEM))
         self._add(monotonic_ns(), user, system)
-        self._read_machine()
-
-    def _read_machine(self) -> None:
-        first = Path("/proc/stat").read_text().split("\n", 1)[0]
-        ticks = [int(field) for field in first.split()[1:9]]  # guests are in user time already
-        idle = ticks[3] + ticks[4]
-        self._machine.append((monotonic_ns(), sum(ticks) - idle, ticks[7], sum(ticks)))
+        self._machine.read()
 
     def cpu_use(self, start_ns: int, end_ns: int, cores: int) -> CpuUse:
         """Between two moments of the run's clock, of a program that could use so many cores."""
         user_ns, system_ns = self.between(start_ns, end_ns)
-        busy, stolen = self._machine_percent(start_ns, end_ns) or (None, None)
         return CpuUse(
             user_ns=user_ns,
             system_ns=system_ns,
             cores=cores,
-            machine_busy_percent=busy,
-            machine_steal_percent=stolen,
-            machine_cores=os.cpu_count(),
+            **self._machine.between(start_ns, end_ns),
         )
-
-    def _machine_percent(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
-        """Of all cores: busy, by whomever, and of that stolen; None where nothing was read."""
-        if len(self._machine) < 2:
-            return None
-        times, *kept = zip(*self._machine, strict=True)
-        busy, stolen, every = (
-            float(np.diff(np.interp([start_ns, end_ns], times, ticks))[0]) for ticks in kept
-        )
-        return (100 * busy / every, 100 * stolen / every) if every > 0 else None
 
     def end(self, user_s: float, system_s: float) -> None:
         """The exact account of the whole process, when it has ended."""
