@@ -231,6 +231,18 @@ def test_a_store_that_lists_other_names_is_refused(
         assert prove(control, "a/b/", "a/b/storlab.json", "a/b/probe").uploads == "prefix"
 
 
+def test_such_a_store_keeps_nothing_of_a_campaign_that_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storlab.lab.s3_proof._PAUSES_S", ())
+    monkeypatch.setattr("storlab.lab.s3_target.prefix_problem", lambda prefix: None)
+    with versitygw(tmp_path) as server:
+        server.set_environment(monkeypatch)
+        with pytest.raises(PreflightError, match="no listing below the prefix shows it"):
+            hold(target(server, prefix="a//b/", create_bucket=True)).__enter__()
+        assert not (server.root / "bench").exists()
+
+
 def test_a_refusal_with_a_good_status_is_one() -> None:
     with Minio() as server:
         control = S3Control(server.store())

@@ -293,14 +293,18 @@ class S3Hold:
             self._wrote = True
             self.proof = prove(self.control, self._prefix, self._prefix + MARKER, probe)
         except PreflightError as error:
+            if self._wrote and self.recorded is None:
+                # By its key: a listing may not show it, which may be what is wrong.
+                with suppress(StorlabError):
+                    self.control.delete([self._prefix + MARKER])
             if DENIED not in error.what:
                 raise
             raise PreflightError(
                 self.where,
                 error.what,
-                "allow these credentials s3:PutObject and s3:DeleteObject below this prefix: a "
-                "campaign writes objects, and deletes them at its end (docs/s3.md names all rights "
-                "that it needs)",
+                "allow these credentials s3:PutObject and s3:DeleteObject (and "
+                "s3:AbortMultipartUpload) below this prefix: a campaign writes objects, and deletes "
+                "them at its end (docs/s3.md names all rights that it needs)",
             ) from error
 
     def _check_other_endpoints(self) -> None:
@@ -333,7 +337,7 @@ class S3Hold:
 
     def _take_back_marker(self) -> None:
         marker = self._prefix + MARKER
-        if self.control.list_keys(self._prefix, 2) != [marker]:
+        if self.control.list_keys(self._prefix, 2) not in ([marker], []):
             return
         if self.control.list_uploads(self._prefix, 1):
             return

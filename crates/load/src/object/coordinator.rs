@@ -367,7 +367,7 @@ mod tests {
     use crate::object::spec::tests::job_with;
 
     /// A run of one hour whose load began so long ago: is it given up?
-    fn is_given_up(since_ns: u64, succeeded: u64, failed: u64) -> bool {
+    fn is_given_up(since_ns: u64, succeeded: u64, failed: u64, rests: u64) -> bool {
         let job = job_with(|j| j["window_ns"] = json!(3_600_000_000_000u64));
         let store = Store::new(&job.store, None).unwrap();
         let objects = Objects::new(&job, false).unwrap();
@@ -375,6 +375,7 @@ mod tests {
         let shared = Arc::new(Shared::new(job, store, objects, 0, sender));
         shared.counts.succeeded.store(succeeded, Relaxed);
         shared.counts.failed.store(failed, Relaxed);
+        shared.counts.rests.store(rests, Relaxed);
         let seen = shared.clone();
         let run = Run::begin(shared.control.clone(), move |board| {
             let mut gatherer = Gatherer::new(&shared, board);
@@ -390,9 +391,12 @@ mod tests {
     #[test]
     fn a_store_that_answers_nothing_but_errors_is_not_asked_for_ever() {
         let long = HOPELESS_NS + 1_000_000_000;
-        assert!(is_given_up(long, 0, HOPELESS_ERRORS + 1));
-        assert!(!is_given_up(long, 1, HOPELESS_ERRORS + 1));
-        assert!(!is_given_up(long, 0, HOPELESS_ERRORS));
-        assert!(!is_given_up(1_000_000_000, 0, HOPELESS_ERRORS + 1));
+        assert!(is_given_up(long, 0, HOPELESS_ERRORS + 1, 0));
+        assert!(!is_given_up(long, 1, HOPELESS_ERRORS + 1, 0));
+        assert!(!is_given_up(long, 0, HOPELESS_ERRORS, 0));
+        assert!(!is_given_up(1_000_000_000, 0, HOPELESS_ERRORS + 1, 0));
+        // Attempts that no server hears are few, because they are spaced.
+        assert!(is_given_up(long, 0, 200, HOPELESS_RESTS + 1));
+        assert!(!is_given_up(long, 1, 200, HOPELESS_RESTS + 1));
     }
 }

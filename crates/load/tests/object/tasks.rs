@@ -195,9 +195,11 @@ fn uploads_are_found_where_a_prefix_is_taken_for_a_whole_key() {
 fn who_may_list_only_his_own_uploads_cleans_those() {
     let server = Server::start();
     put(&server, "p/run-1/0000/1");
-    server.judge(|seen| match seen.query.contains_key("uploads") && seen.query["prefix"] == "" {
-        true => Fault::Refuse(403, "AccessDenied"),
-        false => Fault::None,
+    server.judge(|seen| {
+        match seen.query.contains_key("uploads") && seen.query["prefix"].is_empty() {
+            true => Fault::Refuse(403, "AccessDenied"),
+            false => Fault::None,
+        }
     });
     good(&clean(&server));
     assert!(server.held().objects.is_empty());
