@@ -17,6 +17,7 @@ from pathlib import Path
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.engines.events import Events, samples, totals
+from storlab.engines.open_files import allow_open_files
 from storlab.engines.parent_death import start_child
 from storlab.engines.session_cpu import SessionTrace, is_alive
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
@@ -59,6 +60,7 @@ class ChildRun(ABC):
         self.cancelled = False
         self.hung = False
         self._cpu_percent: float | None = None
+        allow_open_files()
         with (
             (launch.work_dir / "stdout.txt").open("wb") as stdout,
             (launch.work_dir / "stderr.txt").open("wb") as stderr,
