@@ -326,3 +326,14 @@ def test_words_of_the_page() -> None:
     assert TRAINING_PAGE.says("scale", {**params, "scale": 0.5})
     gone = {**params, "profile": "absent.toml"}
     assert TRAINING_PAGE.phrase("profile", gone) == "absent.toml"
+
+
+@pytest.mark.parametrize(("name", "steps"), [("unet3d", 500), ("unet3d-small", 8)])
+def test_the_shipped_study_has_as_many_steps_as_the_rule_asks(name: str, steps: int) -> None:
+    file = Path(__file__).parents[2] / "studies" / f"micron-6550-ion-{name}.toml"
+    (workload,) = load_study(file).study.workload
+    (params,) = workload.values()
+    settings = settings_of(params)
+    whole = settings.samples // (settings.batch * settings.accelerators)
+    assert whole == steps
+    assert ("small" in workload.label) == (steps < 500)

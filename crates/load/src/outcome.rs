@@ -158,6 +158,11 @@ fn advice(errno: Option<i32>) -> &'static str {
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "free space on the target, or make the data set smaller"
         }
+        Some(libc::EMFILE) => {
+            "raise the hard limit of open files: LimitNOFILE of the service, or nofile in \
+             /etc/security/limits.conf"
+        }
+        Some(libc::ENFILE) => "raise what all processes may have open: sysctl fs.file-max",
         Some(libc::EROFS) => "mount the file system read-write",
         Some(libc::EIO | libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
             "the device failed: look at the kernel log and its SMART data"
@@ -175,6 +180,8 @@ fn errno_name(errno: i32) -> Option<&'static str> {
         libc::ENOSPC => "ENOSPC",
         libc::EDQUOT => "EDQUOT",
         libc::EROFS => "EROFS",
+        libc::EMFILE => "EMFILE",
+        libc::ENFILE => "ENFILE",
         libc::ENODEV => "ENODEV",
         libc::ENXIO => "ENXIO",
         libc::EINVAL => "EINVAL",

@@ -19,6 +19,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.engines.defect import DEFECTS, defect_outcome
 from storlab.engines.events import Events, samples, totals
+from storlab.engines.open_files import allow_open_files
 from storlab.engines.parent_death import start_child
 from storlab.engines.session_cpu import SessionTrace, is_alive
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
@@ -61,6 +62,7 @@ class ChildRun(ABC):
         self.cancelled = False
         self.hung = False
         self._cpu_percent: float | None = None
+        allow_open_files()
         with (
             (launch.work_dir / "stdout.txt").open("wb") as stdout,
             (launch.work_dir / "stderr.txt").open("wb") as stderr,

@@ -12,6 +12,7 @@ from typing import Any
 from storlab import __version__, _native
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
+from storlab.engines.open_files import allow_open_files
 from storlab.model.job import BlockJob, Job
 from storlab.model.object_job import OBJECT_OPERATIONS
 from storlab.model.result import (
@@ -60,6 +61,7 @@ class NativeEngine:
 
         Raises EngineError for a job that contradicts itself.
         """
+        allow_open_files()
         try:
             return NativeRun(_native.Run(job.kind, job.model_dump_json(), job.secrets()), None)
         except ValueError as error:

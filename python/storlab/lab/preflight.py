@@ -15,6 +15,7 @@ from storlab import _native
 from storlab.base.errors import PreflightError, StorlabError
 from storlab.base.units import format_bytes_si
 from storlab.engines import get_engine
+from storlab.engines.open_files import most_open_files
 from storlab.lab.checks import Check
 from storlab.lab.devices import Device, device_number, read_fact
 from storlab.lab.environment import governor, memory_bytes, numa_node, scheduler
@@ -38,6 +39,7 @@ from storlab.model.study import StudyBase, Target
 from storlab.workloads import WORKLOADS
 
 _ROOMY_MEMLOCK = 64 << 20
+_OWN_FILES = 128  # of storlab itself: results, meters, libraries
 
 
 def check_machine(length_ns: int = SPIN_NS) -> list[Check]:
@@ -73,6 +75,7 @@ def check_study(
     """
     machine = check_machine(spin_ns(plan.estimated_ns))
     checks = [check for check in machine if check.name not in ("fio", "power")]
+    checks.append(_open_files(study, plan))
     engines = sorted({point.engine for point in plan.points.values()})
     checks += [_engine_check(engine, needed=True) for engine in engines]
     used = {point.target for point in plan.points.values()}
@@ -175,6 +178,23 @@ def _memlock() -> Check:
         "memlock",
         f"{format_bytes_si(soft)} may be locked: large queues may run without registered buffers",
         "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf",
+    )
+
+
+def _open_files(study: StudyBase, plan: Plan) -> Check:
+    """Whether the hard limit is enough; the soft one is raised to it before the first run."""
+    needs = [
+        (WORKLOADS[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files, p)
+        for p in plan.points.values()
+    ]
+    each, point = max(needs, key=lambda found: found[0])
+    need, most = each + _OWN_FILES, most_open_files()
+    if need <= most:
+        return _ok("open files", f"{most:,} may be open at once, and about {need:,} are needed")
+    return _error(
+        "open files",
+        f"{point.workload} needs about {need:,} at once, and the hard limit is {most:,}",
+        f"raise it: LimitNOFILE={2 * need} of the service, or nofile in /etc/security/limits.conf",
     )
 
 

@@ -33,6 +33,7 @@ from storlab.workloads.checkpoint_rules import (
 from storlab.workloads.page import Page
 from storlab.workloads.store_fields import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, Retries
 
+RING_FILES = 4  # of each rank, beside those that it writes
 ASSUMED_BYTES_S = 1_000_000_000  # of a checkpoint, to estimate its time before it was ever written
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -182,12 +183,13 @@ class CheckpointWorkload:
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time."""
-        del target
         params = point.params
         try:
-            size = sum(file.bytes for file in point_files(params)[1])
+            profile, files = point_files(params)
         except StudyError:  # check refuses it, and names the line of the study
             return Estimate(header.settle, bytes_written=0, writes=False, files=0)
+        size, ranks = sum(file.bytes for file in files), ranks_of(profile, params)
+        open_each = len(files) if target.s3 is None else ranks * params["io_depth"]
         writes, restores, keep = params["writes"], params["restores"], params["keep_last"]
         moved_ns = (writes + restores) * size * NS_PER_S // ASSUMED_BYTES_S
         kept = writes if keep is None else min(writes, keep + 1)
@@ -199,6 +201,7 @@ class CheckpointWorkload:
             write_share=writes / (writes + restores),
             reads=False,
             space_bytes=kept * size,
+            open_files=open_each + RING_FILES * ranks,
         )
 
     def job(self, point: Point, context: JobContext) -> CheckpointJob:

@@ -42,6 +42,7 @@ from storlab.workloads.training_rules import (
     target_problem,
 )
 
+READER_FILES = 4  # of each reader: its file and its ring
 READ_BYTES_S = 2_000_000_000  # assumed of storage, to estimate the time of a run
 SECTOR = 4096
 ENGINES = {"native": "native", "pytorch": "torch"}
@@ -223,6 +224,7 @@ class TrainingWorkload:
             files=0,
             data_bytes=settings.data_bytes,
             data_set=data_set_name(settings.records()),
+            open_files=READER_FILES * settings.accelerators * settings.reader_threads,
             cautions=cautions(settings),
         )
 
