@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from storlab._native import Histogram
-from storlab.analysis.columns import COLUMNS, HELD, STATISTICS, Column, ratio_keys
+from storlab.analysis.columns import COLUMNS, HELD, PERCENTS, STATISTICS, Column, ratio_keys
 from storlab.analysis.dataset import Dataset, RunData, merge
 from storlab.analysis.efficiency import (
     WEAKEST_FIRST,
@@ -22,10 +22,14 @@ from storlab.analysis.efficiency import (
     spread_ratio,
     unequal,
 )
-from storlab.analysis.points import Section, WorkloadPoint, sections_of
+from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 
+CONCURRENCY = "concurrency_effective.all"
+PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
+POWER = [column for column in COLUMNS if column.is_power]
+STATISTIC_OF = {percent: name for name, percent in PERCENTS.items()}
 CONCURRENCY_TOLERANCE = 1.10  # latencies further apart in effective concurrency are marked
 FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
 
@@ -74,9 +78,9 @@ class Cell:
 
     def provenance_of(self, column: Column) -> str:
         """That of one quantity, which may be weaker than that of its runs."""
-        names = (column.name, column.operation)
+        name, operation = column.name, column.operation
         metrics = (m for run in self.runs for m in run.record.metrics)
-        words = {m.provenance for m in metrics if (m.name, m.operation) == names}
+        words = {m.provenance for m in metrics if m.name == name and m.operation == operation}
         own = next((word for word in WEAKEST_FIRST if word in words), "measured")
         return self.provenance if own == "measured" else own
 
@@ -84,8 +88,7 @@ class Cell:
         """The repeats' own values, for intervals and dots."""
         if column.is_power:
             return [] if self.power is None else self.power.repeats(column.account_name)
-        found = (run.record.metric(column.name, column.operation) for run in self.runs)
-        return [value for value in found if value is not None]
+        return [run.values[column.key] for run in self.runs if column.key in run.values]
 
     def merged(self, operation: str, time: str = "latency") -> Histogram | None:
         """A distribution of times, of all finished repeats together.
@@ -98,6 +101,40 @@ class Cell:
             each = [run.times[time] for run in self.runs]
             self._merged[key] = merge([found[operation] for found in each if operation in found])
         return self._merged[key]
+
+    def percentile(self, column: Column) -> float | None:
+        """A percentile of all finished repeats together; None without a distribution.
+
+        Of one repeat its own: there is nothing to merge.
+        """
+        single = self._single(column)
+        if single is not None:
+            return single[0]
+        merged = self.merged(column.operation, column.time)
+        if merged is None or column.percent is None:
+            return None
+        return float(merged.percentile(column.percent))
+
+    def count(self, column: Column) -> int | None:
+        """How many operations a percentile rests on; None without a distribution."""
+        single = self._single(column)
+        if single is not None:
+            return single[1]
+        merged = self.merged(column.operation, column.time)
+        return None if merged is None else merged.count
+
+    def _single(self, column: Column) -> tuple[float, int] | None:
+        """Percentile and count of the only repeat, as its totals have them."""
+        if len(self.runs) != 1:
+            return None
+        operation, time = HELD.get(column.time, (column.operation, column.time))
+        totals = self.runs[0].record.totals.get(operation)
+        named = {"latency": "latency", "ttfb": "ttfb", "intended_latency": "intended"}.get(time)
+        summary = getattr(totals, named) if totals is not None and named is not None else None
+        statistic = STATISTIC_OF.get(column.percent)
+        if summary is None or statistic is None or not summary.count:
+            return None
+        return float(getattr(summary, f"{statistic}_ns")), summary.count
 
     @property
     def errors(self) -> dict[str, dict[str, int]]:
@@ -150,6 +187,7 @@ class Comparison:
     sections: list[Section]
     columns: list[Column]  # those for which there is a value
     published: list[PublishedCell] = field(default_factory=list)  # shown beside, never mixed in
+    _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
 
     @property
     def targets(self) -> list[str]:
@@ -164,6 +202,12 @@ class Comparison:
     def row(self, point: WorkloadPoint) -> Row:
         """The row of a workload point."""
         return self.rows[point.key]
+
+    def section_of(self, point: WorkloadPoint) -> Section | None:
+        """The section that a point stands in."""
+        if not self._section_of:
+            self._section_of = {p.key: s for s in self.sections for p in s.points}
+        return self._section_of.get(point.key)
 
     def planned(self, points: Sequence[WorkloadPoint]) -> list[str]:
         """The targets that the study runs any of these points on; all where it has none."""
@@ -199,13 +243,14 @@ def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
     rows = {}
     boundaries = choose_boundaries(dataset)
     accepted = all(store.study.study.accept_unequal_boundaries for store in dataset.stores)
+    keys = {kind: ratio_keys(page_of(kind)) for kind in {point.kind for point in dataset.points}}
     for point in dataset.points:
         cells = {c.label: _cell(dataset, point, c.label, confidence) for c in dataset.targets}
         for label, cell in cells.items():
             _meter(cell, account_of(cell.runs, boundaries[label]), confidence)
         base = cells[dataset.baseline]
         ratios = {
-            label: ratios_of(cell, base, ratio_keys(point.page), confidence)
+            label: ratios_of(cell, base, keys[point.kind], confidence)
             for label, cell in cells.items()
             if label != dataset.baseline
         }
@@ -228,8 +273,8 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
         runs=[run for run in runs if run.finished],
         failed=[run for run in runs if not run.finished],
     )
-    for column in COLUMNS:
-        value = None if column.is_power else _value(cell, column, confidence)
+    for column in _columns_of(cell):
+        value = _value(cell, column, confidence)
         if value is not None:
             cell.values[column.key] = value
     configured = [r.record.concurrency.configured for r in cell.runs if r.record.concurrency]
@@ -238,11 +283,18 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
     return cell
 
 
+def _columns_of(cell: Cell) -> list[Column]:
+    """The columns that its runs may have a value for, without power, in the order of all."""
+    keys = {CONCURRENCY, *(key for run in cell.runs for key in run.values)} if cell.runs else set()
+    places = sorted(PLACES[key] for key in keys if key in PLACES)
+    return [COLUMNS[place] for place in places if not COLUMNS[place].is_power]
+
+
 def _meter(cell: Cell, account: Account | None, confidence: float) -> None:
     cell.power = account
     cell.power_missing = missing_reason(cell.runs) if account is None else ""
-    for column in COLUMNS:
-        if column.is_power and account is not None:
+    for column in POWER if account is not None else ():
+        if account is not None:
             value = account.value(column.account_name, confidence)
             if value is not None:
                 cell.values[column.key] = value
@@ -257,8 +309,8 @@ def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accept
         row.refused[cell.target] = differs
         return
     keys = ratio_keys(row.point.page)
-    for column in COLUMNS:
-        if not column.is_power or column.key not in keys:
+    for column in POWER:
+        if column.key not in keys:
             continue
         name = column.account_name
         one, other = cell.power.spread(name), base.power.spread(name)
@@ -279,11 +331,11 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
     interval = _at_most(mean_interval(values, confidence), column.most)
     if column.percent is None:
         return _not_negative(interval)
-    merged = cell.merged(column.operation, column.time)
-    if merged is None:
+    found = cell.percentile(column)
+    if found is None:
         # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
         return interval if len(values) == 1 else None
-    return _not_negative(_around(interval, float(merged.percentile(column.percent))))
+    return _not_negative(_around(interval, found))
 
 
 def _not_negative(interval: Interval) -> Interval:
@@ -319,16 +371,17 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
 def _few_flags(cell: Cell) -> list[CellFlag]:
     """Remembers the percentiles that rest on few operations, and says how many those were."""
     few: dict[str, list[str]] = {}
-    for column in COLUMNS:
-        if column.percent is None or column.is_intended or column.key not in cell.values:
+    for key in list(cell.values):
+        column = COLUMNS[PLACES[key]]
+        if column.percent is None or column.is_intended:
             continue
-        merged = cell.merged(column.operation, column.time)
-        if merged is not None and merged.count * (1 - column.percent / 100) < FEW_BEYOND:
+        count = cell.count(column)
+        if count is not None and count * (1 - column.percent / 100) < FEW_BEYOND:
             cell.few.add(column.key)
             if column.time == "latency":
                 name = column.label.partition(" ")[0]
                 said = few.setdefault(STATISTICS[column.name.split("_")[-2]], [])
-                said.append(f"{name}s: {merged.count:,} operations")
+                said.append(f"{name}s: {count:,} operations")
     if not few:
         return []
     message = "; ".join(
@@ -346,8 +399,9 @@ def ratios_of(
     None of power, which is divided by its accounts.
     """
     found = {}
-    for column in COLUMNS:
-        if column.key not in keys or column.is_power:
+    for key in sorted((key for key in keys if key in PLACES), key=PLACES.__getitem__):
+        column = COLUMNS[PLACES[key]]
+        if column.is_power:
             continue
         above, below = cell.values.get(column.key), base.values.get(column.key)
         if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:
@@ -365,7 +419,7 @@ def ratios_of(
 
 def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | None:
     """Both effective concurrencies when they differ by more than the tolerance, else None."""
-    key = "concurrency_effective.all"
+    key = CONCURRENCY
     if key not in cell.values or key not in base.values:
         return None
     one, other = cell.values[key].estimate, base.values[key].estimate

@@ -1,9 +1,10 @@
-"""The runs of one or more result directories, read once: merged histograms and time series."""
+"""The runs of one or more result directories, read once; samples only of those that need them."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +15,8 @@ from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.base.errors import UsageError
 from storlab.lab.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.model.samples import TIMES
 from storlab.model.study import Target
-
-TIMES = {"latency": "latency_hist", "intended_latency": "intended_hist", "ttfb": "ttfb_hist"}
-"""Distributions of times, and the columns that hold their histograms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +29,66 @@ class IntervalPoint:
     errors: int = 0  # operations that failed in it; in no other figure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunData:
-    """One stored run with its samples reduced.
-
-    ``times`` maps a key of ``TIMES``, then an operation, to HdrHistogram V2 bytes. It is empty of
-    what the run does not have, such as intended latencies in a closed loop.
-    """
+    """One stored run. Its samples are read when something needs them, and not before."""
 
     record: RunRecord
     target: str  # label in the data set
     store: ResultStore
-    times: dict[str, dict[str, bytes]]
-    series: list[IntervalPoint]
+    _values: dict[str, float] = field(default_factory=dict, repr=False)
+    _reduced: Reduced | None = field(default=None, repr=False)
 
     @property
     def finished(self) -> bool:
         """True when its numbers count."""
         return self.record.status == "finished"
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """Its metrics by a column's key; of what rests on power, those at its own boundary."""
+        if not self._values:
+            own = (None, self.record.power_boundary)
+            for metric in reversed(self.record.metrics):  # the first one counts
+                if metric.boundary in own:
+                    self._values[f"{metric.name}.{metric.operation}"] = metric.value
+        return self._values
+
+    @property
+    def times(self) -> dict[str, dict[str, bytes]]:
+        """Merged histograms: by a key of ``TIMES``, then operation, as HdrHistogram V2 bytes.
+
+        Empty of what the run does not have, such as intended latencies in a closed loop. Raises
+        ResultError where the samples are needed (of a run that an older storlab stored), and are
+        damaged.
+        """
+        known = self.record.histograms
+        if not known and self.record.samples_sha256 is not None:
+            return self.reduced.times
+        return {
+            time: {op: b64decode(text) for op, text in known.get(time, {}).items()}
+            for time in TIMES
+        }
+
+    @property
+    def series(self) -> list[IntervalPoint]:
+        """Its intervals. Raises ResultError when the samples are damaged."""
+        return self.reduced.series
+
+    @property
+    def reduced(self) -> Reduced:
+        """Its samples, read once."""
+        if self._reduced is None:
+            self._reduced = _reduce(self.store, self.record)
+        return self._reduced
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The samples of a run: histograms of the whole window, and its course."""
+
+    times: dict[str, dict[str, bytes]]
+    series: list[IntervalPoint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +140,11 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
     )
     seen: dict[str, WorkloadPoint] = {}
     for store in stores:
-        _add_plan(data, store, labels, seen)
+        keys = _add_plan(data, store, labels, seen)
         for record in store.records():
-            point = WorkloadPoint.of(store.plan.points[record.point_id])
             label = labels[id(store), record.target]
-            data.runs.setdefault((point.key, label), []).append(read_run(store, record, label))
+            cell = (keys[record.point_id], label)
+            data.runs.setdefault(cell, []).append(RunData(record, label, store))
     data.points = list(seen.values())
     for members in data.runs.values():
         members.sort(key=lambda run: run.record.repeat)
@@ -148,23 +189,26 @@ def _add_plan(
     store: ResultStore,
     labels: dict[tuple[int, str], str],
     seen: dict[str, WorkloadPoint],
-) -> None:
+) -> dict[str, str]:
+    """The plan of one store; returns the key of the work of each of its points."""
+    keys = {name: WorkloadPoint.of(point).key for name, point in store.plan.points.items()}
     for run in sorted(
         store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)
     ):
         point = store.plan.points[run.point_id]
-        work = WorkloadPoint.of(point)
-        cell = (work.key, labels[id(store), point.target])
+        key = keys[run.point_id]
+        cell = (key, labels[id(store), point.target])
         data.planned[cell] = data.planned.get(cell, 0) + 1
         data.point_ids[cell] = run.point_id
-        if work.key not in seen:
-            seen[work.key] = work
+        if key not in seen:
+            seen[key] = work = WorkloadPoint.of(point)
             spec = store.study.workload[point.workload_index]
-            data.use_cases[work.key] = use_cases_of(work.page, work.params, spec.use_case)
+            data.use_cases[key] = use_cases_of(work.page, work.params, spec.use_case)
+    return keys
 
 
-def read_run(store: ResultStore, record: RunRecord, label: str) -> RunData:
-    """One run with its samples merged. Raises ResultError when they are damaged."""
+def _reduce(store: ResultStore, record: RunRecord) -> Reduced:
+    """A run's samples, merged. Raises ResultError when they are damaged."""
     table = store.samples(record.run_id)
     page = page_of(record.kind)
     times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
@@ -179,7 +223,7 @@ def read_run(store: ResultStore, record: RunRecord, label: str) -> RunData:
             intervals.setdefault(row["interval"], []).append((row, latency))
     start_ns, moved = record.window_start_ns, page.series or page.moved
     series = [_interval(intervals[i], start_ns, moved) for i in sorted(intervals)]
-    return RunData(record, label, store, {t: _encoded(h) for t, h in times.items()}, series)
+    return Reduced({t: _encoded(h) for t, h in times.items()}, series)
 
 
 def _encoded(histograms: dict[str, Histogram]) -> dict[str, bytes]:

@@ -36,6 +36,7 @@ class WorkloadPoint:
     kind: str
     engine: str
     params: Mapping[str, Any]
+    _key: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, point: Point) -> WorkloadPoint:
@@ -49,9 +50,12 @@ class WorkloadPoint:
 
     @property
     def key(self) -> str:
-        """Canonical text: the same for the same work."""
-        said = [self.workload, self.kind, self.engine, dict(self.params)]
-        return json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+        """Canonical text: the same for the same work. Made once: it is asked for all the time."""
+        if not self._key:
+            said = [self.workload, self.kind, self.engine, dict(self.params)]
+            text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+            self._key.append(text)
+        return self._key[0]
 
 
 @dataclass(frozen=True, slots=True)

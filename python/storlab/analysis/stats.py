@@ -9,9 +9,9 @@ taken to be below the resolution of what is compared.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scipy.special import stdtrit
 
@@ -64,7 +64,7 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     """
     data = _checked(values, "values")
     _check_confidence(confidence)
-    mean = statistics.mean(data)
+    mean = _mean(data)
     if len(data) == 1:
         return Interval(mean, None, None, 1)
     error = max(_standard_error(data), RESOLUTION * abs(mean))
@@ -87,7 +87,7 @@ def ratio_interval(
     ]
     above, below = logs
     n = min(len(above), len(below))
-    difference = statistics.mean(above) - statistics.mean(below)
+    difference = _mean(above) - _mean(below)
     if n < 2:
         return Interval(math.exp(difference), None, None, n)
     error_above, error_below = (
@@ -101,10 +101,17 @@ def ratio_interval(
     return Interval(math.exp(difference), _exp(difference - half), _exp(difference + half), n)
 
 
+def _mean(data: list[float]) -> float:
+    return math.fsum(data) / len(data)
+
+
 def _standard_error(data: list[float]) -> float:
-    return statistics.stdev(data) / math.sqrt(len(data))
+    mean = _mean(data)
+    left = math.fsum((value - mean) ** 2 for value in data)
+    return math.sqrt(left / (len(data) - 1) / len(data))
 
 
+@lru_cache(maxsize=64)  # means of a campaign ask for the same few again and again
 def _t_quantile(confidence: float, freedom: float) -> float:
     return float(stdtrit(freedom, 0.5 + confidence / 2))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic_core import to_json
 from rich import box
 from rich.measure import Measurement
 from rich.table import Table
@@ -20,7 +21,7 @@ from storlab.base.errors import UsageError
 from storlab.brief.flags import Mark, legend
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.tables import Scale, ratio_table, section_tables
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli.common import JsonOption, console
 from storlab.lab.store import ResultStore
 
 
@@ -47,7 +48,9 @@ def compare(
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
     keys = _keys(comparison, metrics)
     if as_json:
-        emit_json(comparison_dict(comparison, keys))
+        # of plain values, and possibly of many: json's own indentation is slow
+        text = to_json(comparison_dict(comparison, keys), indent=2, inf_nan_mode="null")
+        typer.echo(text.decode())
         return
     _print(comparison, keys)
 

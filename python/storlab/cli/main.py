@@ -111,6 +111,7 @@ Exit codes (stable):
    9  an engine is missing, too old, or cannot do what was asked
   10  the verdict is "no" (crosscheck, verify, audit), or a run found wrong data
   11  storlab's own brief contradicts its runs, and was not written
+  12  what was compared does not decide (crosscheck)
 
 \b
 Example:

@@ -37,7 +37,7 @@ def status(
 
 def _status(store: ResultStore) -> dict[str, Any]:
     records = store.records()
-    missing = store.missing()
+    missing = store.missing_of(records)
     return {
         "directory": str(store.directory),
         "study": store.plan.study_name,
@@ -52,7 +52,7 @@ def _status(store: ResultStore) -> dict[str, Any]:
         "left_ns": _left_ns(store, [run.point_id for run in missing]),
         "flags": dict(Counter(flag.kind for record in records for flag in record.flags)),
         "errors": _errors(records),
-        "by_target": _by_target(store),
+        "by_target": _by_target(store, records),
         "failures": [
             {"run_id": record.run_id, "target": record.target, "failure": record.failure}
             for record in records
@@ -79,8 +79,8 @@ def _left_ns(store: ResultStore, point_ids: list[str]) -> int:
     return total
 
 
-def _by_target(store: ResultStore) -> dict[str, dict[str, int]]:
-    done = {record.run_id: record.status for record in store.records()}
+def _by_target(store: ResultStore, records: list[RunRecord]) -> dict[str, dict[str, int]]:
+    done = {record.run_id: record.status for record in records}
     counts: dict[str, dict[str, int]] = {}
     for run in store.plan.runs:
         name = store.plan.points[run.point_id].target

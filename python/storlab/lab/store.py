@@ -49,6 +49,7 @@ from storlab.lab.store_read import (
     read_result,
     read_study,
     validate_record,
+    without_collector,
 )
 from storlab.model.point import Plan, PlannedRun
 from storlab.model.power import Reading
@@ -58,7 +59,7 @@ from storlab.model.power_readings import (
     readings_to_parquet,
 )
 from storlab.model.result import SCHEMA_VERSION, RunRecord, Sample
-from storlab.model.samples import samples_to_parquet, table_from_parquet
+from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
 from storlab.model.study import StudyBase
 
 _NEW = ".new-"
@@ -237,6 +238,7 @@ class ResultStore:
         power = readings_to_parquet(readings) if readings else None
         if power is not None:
             sums_of["power_sha256"] = hashlib.sha256(power).hexdigest()
+        sums_of["histograms"] = merged(samples)
         record = record.model_copy(update={**sums_of, "raw": sorted(raw)})
         files = {"run.json": to_json(record.dump()), "samples.parquet": parquet}
         if power is not None:
@@ -255,7 +257,9 @@ class ResultStore:
     def records(self) -> list[RunRecord]:
         """Every stored run, in plan order. Raises ResultError when one is damaged."""
         present = {entry.name.removeprefix(_REPLACED) for entry in self.runs_dir.iterdir()}
-        return [self.record(run.run_id) for run in self.plan.runs if run.run_id in present]
+        wanted = [run.run_id for run in self.plan.runs if run.run_id in present]
+        with without_collector():
+            return [self.record(run_id) for run_id in wanted]
 
     def record(self, run_id: str) -> RunRecord:
         """One stored run. Raises ResultError when it is missing or damaged."""
@@ -300,7 +304,13 @@ class ResultStore:
 
     def missing(self, retry_failed: bool = False) -> list[PlannedRun]:
         """Planned runs without a stored result, in order; with ``retry_failed`` failed ones too."""
-        done = {r.run_id for r in self.records() if not (retry_failed and r.status == "failed")}
+        return self.missing_of(self.records(), retry_failed)
+
+    def missing_of(
+        self, records: Sequence[RunRecord], retry_failed: bool = False
+    ) -> list[PlannedRun]:
+        """The same for records that were read already."""
+        done = {r.run_id for r in records if not (retry_failed and r.status == "failed")}
         return [run for run in self.plan.runs if run.run_id not in done]
 
     def check(self) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +91,27 @@ def read_checked(run_dir: Path, name: str) -> bytes:
 def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
     """The record in ``run.json``, which must be that of ``run_id``."""
     path = run_dir / "run.json"
-    value = _json_object(path, content)
-    _check_version(path, value)
     try:
-        record = RunRecord.model_validate(value)
+        record = RunRecord.model_validate_json(content)
     except ValidationError as error:
+        value = _json_object(path, content)  # which says more where it is not JSON at all
+        _check_version(path, value)
         raise _damaged(path, str(error), run_dir) from error
     if record.run_id != run_id:
         raise _damaged(path, f"it is the record of {record.run_id}", run_dir)
     return record
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """While many objects are made that all stay, looking for garbage among them is lost time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _read(path: Path) -> bytes:

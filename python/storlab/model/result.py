@@ -225,6 +225,7 @@ class RunRecord(Table):
     drain_ns: int = 0
     verify: VerifyReport | None = None
     samples_sha256: str | None = None
+    histograms: dict[str, dict[str, str]] = Field(default_factory=dict)  # see model.samples.merged
     raw: list[str] = Field(default_factory=list)
     power: list[PowerSummary] = Field(default_factory=list)  # one per sensor
     span_power: list[SpanPower] = Field(default_factory=list)  # by span and boundary

@@ -6,6 +6,7 @@ The columns are part of the result format (its version stands in the file's meta
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,6 +71,35 @@ def summarise_latency(histogram_v2: bytes) -> LatencySummary:
         max_ns=histogram.max_ns,
         stdev_ns=histogram.stdev_ns,
     )
+
+
+TIMES = {"latency": "latency_hist", "intended_latency": "intended_hist", "ttfb": "ttfb_hist"}
+"""Distributions of times, and the columns that hold their histograms."""
+
+
+def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
+    """The histograms of a whole run: by a key of ``TIMES``, then operation, in base64.
+
+    A record carries them, so that a comparison of many runs reads no samples. Empty ones are left
+    out. Raises ``ValueError`` when a sample's histogram is damaged.
+    """
+    from storlab._native import Histogram
+
+    found: dict[str, dict[str, Any]] = {}
+    for sample in samples:
+        each = {"latency": sample.latency, "intended_latency": sample.intended}
+        for time, encoded in {**each, "ttfb": sample.ttfb}.items():
+            if encoded:
+                own = found.setdefault(time, {})
+                own.setdefault(sample.operation, Histogram()).add(Histogram.from_v2(encoded))
+    return {
+        time: {
+            operation: base64.b64encode(histogram.to_v2()).decode()
+            for operation, histogram in own.items()
+            if histogram.count
+        }
+        for time, own in found.items()
+    }
 
 
 def samples_to_table(samples: Sequence[Sample]) -> pa.Table:

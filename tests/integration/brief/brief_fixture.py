@@ -181,9 +181,10 @@ def failed_run(point: Point, planned: PlannedRun) -> tuple[RunRecord, list[Sampl
 
 
 def finished_run(
-    point: Point, planned: PlannedRun, draw: random.Random, behaviour: Behaviour
+    point: Point, planned: PlannedRun, draw: random.Random, like: Behaviour | None = None
 ) -> tuple[RunRecord, list[Sample]]:
-    """A run that went well."""
+    """A run that went well, on a target that behaves as its name says, or like another."""
+    behaviour = like or BEHAVIOURS[point.target]
     params = point.params
     block = int(params["block_size"])
     outstanding = params["queue_depth"] * params["jobs"]

@@ -31,7 +31,7 @@ def few(tmp_path: Path) -> Comparison:
 def said(comparison: Comparison) -> str:
     store = comparison.dataset.stores[0]
     header = dict(facts.configuration_tables(comparison, store)[0].rows)["Repeats of every point"]
-    words = dict(facts.method(comparison, store))["Intervals"]
+    words = dict(facts.method(comparison))["Intervals"]
     return f"{header}; {words.partition(' with ')[0]}"
 
 

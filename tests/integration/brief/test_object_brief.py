@@ -345,7 +345,7 @@ def test_an_older_result_has_no_first_bytes(
 
     monkeypatch.setattr(ResultStore, "samples", old)
     runs = list(load_dataset([object_store]).all_runs())
-    assert all(run.times["ttfb"] == {} and run.times["latency"] for run in runs)
+    assert all(run.reduced.times["ttfb"] == {} and run.reduced.times["latency"] for run in runs)
     assert {i.errors for run in runs for i in run.series} == {0}
 
 
