@@ -56,7 +56,8 @@ def test_the_bare_probe_moves_every_block_that_it_counts(
     file.write_bytes(bytes(1 << 20))
     load = tools.Load(str(file), 1 << 20, read_percent=read_percent, access="sequential")
     reading = tools.bare(8).run(load, 0.1, max(os.sched_getaffinity(0)))
-    assert reading.iops > 0 and reading.cpu_us_per_io >= reading.user_us_per_io > 0
+    # The kernel parts user from system time by its ticks: in a tenth of a second, it may see none.
+    assert reading.iops > 0 and reading.cpu_us_per_io >= reading.user_us_per_io >= 0
     # Which slot has a block is the probe's: what is in it is a slot's number, never a zero.
     written = set(file.read_bytes())
     assert written <= set(range(1, 65)) if read_percent == 0 else written == {0}
