@@ -2,7 +2,7 @@
 //! demand.
 
 use serde_json::{json, Value};
-use storlab_base::{Error, OpKind};
+use storlab_base::{thread_cpu_ns, Error, OpKind};
 
 use super::simulated::{after, bench, OnCancel, Serve, MS, START};
 
@@ -22,6 +22,24 @@ fn a_closed_loop_at_fixed_latency_has_the_rate_of_littles_law() {
     assert_eq!(ran.rows.len(), 5);
     assert!(ran.rows.windows(2).all(|w| w[0].end_ns == w[1].start_ns));
     assert_eq!(ran.rows.iter().map(|r| r.operations).sum::<u64>(), ran.stats[0].operations);
+}
+
+#[test]
+fn cpu_that_a_worker_used_before_it_saw_the_end_is_no_more_than_the_window() {
+    let mut has_burnt = false;
+    let serve: Serve = Box::new(move |op, now| {
+        if now < START + 90 * MS || has_burnt {
+            return Some((now + MS, op.len as i32));
+        }
+        has_burnt = true;
+        // As of a thread that a hypervisor stops: the clock of its CPU time goes on.
+        let begin_ns = thread_cpu_ns();
+        while thread_cpu_ns() - begin_ns < 120 * MS {}
+        Some((now + 120 * MS, op.len as i32))
+    });
+    let ran = bench(|j| j["queue_depth"] = json!(1), serve).nudged().run();
+    let cpu_ns: u64 = ran.rows.iter().map(|row| row.worker_cpu_ns).sum();
+    assert!((20 * MS..=100 * MS).contains(&cpu_ns), "{cpu_ns}");
 }
 
 #[test]
