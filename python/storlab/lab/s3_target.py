@@ -303,8 +303,8 @@ class S3Hold:
                 self.where,
                 error.what,
                 "allow these credentials s3:PutObject and s3:DeleteObject (and "
-                "s3:AbortMultipartUpload) below this prefix: a campaign writes objects, and deletes "
-                "them at its end (docs/s3.md names all rights that it needs)",
+                "s3:AbortMultipartUpload) below this prefix: a campaign writes objects, and "
+                "deletes them at its end (docs/s3.md names all rights that it needs)",
             ) from error
 
     def _check_other_endpoints(self) -> None:
