@@ -95,7 +95,7 @@ bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" 
 bench-fixed: build  ## speed of training reads and checkpoints beside fio (BENCH_ARGS)
 	$(BIN)/python benches/fixed.py $(BENCH_ARGS)
 
-bench-object: build  ## speed beside warp and a bare receive loop, against versitygw (BENCH_ARGS)
+bench-object: build  ## speed beside warp and bare loops, against versitygw (BENCH_ARGS)
 	$(BIN)/python benches/object.py $(BENCH_ARGS)
 
 bench-preprocess: build  ## speed of preprocessing beside pandas, Polars and DuckDB (BENCH_ARGS)

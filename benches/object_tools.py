@@ -37,7 +37,7 @@ GB = 1e9
 class Load:
     """What every client is asked to do, 16 requests at a time."""
 
-    operation: str  # "get" or "put"
+    operation: str  # "get", "put", or "mixed": as many of both
     size: int  # of each object, bytes
     objects: int = 64  # there are so many to get
 
@@ -74,7 +74,8 @@ class Tool:
 def job(load: Load, place: Place, seconds: float, task: str = "run") -> ObjectJob:
     """The load as an order that storlab's engine and warp both take."""
     sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=load.size)])
-    gets = load.operation == "get"
+    gets = load.operation != "put"
+    mixes = {"get": {"get": 100}, "put": {"put": 100}, "mixed": {"get": 50, "put": 50}}
     return ObjectJob.model_validate(
         {
             "task": task,
@@ -82,7 +83,7 @@ def job(load: Load, place: Place, seconds: float, task: str = "run") -> ObjectJo
             "pool": Pool(prefix=_pool(load), objects=load.objects, sizes=sizes) if gets else None,
             "write_prefix": "written/",
             "sizes": sizes,
-            "mix": ObjectMix(get=100) if gets else ObjectMix(put=100),
+            "mix": ObjectMix(**mixes[load.operation]),
             "concurrency": CONCURRENCY,
             "ramp_ns": round(RAMP_S * 1e9),
             "window_ns": round(seconds * 1e9) if task == "run" else None,
@@ -96,7 +97,7 @@ def _pool(load: Load) -> str:
 
 def fill(load: Load, place: Place) -> None:
     """Make the objects that are to be read."""
-    if load.operation == "get":
+    if load.operation != "put":
         outcome = get_engine("native").start(job(load, place, 0, "fill"), Path()).wait()
         if outcome is None or outcome.status != "finished":
             raise SystemExit(f"cannot fill the store: {outcome and outcome.failure}")
@@ -129,34 +130,46 @@ def engine(name: str, title: str) -> Tool:
 
 
 def _reading(said: dict[str, Any], load: Load, server_s: float, seconds: float) -> Reading:
-    total = said["totals"][load.operation]
-    if total["errors"]:
-        raise SystemExit(f"requests failed: {total['errors']}")
+    totals = [said["totals"][name] for name in ("get", "put") if name in said["totals"]]
+    if any(total["errors"] for total in totals):
+        raise SystemExit(f"requests failed: {[total['errors'] for total in totals]}")
     window_s, cpu_s = said["window_ns"] / 1e9, said["cpu_ns"] / 1e9
+    moved, done = (sum(total[name] for total in totals) for name in ("bytes", "operations"))
+    mixed = load.operation == "mixed"  # two kinds have no latency in common
     # The server's account has the ramp in it, which moves as much per second as the window.
     server_share = server_s * seconds / (seconds + RAMP_S)
     return Reading(
-        mb_s=total["bytes"] / window_s / 1e6,
-        requests_s=total["operations"] / window_s,
-        cpu_s_per_gb=cpu_s / (total["bytes"] / GB),
-        cpu_s_per_1000=cpu_s / (total["operations"] / 1000),
-        latency_p50_ms=total["latency"]["p50_ns"] / 1e6,
-        server_s_per_gb=server_share / (total["bytes"] / GB),
+        mb_s=moved / window_s / 1e6,
+        requests_s=done / window_s,
+        cpu_s_per_gb=cpu_s / (moved / GB),
+        cpu_s_per_1000=cpu_s / (done / 1000),
+        latency_p50_ms=float("nan") if mixed else _p50_ms(totals),
+        server_s_per_gb=server_share / (moved / GB),
     )
 
 
-def bare() -> Tool:
-    """A loop that only receives: no histograms, no checks, one thread."""
+def _p50_ms(totals: list[dict[str, Any]]) -> float:
+    return float(max(total["latency"]["p50_ns"] for total in totals if total["operations"]) / 1e6)
+
+
+def bare(title: str, source: int) -> Tool:
+    """A loop that only sends or only receives: no histograms, no checks, one thread.
+
+    What it sends comes out of ``source`` bytes of memory.
+    """
 
     def run(load: Load, place: Place, seconds: float) -> Reading:
         port = int(place.store.endpoints[0].rpartition(":")[2])
+        gets = load.operation == "get"
+        given = [] if gets else [str(load.size), str(source)]
         done = subprocess.run(
-            [_receive(), str(port), str(seconds)],
-            input="".join(_signed_get(load, place, n) for n in range(CONCURRENCY)),
+            [_program("receive" if gets else "send"), str(port), str(seconds), *given],
+            input="".join(_signed(load, place, n) for n in range(CONCURRENCY)),
             capture_output=True,
             text=True,
             check=False,
         )
+        place.forget()
         if done.returncode != 0:
             raise SystemExit(done.stderr)
         size, requests, cpu_us = map(int, done.stdout.split())
@@ -167,35 +180,38 @@ def bare() -> Tool:
             cpu_s_per_1000=cpu_us / 1e6 / (requests / 1000),
         )
 
-    return Tool("bare loop", run)
+    return Tool(title, run)
 
 
 @cache
-def _receive() -> str:
-    program = Path(tempfile.mkdtemp()) / "receive"
-    source = str(HERE / "receive.c")
+def _program(name: str) -> str:
+    program = Path(tempfile.mkdtemp()) / name
+    source = str(HERE / f"{name}.c")
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", str(program), source], check=True)
     return str(program)
 
 
-def _signed_get(load: Load, place: Place, number: int) -> str:
-    """A GET of one object of the pool, signed now (AWS Signature Version 4)."""
+def _signed(load: Load, place: Place, number: int) -> str:
+    """The head of a GET of the pool or of a PUT, signed now (AWS Signature Version 4)."""
     keys, region = place.store.credentials, place.store.region
     assert keys is not None
-    host = place.store.endpoints[0].partition("//")[2]
-    path = f"/{BUCKET}/{_pool(load)}0000/{number % load.objects:08x}"
+    gets = load.operation == "get"
+    pooled = f"{_pool(load)}0000/{number % load.objects:08x}"
+    method, path = ("GET", pooled) if gets else ("PUT", f"written/{number}")
+    host, path = place.store.endpoints[0].partition("//")[2], f"/{BUCKET}/{path}"
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{at[:8]}/{region}/s3/aws4_request"
     names, body = "host;x-amz-content-sha256;x-amz-date", "UNSIGNED-PAYLOAD"
     headers = f"host:{host}\nx-amz-content-sha256:{body}\nx-amz-date:{at}\n"
-    canonical = hashlib.sha256(f"GET\n{path}\n\n{headers}\n{names}\n{body}".encode()).hexdigest()
+    request = f"{method}\n{path}\n\n{headers}\n{names}\n{body}".encode()
     key = f"AWS4{keys.secret_key}".encode()
     for part in (at[:8], region, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
-    text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{canonical}".encode()
+    text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{hashlib.sha256(request).hexdigest()}".encode()
     signature = hmac.digest(key, text, "sha256").hex()
+    length = "" if gets else f"Content-Length: {load.size}\r\n"
     return (
-        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nx-amz-content-sha256: {body}\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{length}x-amz-content-sha256: {body}\r\n"
         f"x-amz-date: {at}\r\nAuthorization: AWS4-HMAC-SHA256 "
         f"Credential={keys.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
         "\r\n\r\n"
@@ -216,13 +232,18 @@ def versitygw_path() -> str:
 
 
 @contextmanager
-def versitygw(directory: Path) -> Iterator[Place]:
+def versitygw(directory: Path, tls: bool = False) -> Iterator[Place]:
     """versitygw over a directory of its own below ``directory``, which is removed at the end."""
     keys = Credentials(secrets.token_hex(8), secrets.token_urlsafe(24))
-    with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=directory) as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=directory.resolve()) as place,
+        tempfile.TemporaryDirectory() as secret,
+    ):
         (Path(place) / BUCKET).mkdir()
+        certificate = _certificate(Path(secret)) if tls else []
         port = _free_port()
         command = [versitygw_path(), "--keep-alive", "--quiet", "--port", f"127.0.0.1:{port}"]
+        command += ["--cert", certificate[0], "--key", certificate[1]] if tls else []
         given = {"ROOT_ACCESS_KEY": keys.access_key, "ROOT_SECRET_KEY": keys.secret_key}
         process = subprocess.Popen(
             [*command, "posix", place], stdout=subprocess.DEVNULL, env=os.environ | given
@@ -232,11 +253,26 @@ def versitygw(directory: Path) -> Iterator[Place]:
                 if process.poll() is not None:
                     raise SystemExit("versitygw ended at once")
                 sleep_s(0.05)
-            store = S3Store(endpoints=[f"http://127.0.0.1:{port}"], bucket=BUCKET, credentials=keys)
+            store = S3Store(
+                endpoints=[f"{'https' if tls else 'http'}://127.0.0.1:{port}"],
+                bucket=BUCKET,
+                credentials=keys,
+                ca_file=certificate[0] if tls else None,
+            )
             yield Place(store, lambda: _remove_written(Path(place) / BUCKET))
         finally:
             process.kill()
             process.wait()
+
+
+def _certificate(place: Path) -> list[str]:
+    """The paths of a certificate for loopback, and of its key."""
+    made = [str(place / "certificate.pem"), str(place / "key.pem")]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    command += ["-out", made[0], "-keyout", made[1]]
+    subprocess.run(command, check=True, capture_output=True)
+    return made
 
 
 @contextmanager

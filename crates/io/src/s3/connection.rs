@@ -1,6 +1,7 @@
 //! One keep-alive connection.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -10,10 +11,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use storlab_base::monotonic_ns;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::TlsConnector;
 
 use crate::s3::failure::Failure;
@@ -26,6 +30,9 @@ use crate::s3::xml;
 /// for a first byte that is seen later where the client is the bottleneck; the spread of the
 /// latter was as large as the step.
 const READ_BYTES: usize = 1 << 20;
+/// Of a TLS connection, read from the socket at once. rustls on its own asks for 4 KiB each time:
+/// GETs of 4 MiB from versitygw took 0.95 to 1.05 s of CPU per GB then, and 0.77 to 0.80 s so.
+const SEALED_BYTES: usize = 256 << 10;
 /// An error's body is short; what is longer is no error of S3.
 const REFUSAL_BYTES: usize = 64 << 10;
 
@@ -59,7 +66,7 @@ where
             let Some((config, server)) = &endpoint.tls else {
                 return Connection::over(stream).await;
             };
-            let tls = TlsConnector::from(config.clone()).connect(server.clone(), stream);
+            let tls = handshake(stream, config, server);
             let stream = tls.await.map_err(|e| match Failure::of_io(&e, Failure::Closed) {
                 Failure::Tls(what) => Failure::Tls(format!("{}: {what}", endpoint.name)),
                 Failure::Closed | Failure::Reset => {
@@ -106,6 +113,16 @@ impl<B> Drop for Connection<B> {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// TLS over a stream, which is asked for many records at once.
+async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    config: &Arc<ClientConfig>,
+    server: &ServerName<'static>,
+) -> io::Result<TlsStream<BufReader<S>>> {
+    let stream = BufReader::with_capacity(SEALED_BYTES, stream);
+    TlsConnector::from(config.clone()).connect(server.clone(), stream).await
 }
 
 /// The first address that takes the connection; each gets its share of the time that is left.

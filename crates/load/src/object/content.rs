@@ -12,7 +12,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Objects take turns through the pattern in pieces of this many bytes.
 pub const PIECE_BYTES: usize = 256 << 10;
-const PIECES: usize = 32;
+/// There are so many pieces in the pattern.
+pub const PIECES: usize = 32;
 const PATTERN_BYTES: usize = PIECE_BYTES * PIECES;
 /// At the start of every 4 KiB.
 pub const STAMP_BYTES: usize = 16;
@@ -62,6 +63,17 @@ impl Content {
         let start = self.identity % PIECES as u64 * PIECE_BYTES as u64;
         let at = (start + block * CHUNK_BYTES as u64) as usize % PATTERN_BYTES;
         &self.pattern[at..at + CHUNK_BYTES]
+    }
+
+    /// The number of the pattern's piece below `offset`, where one begins there.
+    pub fn piece(self, offset: u64) -> Option<usize> {
+        let piece = (self.identity % PIECES as u64 + offset / PIECE_BYTES as u64) % PIECES as u64;
+        (offset % PIECE_BYTES as u64 == 0).then_some(piece as usize)
+    }
+
+    /// A piece of the pattern, no stamps applied.
+    pub fn pattern_piece(self, number: usize) -> &'static [u8] {
+        &self.pattern[number * PIECE_BYTES..][..PIECE_BYTES]
     }
 
     /// The object's bytes from `offset` on.

@@ -1,9 +1,13 @@
 //! TLS: whom the client believes.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::NamedTempFile;
+use tokio::io::ReadBuf;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
@@ -98,6 +102,60 @@ async fn refused(spec: &StoreSpec) -> String {
         Err(Failure::Tls(what)) => what,
         other => panic!("{other:?}"),
     }
+}
+
+/// Notes the most that was asked for at once.
+struct Asked<S> {
+    stream: S,
+    most: Arc<AtomicUsize>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Asked<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        self.most.fetch_max(buffer.remaining(), Ordering::Relaxed);
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Asked<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[test]
+fn many_records_are_asked_for_at_once() {
+    run(async {
+        let identity = issued(|_| {});
+        let port = serve(&identity).await;
+        let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
+        let store = Store::new(&spec, None).expect("a store");
+        let (config, server) = store.endpoint(0).tls.as_ref().expect("it is https");
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
+        let most = Arc::new(AtomicUsize::new(0));
+        let stream = Asked { stream, most: most.clone() };
+        let stream = handshake(stream, config, server).await.expect("believed");
+        let mut connection = Client::over(stream).await.expect("a connection");
+        assert_eq!(get(&store, &mut connection).await.expect("answered"), "hello");
+        let record = 16 << 10;
+        assert!(most.load(Ordering::Relaxed) > 4 * record, "{most:?} bytes");
+    });
 }
 
 #[test]
