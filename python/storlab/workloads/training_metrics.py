@@ -311,9 +311,7 @@ def _threshold_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
     )
 
 
-def _cadence_flag(
-    settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoch]
-) -> Flag | None:
+def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Flag | None:
     """The machine did not run the accelerators' threads when they were due."""
     late = late_percent(epochs, settings.computation_ns)
     if late is None or late <= 100 * MOST_LATE:
