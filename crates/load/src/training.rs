@@ -29,14 +29,14 @@ use crate::handle::{Board, Control, Run};
 use crate::outcome::Outcome;
 use crate::sampling::{Kind, Report};
 use accelerator::EpochTimes;
-use cadence::give_precedence;
+use cadence::{give_precedence, precedence_to_be_had, REAL_TIME};
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
 use spec::Task;
 
 pub use spec::TrainingJob;
 
-const KINDS: [Kind; 3] = [
+static KINDS: [Kind; 3] = [
     Kind { place: 0, name: "read" },
     Kind { place: 1, name: "step" },
     Kind { place: 2, name: "wake" },
@@ -92,7 +92,7 @@ pub struct Shared {
     open: (Mutex<u32>, Condvar),
     backend: Mutex<(&'static str, Vec<&'static str>)>,
     /// Of the accelerators' threads over others.
-    precedence: Mutex<&'static str>,
+    precedence: &'static str,
 }
 
 impl Shared {
@@ -141,7 +141,7 @@ impl<'b> Coordinator<'b> {
             failure: Mutex::new(None),
             open: (Mutex::new(0), Condvar::new()),
             backend: Mutex::default(),
-            precedence: Mutex::new("normal"),
+            precedence: precedence_to_be_had(),
             home,
             job,
         });
@@ -282,8 +282,7 @@ impl<'b> Coordinator<'b> {
         let backend = self.shared.backend.lock().unwrap_or_else(PoisonError::into_inner).clone();
         extras.backend = (!backend.0.is_empty()).then_some(backend.0);
         extras.features = backend.1;
-        let precedence = *self.shared.precedence.lock().unwrap_or_else(PoisonError::into_inner);
-        extras.details.insert("accelerator_precedence".into(), precedence.into());
+        extras.details.insert("accelerator_precedence".into(), self.shared.precedence.into());
         extras.notes.extend(job.place.patience().notes());
         extras.details.insert("retries".into(), job.place.patience().retries().into());
         extras.details.insert("epochs".into(), self.epochs.into());
@@ -301,19 +300,20 @@ fn spawn_all(
 ) -> Result<()> {
     let (accelerators, readers) = (shared.job.accelerators, shared.job.reader_threads);
     let interval_ns = shared.job.interval_ns;
-    let ledger = |worker: usize| {
+    let ledger = |worker: usize, kinds: &'static [Kind]| {
         let report = report.clone();
-        move || Ledger::new(worker, &KINDS, interval_ns, start_ns, report)
+        move || Ledger::new(worker, kinds, interval_ns, start_ns, report)
     };
+    let (reads, waits) = KINDS.split_at(1);
     for index in 0..accelerators {
         for turn in 0..readers {
             let mine = shared.clone();
-            let made = ledger(accelerators + index * readers + turn);
+            let made = ledger(accelerators + index * readers + turn, reads);
             spawn(format!("storlab-read{index}.{turn}"), move || {
                 guarded(&mine, "a reader", || read_all(&mine, index, turn, made()));
             })?;
         }
-        let (mine, made, time) = (shared.clone(), ledger(index), time.clone());
+        let (mine, made, time) = (shared.clone(), ledger(index, waits), time.clone());
         spawn(format!("storlab-accel{index}"), move || {
             guarded(&mine, "an accelerator", || {
                 accelerator::run(&mine, index, made(), &time);
@@ -352,7 +352,9 @@ fn read_all(shared: &Arc<Shared>, index: usize, turn: usize, ledger: Ledger) -> 
             Error::spec("cpus", what, "name CPUs that this process may use")
         })?;
     }
-    give_precedence();
+    if shared.precedence != REAL_TIME {
+        give_precedence(); // with it, they need nobody's consent
+    }
     let mut reader = Reader::new(shared.clone(), index * job.reader_threads + turn, ledger)?;
     *shared.backend.lock().unwrap_or_else(PoisonError::into_inner) = reader.backend();
     let lane = &shared.lanes[index];

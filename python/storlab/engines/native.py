@@ -107,9 +107,8 @@ def verify_pass(job: BlockJob, keep_going: Callable[[], bool] | None = None) -> 
     a member or the state file cannot be opened.
     """
     try:
-        return VerifyReport.model_validate_json(
-            _native.verify_pass(job.model_dump_json(), keep_going)
-        )
+        report = _native.verify_pass(job.model_dump_json(), keep_going)
+        return VerifyReport.model_validate_json(report)
     except ValueError as error:
         raise EngineError("verify", str(error), "give a run of a verify-mode workload") from error
 

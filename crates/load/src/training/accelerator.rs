@@ -5,7 +5,7 @@
 //! that the kernel runs late does not move the steps behind it, and how late it was is known.
 
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -62,8 +62,7 @@ pub struct EpochTimes {
 /// Compute through all epochs; each is announced by the coordinator and reported to it.
 pub fn run(shared: &Arc<Shared>, index: usize, mut ledger: Ledger, report: &Sender<EpochTimes>) {
     sharpen_timers();
-    let precedence = take_precedence();
-    *shared.precedence.lock().unwrap_or_else(PoisonError::into_inner) = precedence;
+    take_precedence();
     for epoch in 0..shared.job.epochs {
         if !shared.wait_for_epoch(epoch) {
             return;
@@ -85,6 +84,7 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
     times.end_ns = times.start_ns;
     lane.begin(epoch, Epoch::new(job, epoch, index));
     let mut free_ns = times.start_ns; // on schedule
+    let mut woken = None;
     for step in 0..job.steps() {
         let asked_ns = monotonic_ns();
         let Some(batch) = lane.take(step, &stopping).filter(|batch| !batch.stopped) else {
@@ -92,13 +92,15 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
             return times;
         };
         let taken_ns = monotonic_ns();
-        ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
         let due_ns = free_ns.max(batch.ready_ns) + job.computation_ns;
         let turn = job.barrier.then(|| shared.meeting.announce(due_ns));
+        // Here, since a new interval asks for memory, which may take a while and now has a while.
+        record_wake(ledger, woken.take());
+        ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
         sleep_until(due_ns, &stopping);
         let computed_ns = monotonic_ns();
         let late_ns = computed_ns.saturating_sub(due_ns);
-        ledger.record(WAKE, 0, late_ns, computed_ns);
+        woken = Some((late_ns, computed_ns));
         let met = turn.map_or(Some(due_ns), |turn| shared.meeting.end_of(turn, &stopping));
         let Some(end_ns) = met.filter(|end_ns| sleep_until(*end_ns, &stopping)) else {
             times.stopped = true;
@@ -120,7 +122,15 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
             times.first_scheduled_ns = times.scheduled_ns;
         }
     }
+    record_wake(ledger, woken);
     times
+}
+
+/// How late a thread was, and when it was there.
+fn record_wake(ledger: &mut Ledger, woken: Option<(u64, u64)>) {
+    if let Some((late_ns, computed_ns)) = woken {
+        ledger.record(WAKE, 0, late_ns, computed_ns);
+    }
 }
 
 /// Nothing is computed: the time passes. False when the run is to end.

@@ -9,6 +9,14 @@
 const PRIORITY: i32 = 1;
 const NICE: i32 = -15;
 
+/// How threads are scheduled that go before all others.
+pub const REAL_TIME: &str = "real-time";
+
+/// What [`take_precedence`] would return: found out by a thread that ends at once.
+pub fn precedence_to_be_had() -> &'static str {
+    std::thread::spawn(take_precedence).join().unwrap_or("normal")
+}
+
 /// Let the calling thread go before all ordinary ones: as real-time thread, else as a nicer one, as
 /// the kernel allows. Returns which it became.
 pub fn take_precedence() -> &'static str {
@@ -16,7 +24,7 @@ pub fn take_precedence() -> &'static str {
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameter lives during the call; 0 is the calling thread.
     if unsafe { libc::sched_setscheduler(0, policy, &raw const priority) } == 0 {
-        return "real-time";
+        return REAL_TIME;
     }
     // SAFETY: plain numbers; 0 is the calling thread.
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } == 0 {

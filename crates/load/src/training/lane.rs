@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use storlab_base::monotonic_ns;
+
 use super::order::Epoch;
 use super::reader::Loaded;
 
@@ -89,8 +91,11 @@ impl Lane {
     /// A batch is ready.
     pub fn deliver(&self, batch: u64, loaded: Loaded) {
         let mut state = self.lock();
-        state.loaded.insert(batch, loaded);
-        if batch == state.consumed {
+        state.loaded.insert(batch, Loaded { ready_ns: monotonic_ns(), ..loaded });
+        let awaited = batch == state.consumed;
+        // Who is woken may take this core at once, and must not find the lock taken.
+        drop(state);
+        if awaited {
             self.delivered.notify_one();
         }
     }
@@ -159,6 +164,7 @@ impl Meeting {
         turn.announced += 1;
         if turn.announced == self.all {
             *turn = Turn { number: number + 1, met_ns: turn.latest_ns, ..Turn::default() };
+            drop(turn);
             self.complete.notify_all();
         }
         number

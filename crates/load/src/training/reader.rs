@@ -38,7 +38,7 @@ pub struct Reader {
 pub struct Loaded {
     /// Moved.
     pub bytes: u64,
-    /// When it was whole, on the run's clock.
+    /// When the accelerator could have it, on the run's clock; its lane sets it.
     pub ready_ns: u64,
     /// The run ended in the midst of it.
     pub stopped: bool,
@@ -88,7 +88,6 @@ impl Reader {
             let now = monotonic_ns();
             self.ledger.record(READ, bytes, now - begin, now);
             loaded.bytes += bytes;
-            loaded.ready_ns = now;
         }
         Ok(loaded)
     }
