@@ -9,6 +9,7 @@ import pytest
 
 from storlab._native import Histogram
 from storlab.analysis.agreement import (
+    MARGINS,
     Agreement,
     MetricAgreement,
     PointAgreement,
@@ -51,6 +52,11 @@ def plan(tmp_path: Path) -> Plan:
 
 def interval(low: float, high: float) -> Interval:
     return Interval((low * high) ** 0.5, low, high, 5)
+
+
+def test_utilisation_is_compared() -> None:
+    """What a training is judged by, beside its throughput."""
+    assert MARGINS["au_percent"] == 0.05
 
 
 @pytest.mark.parametrize(

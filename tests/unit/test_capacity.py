@@ -112,6 +112,13 @@ def test_verdicts(values: tuple[float | None, ...], verdict: str | None) -> None
     assert judged(*values) == verdict
 
 
+def test_no_interval_of_a_share_goes_above_all_of_it() -> None:
+    records = [record(value, repeat) for repeat, value in enumerate((99.9, 97.0, 99.8), 1)]
+    interval = judge(4, records, Rule(90, 3)).interval
+    assert interval is not None
+    assert interval.high == 100
+
+
 STUDY = """
 [study]
 name = "capacity"

@@ -200,6 +200,7 @@ def test_an_existing_file_may_be_read_without_a_size(tmp_path: Path) -> None:
         ('path = "/dev/null"', "path", "not a block device"),
         ('paths = ["/dev/no-such", "x"]', "paths", "mixes"),
         ('directory = "/etc/passwd"\nsize = "1MiB"', "directory", "not a directory"),
+        ('directory = "/dev/null"\nsize = "1MiB"', "directory", "not a directory"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused(
@@ -208,6 +209,7 @@ def test_a_place_that_cannot_be_is_refused(
     error = refusal(tmp_path, f'[study]\nname = "s"\n[[target]]\nname = "t"\n{place}\n' + WORK)
     assert error.problems[0]["where"].endswith(f"s.toml:5: [[target]] #1 {field}")
     assert what in error.problems[0]["what"]
+    assert '/dev/null"' not in error.problems[0]["fix"]  # it is no place for data either
 
 
 @pytest.mark.parametrize(

@@ -176,8 +176,9 @@ def test_preflight_says_what_would_be_done_and_changes_nothing(
         check_power_state(target("low", "nvme0", 3), tmp_path, shelf.open)
     with pytest.raises(MeterError, match=r"no power state 9"):
         check_power_state(target("low", "nvme0", 9), tmp_path, shelf.open)
-    with pytest.raises(MeterError, match="not an NVMe"):
+    with pytest.raises(MeterError, match="not an NVMe") as caught:
         check_power_state(target("low", "sda", 1), tmp_path, shelf.open)
+    assert "remove power_state" in caught.value.fix
 
 
 def test_studies_without_power_states_open_no_drive(tmp_path: Path) -> None:

@@ -135,6 +135,24 @@ def test_too_little_space_is_an_error(tmp_path: Path) -> None:
         refuse_errors(list(checks.values()))
 
 
+@pytest.mark.parametrize(
+    ("lines", "field"),
+    [
+        ('kind = "preprocess"\nrows = 1_000_000_000_000', "rows"),
+        ('kind = "training"\nprofile = "unet3d-h100"\nfiles = 1_000_000_000', "scale"),
+    ],
+)
+def test_too_little_space_names_a_field_that_the_workload_has(
+    tmp_path: Path, lines: str, field: str
+) -> None:
+    path = tmp_path / "study.toml"
+    head = f'[study]\nname = "s"\n[[target]]\nname = "t"\ndirectory = "{tmp_path}"\n[[workload]]\n'
+    path.write_text(head + lines)
+    found = checks_of(load_study(path))["free space"]
+    assert found.status == "error"
+    assert f"make {field} of the workload smaller" in found.fix
+
+
 def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
     study = loaded(tmp_path, 'path = "/dev/disk/by-id/storlab-no-such"', "read_percent = 100")
     assert checks_of(study)["device"].status == "error"

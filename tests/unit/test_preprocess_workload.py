@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -228,6 +232,16 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, sai
     assert said in found
     with pytest.raises(ValueError, match=r"matches|leads|regular|lies|compressed"):
         PREPROCESS.job(point(f'input = ["{pattern}"]'), context(target))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_file_is_refused_whatever_it_is_called(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    target = day_files(tmp_path, "day_0", "day_1")
+    (tmp_path / "day_1").write_bytes(pack(b"0\t1\n" * 100))
+    with pytest.raises(ValueError, match=r"day_1 is compressed; unpack it"):
+        job('input = ["day_*"]', target)
 
 
 def test_a_link_inside_the_directory_is_the_file_it_leads_to(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_the_smallest_study_loads() -> None:
         ('access = "randon"', "access", '"randon"', 'did you mean "random"?'),
         ("access = 5", "access", "must be one of", ""),
         ('queue_depth = "8"', "queue_depth", 'whole number, not "8"', "queue_depth = 8"),
+        ('jobs = [1, "2"]', "jobs #2", 'whole number, not "2"', "remove the quotes: 2"),
         ("queue_depth = 0", "queue_depth", "at least 1, not 0", "for example"),
         ("queue_depth = true", "queue_depth", "not true", "for example"),
         ("jobs = []", "jobs", "is empty", "for example jobs = 1"),
@@ -176,6 +177,7 @@ def test_two_targets_of_one_name_and_an_unknown_baseline() -> None:
     text = HEAD.replace('name = "s"', 'name = "s"\nbaseline = "c"')
     found = problems(text + '[[target]]\nname = "a"\npath = "b"\n')
     assert [p["where"].split(": ")[1] for p in found] == ["[study] baseline", "[[target]] #2 name"]
+    assert "remove baseline" in found[0]["fix"]
 
 
 @pytest.mark.parametrize(

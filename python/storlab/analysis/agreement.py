@@ -41,6 +41,7 @@ MARGINS: dict[str, float | None] = {
     "throughput_mb_s": 0.05,
     "iops": 0.05,
     "requests_s": 0.05,
+    "au_percent": 0.05,
     "latency_mean_ns": 0.05,
     "latency_p50_ns": 0.05,
     "latency_p99_ns": 0.10,

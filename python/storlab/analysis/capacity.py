@@ -8,7 +8,7 @@ then halves the distance between the largest that is kept and the smallest that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from storlab.analysis.stats import Interval, mean_interval
@@ -219,6 +219,9 @@ def judge(number: int, records: Sequence[RunRecord], rule: Rule) -> Tried:
         if value is None
     ]
     interval = mean_interval(values, CONFIDENCE) if values else None
+    if interval is not None and interval.high is not None:
+        most = max(100.0, interval.estimate)  # no share is above all of it
+        interval = replace(interval, high=min(interval.high, most))
     power = [record.metric("power_w") for record in records]
     measured = [value for value in power if value is not None]
     return Tried(

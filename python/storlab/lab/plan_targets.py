@@ -66,12 +66,11 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
     if target.is_null:
         return TargetFacts("null", 1, target.size or 2**40, laid_out=False)
     if target.directory is not None:
-        if Path(target.directory).exists() and not Path(target.directory).is_dir():
-            return Problem(
-                ("directory",),
-                f'"{target.directory}" is not a directory',
-                f'write path = "{target.directory}"',
-            )
+        place = Path(target.directory)
+        if place.exists() and not place.is_dir():
+            measurable = place.is_file() or place.is_block_device()
+            fix = f'write path = "{target.directory}"' if measurable else "name a directory"
+            return Problem(("directory",), f'"{target.directory}" is not a directory', fix)
         if files == 0 and target.precondition is not None:
             return Problem(
                 ("precondition",),

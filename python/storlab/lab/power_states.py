@@ -127,7 +127,7 @@ class PowerStates:
         return applied, changed
 
     def _hold(self, path: str) -> _Held:
-        drive = self._opener(path)
+        drive = _opened(path, self._opener)
         if drive.device in self._held:
             drive.close()
             return self._held[drive.device]
@@ -188,13 +188,21 @@ def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.ope
     """
     said = []
     for path in drives_of(target, base):
-        drive = opener(path)
+        drive = _opened(path, opener)
         try:
             state = _state(drive.power_states(), path, target.power_state or 0)
             said.append(f"{path} enters power state {state.index} from {drive.current()}")
         finally:
             drive.close()
     return "; ".join(said)
+
+
+def _opened(path: str, opener: Opener) -> Drive:
+    try:
+        return opener(path)
+    except MeterError as error:
+        fix = "only NVMe drives that this user may open have power states: remove power_state"
+        raise MeterError(error.where, error.what, fix) from error
 
 
 def _state(states: Sequence[PowerState], path: str, index: int) -> PowerState:

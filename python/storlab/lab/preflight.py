@@ -314,10 +314,17 @@ def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     free = free_bytes(place) + _allocated(place)
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
     if needed > free:
-        smaller = "size" if target.directory is None else "the data (scale of the workload)"
-        yield _error("free space", what, f"make {smaller} smaller, or choose another place")
+        words = "size" if target.directory is None else _size_fields(target, plan)
+        yield _error("free space", what, f"make {words} smaller, or choose another place")
     else:
         yield _ok("free space", what)
+
+
+def _size_fields(target: Target, plan: Plan) -> str:
+    """Those of its workloads that say how much data there is."""
+    known = [WORKLOADS[point.kind].spec.model_fields for point in _points_on(target, plan)]
+    found = [name for name in ("scale", "rows") if any(name in fields for fields in known)]
+    return f"{' or '.join(found)} of the workload" if found else "size"
 
 
 def _allocated(place: Path) -> int:

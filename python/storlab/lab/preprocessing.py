@@ -37,10 +37,10 @@ from storlab.workloads.preprocess import PreprocessSpec, run_order
 from storlab.workloads.preprocess_metrics import run_flags
 from storlab.workloads.preprocess_rules import (
     CATEGORIES,
-    COMPRESSED,
     ROW_BYTES,
     RawData,
     cautions,
+    is_compressed,
     least_binary_bytes,
     needed_memory,
     usable_cores,
@@ -158,10 +158,10 @@ def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | 
         why = ("there is no such file", "correct the path")
     elif not real.is_file():
         why = ("is no regular file", "name the files that hold the click logs")
-    elif real.suffix in COMPRESSED:
-        why = ("is compressed", "unpack it first")
     elif not os.access(real, os.R_OK):
         why = ("this user may not read it", "change its permissions")
+    elif is_compressed(real):
+        why = ("is compressed", "unpack it first")
     elif real.is_relative_to(directory):
         why = ("lies in the directory of the output", "name another --out")
     elif not (_is_utf8(file.name) and _is_utf8(real)):

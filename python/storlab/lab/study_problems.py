@@ -114,9 +114,11 @@ class Explainer:
             except ValueError:
                 if value.lower() not in ("true", "false"):
                     return what, self._example(path)
-            return what, f"remove the quotes: {path[-1]} = {value.lower()}"
+            field = f"{path[-1]} = " if isinstance(path[-1], str) else ""  # else of a list
+            return what, f"remove the quotes: {field}{value.lower()}"
         if wanted == "text in quotes" and isinstance(value, (int, float)):
-            return what, f'put it in quotes: {path[-1]} = "{show(value)}"'
+            field = f"{path[-1]} = " if isinstance(path[-1], str) else ""
+            return what, f'put it in quotes: {field}"{show(value)}"'
         return what, self._example(path)
 
     def _no_such_choice(self, path: Path, value: Any) -> tuple[str, str]:

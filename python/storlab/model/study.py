@@ -259,7 +259,11 @@ class StudyBase(StudyTable):
         if self.study.baseline is not None:
             wanted.append((("study", "baseline"), self.study.baseline))
         problems += [
-            Problem(where, f'there is no target named "{name}"', suggest(name, names))
+            Problem(
+                where,
+                f'there is no target named "{name}"',
+                suggest(name, names) + "; or remove baseline" * (where[-1] == "baseline"),
+            )
             for where, name in wanted
             if name not in names
         ]

@@ -34,6 +34,7 @@ from storlab.workloads.preprocess_rules import (
     combination_problems,
     duration_ns,
     input_files,
+    is_compressed,
     needless_fields,
     raw_data,
     target_problem,
@@ -269,6 +270,8 @@ def _inputs(params: dict[str, Any], context: JobContext) -> list[str]:
     if clicks is None:
         # The home lies in the directory that was granted, wherever storlab was started since.
         files = input_files(params["input"], _home(context).parent)
+        for file in filter(is_compressed, files):
+            raise ValueError(f"input: {file} is compressed; unpack it first")
         return [str(file) for file in files]
     place = _home(context) / data_set_name(clicks)
     return [str(place / f"day_{number}") for number in range(clicks.files)]

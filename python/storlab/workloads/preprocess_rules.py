@@ -43,6 +43,8 @@ GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
 LEAST_PART_BYTES = 4096
 """Of ``part_size``."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+"""What files begin with that have these suffixes. Click logs begin with a digit."""
 _HOME = "storlab-data"  # below a directory, as storlab.lab.home says: cleaned up after a study
 _DIGITS = re.compile(r"(\d+)")
 
@@ -208,6 +210,14 @@ def _checked(file: Path, root: Path) -> Path:
     if real.suffix in COMPRESSED:
         raise ValueError(f"{file} is compressed; unpack it first")
     return real
+
+
+def is_compressed(path: Path) -> bool:
+    """By its suffix, or by what it begins with, whatever it is called. Raises OSError."""
+    if path.suffix in COMPRESSED:
+        return True
+    with path.open("rb") as file:
+        return file.read(max(map(len, _PACKED))).startswith(_PACKED)
 
 
 def natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
