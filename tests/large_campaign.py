@@ -60,9 +60,7 @@ queue_depth = {depths}
 """
 
 
-def large_campaign(
-    directory: Path, *, runs: int, repeats: int, draw: random.Random
-) -> ResultStore:
+def large_campaign(directory: Path, *, runs: int, repeats: int, draw: random.Random) -> ResultStore:
     """Make it: ``runs`` runs, ``repeats`` of each point, of two targets and a sweep of four."""
     points = math.ceil(runs / repeats / len(TARGETS))
     depths = list(range(1, math.ceil(points / (len(BLOCK_SIZES) * len(JOBS) * 4)) + 1))

@@ -302,9 +302,7 @@ def judged(verdicts: list[str], ratio: float = 1.0) -> PointAgreement:
         ([], "inconclusive", ExitCode.INCONCLUSIVE),
     ],
 )
-def test_three_verdicts_have_three_codes(
-    verdicts: list[str], verdict: str, code: ExitCode
-) -> None:
+def test_three_verdicts_have_three_codes(verdicts: list[str], verdict: str, code: ExitCode) -> None:
     found = Agreement("fio", [judged(verdicts, 1.51)], 0.95, 0.99)
     assert found.verdict == verdict
     assert found.agree is (verdict == "agree")

@@ -32,9 +32,7 @@ def store(directory: Path, target: str = "disk") -> ResultStore:
     study = directory.parent / f"{directory.name}.toml"
     study.write_text(text)
     plan = make_plan(load_study(study))
-    return ResultStore.create(
-        directory, text, Study.model_validate(tomllib.loads(text)), plan, {}
-    )
+    return ResultStore.create(directory, text, Study.model_validate(tomllib.loads(text)), plan, {})
 
 
 def labels(*stores: ResultStore) -> list[str]:

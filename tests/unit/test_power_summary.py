@@ -251,9 +251,7 @@ def test_parts_that_miss_different_stretches_are_no_whole() -> None:
 def test_all_power_is_the_step_at_the_edges_where_idle_is_unknown() -> None:
     """A peak of 1 kW in the middle says nothing about the window's edges."""
     info = sensor(gain_accuracy=0.0, clock_uncertainty_ns=S)
-    readings = [
-        Reading("m", round(t * S), 1000.0 if t == 130 else 100.0) for t in range(100, 161)
-    ]
+    readings = [Reading("m", round(t * S), 1000.0 if t == 130 else 100.0) for t in range(100, 161)]
     summary, _ = summarise(run(info, readings), Spans(window=(100 * S, 160 * S)))
     assert summary.mean_w is not None
     assert summary.energy_uncertainty_j == pytest.approx(

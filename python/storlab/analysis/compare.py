@@ -187,6 +187,7 @@ class Comparison:
     sections: list[Section]
     columns: list[Column]  # those for which there is a value
     published: list[PublishedCell] = field(default_factory=list)  # shown beside, never mixed in
+    _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
 
     @property
     def targets(self) -> list[str]:
@@ -201,6 +202,12 @@ class Comparison:
     def row(self, point: WorkloadPoint) -> Row:
         """The row of a workload point."""
         return self.rows[point.key]
+
+    def section_of(self, point: WorkloadPoint) -> Section | None:
+        """The section that a point stands in."""
+        if not self._section_of:
+            self._section_of = {p.key: s for s in self.sections for p in s.points}
+        return self._section_of.get(point.key)
 
     def planned(self, points: Sequence[WorkloadPoint]) -> list[str]:
         """The targets that the study runs any of these points on; all where it has none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from scipy.special import stdtrit
 
@@ -111,7 +111,7 @@ def _standard_error(data: list[float]) -> float:
     return math.sqrt(left / (len(data) - 1) / len(data))
 
 
-@cache  # a campaign asks for the same few again and again
+@lru_cache(maxsize=64)  # means of a campaign ask for the same few again and again
 def _t_quantile(confidence: float, freedom: float) -> float:
     return float(stdtrit(freedom, 0.5 + confidence / 2))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from storlab.audit import intervals
 from storlab.audit.intervals import Interval, rounded_interval
@@ -18,6 +19,7 @@ from storlab.audit.quantities import (
     quantity_of,
 )
 from storlab.audit.table import NOT_STATED, PublishedTable, Row
+from storlab.model.published import REMEMBERED
 
 Place = tuple[str, str, str, str, str, str]
 """Workload, mix, block size, operation, name and value of the operating point; normalised."""
@@ -47,12 +49,14 @@ def configs_of(name: str) -> list[str]:
     return [part.strip() for part in name.split(" / ")] if " / " in name else [name]
 
 
+@lru_cache(maxsize=REMEMBERED)
 def normal(text: str) -> str:
     """A cell in a form that can be compared: case, spaces and trailing zeros do not count."""
     clean = re.sub(r"\s+", "", text).lower()
     return re.sub(r"^(\d+)\.0+$", r"\1", clean)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def place_of(row: Row) -> Place:
     """Where a row's number was taken."""
     x_value = "" if row.x_value == NOT_STATED else normal(row.x_value)
@@ -117,15 +121,21 @@ def shown(row: Row) -> str:
 
 def measured(table: PublishedTable) -> list[Value]:
     """Every measured number of the table; claims, settings and ends of ranges apart."""
-    rows = [r for r in table.rows if r.kind == "measured" and not quantity_of(r).is_claim]
-    return [value for row in rows if not quantity_of(row).bound for value in values_of(row)]
+    if "measured" not in table.memo:
+        rows = [r for r in table.rows if r.kind == "measured" and not quantity_of(r).is_claim]
+        table.memo["measured"] = [
+            value for row in rows if not quantity_of(row).bound for value in values_of(row)
+        ]
+    return list(table.memo["measured"])
 
 
 def facts(table: PublishedTable) -> list[Value]:
     """Settings and limits: capacities, prices, power limits, counts."""
-    kinds = ("config", "limit")
-    rows = [r for r in table.rows if r.kind in kinds and not quantity_of(r).is_claim]
-    return [value for row in rows for value in values_of(row)]
+    if "facts" not in table.memo:
+        kinds = ("config", "limit")
+        rows = [r for r in table.rows if r.kind in kinds and not quantity_of(r).is_claim]
+        table.memo["facts"] = [value for row in rows for value in values_of(row)]
+    return list(table.memo["facts"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,18 @@ need the runs: effective concurrency, flags, repeats, engines, power boundaries,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from storlab.analysis.compare import Cell, Comparison, Row, compare
+from storlab.analysis.compare import Cell, CellFlag, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import WorkloadPoint
 from storlab.audit import RULES, audit_table, sort_findings
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.outputs import outputs_differ
 from storlab.audit.results_table import results_table
+from storlab.audit.screening import Selection, select
 from storlab.lab.store import ResultStore
 
 # Said here from the runs themselves, with more than a table of means can tell.
@@ -139,27 +141,43 @@ def audit_results(path: str | Path) -> list[Finding]:
 
 def audit_comparison(comparison: Comparison) -> list[Finding]:
     """The same for a comparison that was made already. Rows of findings are point or run ids."""
-    table = results_table(comparison)
+    chosen = select(comparison)
+    table = results_table(comparison, chosen.points)
     found = audit_table(table, [name for name in RULES if name not in FROM_RUNS])
+    found += _left_out(chosen)
     for check in CHECKS:
         found += check(comparison)
     return sort_findings(found, comparison.dataset.point_ids.values())
 
 
+def _left_out(chosen: Selection) -> Iterator[Finding]:
+    if not chosen.is_all:
+        yield Finding(
+            rule="selection",
+            severity="note",
+            rows=[],
+            printed=f"{chosen.of:,} workload points",
+            recomputed=f"the rules for tables looked at {len(chosen.points):,} of them: "
+            f"{chosen.suspicious:,} of all break an identity at a glance and come first, then the "
+            "extremes of each target, then points spread evenly",
+            why="Rules that hold numbers against all others are not applied to every point of a "
+            "large campaign. Every point was held against the identities of its own numbers.",
+        )
+
+
 def _where(comparison: Comparison, point: WorkloadPoint) -> str:
-    for section in comparison.sections:
-        if any(p.key == point.key for p in section.points):
-            return section.where(point).replace("\u00a0", " ")
-    return point.workload
+    section = comparison.section_of(point)
+    return point.workload if section is None else section.where(point).replace("\u00a0", " ")
 
 
 def _ids(*cells: Cell) -> list[str]:
     return [cell.point_id for cell in cells if cell.point_id is not None]
 
 
-def _examples(texts: list[str]) -> str:
+def _examples(texts: Sequence[str | Callable[[], str]]) -> str:
+    """The first ones, and how many more; what is not shown need not be worded."""
     more = f"; and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return "; ".join(texts[:SHOWN]) + more
+    return "; ".join(t if isinstance(t, str) else t() for t in texts[:SHOWN]) + more
 
 
 def _compared(comparison: Comparison) -> Iterator[tuple[Row, Cell, Cell]]:
@@ -174,12 +192,11 @@ def _compared(comparison: Comparison) -> Iterator[tuple[Row, Cell, Cell]]:
 def _concurrency(comparison: Comparison) -> Iterator[Finding]:
     for target in comparison.others:
         rows: list[str] = []
-        texts: list[str] = []
+        texts: list[Callable[[], str]] = []
         for row, cell, base in _compared(comparison):
             differing = [r.concurrency for r in row.ratios[target].values() if r.concurrency]
             if cell.target == target and differing:
-                one, other = differing[0]
-                texts.append(f"{_where(comparison, row.point)}: {one:.3g} against {other:.3g}")
+                texts.append(partial(_queues_text, comparison, row, *differing[0]))
                 rows += _ids(cell, base)
         if texts:
             yield Finding(
@@ -192,6 +209,10 @@ def _concurrency(comparison: Comparison) -> Iterator[Finding]:
                 "latency). Latency grows with the operations in flight, so the ratio shows the "
                 "queue as well as the target.",
             )
+
+
+def _queues_text(comparison: Comparison, row: Row, one: float, other: float) -> str:
+    return f"{_where(comparison, row.point)}: {one:.3g} against {other:.3g}"
 
 
 def _flags(comparison: Comparison) -> Iterator[Finding]:
@@ -208,7 +229,7 @@ def _flags(comparison: Comparison) -> Iterator[Finding]:
                     printed=f"{target}: {len(touched)} of {measured} points",
                     recomputed=_examples(
                         [
-                            f"{_where(comparison, row.point)}: {flag.message}"
+                            partial(_flag_text, comparison, row, flag)
                             for row, cell in touched
                             for flag in cell.flags
                             if flag.kind == kind
@@ -216,6 +237,10 @@ def _flags(comparison: Comparison) -> Iterator[Finding]:
                     ),
                     why=why,
                 )
+
+
+def _flag_text(comparison: Comparison, row: Row, flag: CellFlag) -> str:
+    return f"{_where(comparison, row.point)}: {flag.message}"
 
 
 def _repeats(comparison: Comparison) -> Iterator[Finding]:
@@ -259,14 +284,15 @@ def _runs(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _engines(comparison: Comparison) -> Iterator[Finding]:
-    found: dict[str, tuple[list[str], str]] = {}
+    found: dict[str, list[tuple[Row, Cell, Cell]]] = {}
     for row, cell, base in _compared(comparison):
+        if _programs(cell) != _programs(base):
+            found.setdefault(cell.target, []).append((row, cell, base))
+    for target, places in found.items():
+        rows = [i for _, cell, base in places for i in _ids(cell, base)]
+        row, cell, base = places[-1]
         one, other = (_programs(side) for side in (cell, base))
-        if one != other:
-            rows, _ = found.setdefault(cell.target, ([], ""))
-            text = f"{_where(comparison, row.point)}: {one} against {other}"
-            found[cell.target] = ([*rows, *_ids(cell, base)], text)
-    for target, (rows, text) in found.items():
+        text = f"{_where(comparison, row.point)}: {one} against {other}"
         yield Finding(
             rule="engines",
             severity="warning",

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from storlab.audit.quantities import factor_of, quantity_of
 from storlab.audit.table import Row
+from storlab.model.published import REMEMBERED
 
 _SLACK = 1e-9  # relative: binary fractions of decimal numbers
 AT_LEAST = {"more_than", "at_least", "over", "above", "greater_than", "exceeds"}
@@ -116,6 +118,7 @@ def shown(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+@lru_cache(maxsize=REMEMBERED)
 def rounding_unit(row: Row, digits: int = 3) -> float:
     """One unit of the last digit that counts, in the unit of the row's value.
 
@@ -147,6 +150,7 @@ def _coarse_half(row: Row) -> float:
     return rounding_unit(row, 2) / 2 if shown >= (1000 if row.is_measured else 100) else 0.0
 
 
+@lru_cache(maxsize=REMEMBERED)
 def printed_interval(row: Row) -> Interval | None:
     """What the printed number may stand for, in the row's unit; None where it is no number.
 
@@ -176,6 +180,7 @@ def printed_interval(row: Row) -> Interval | None:
     return Interval(low, high)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def rounded_interval(row: Row) -> Interval | None:
     """As if the number had been rounded, never truncated: the narrower reading."""
     if row.value is None:
@@ -184,6 +189,7 @@ def rounded_interval(row: Row) -> Interval | None:
     return Interval(row.value - half, row.value + half)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def si_interval(row: Row) -> Interval | None:
     """What the printed number may stand for in B, s, J, operations; None when the unit is unknown.
 

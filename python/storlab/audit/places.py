@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from storlab.audit.facts import covers
 from storlab.audit.intervals import Interval, hull, si_interval
 from storlab.audit.quantities import operation_of, plain_part, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
+from storlab.model.published import REMEMBERED
 
 Place = tuple[str, str, str]
 """Workload, mix and block size, as printed."""
@@ -38,6 +40,7 @@ class Value:
     x: str  # the operating point; "" where none is named
 
 
+@lru_cache(maxsize=REMEMBERED)
 def place_of(row: Row) -> Place:
     """Workload, mix and block size of a row."""
     return (row.workload, row.rw_mix, row.block_size)
@@ -48,6 +51,7 @@ def place_words(place: Place) -> str:
     return " ".join(part for part in place if part) or "the whole table"
 
 
+@lru_cache(maxsize=REMEMBERED)
 def point_of(row: Row) -> str:
     """The operating point of a row when it is one number; "" when it is not named."""
     return row.x_value if _NUMBER.fullmatch(row.x_value.strip()) else ""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from storlab.audit import units
 from storlab.audit.table import Row
 from storlab.audit.units import Unit, parse_unit
+from storlab.model.published import REMEMBERED
 
 Form = Literal["value", "ratio", "increase", "reduction", "faster", "slower", "better", "worse"]
 Bound = Literal["", "min", "max"]
@@ -329,6 +330,7 @@ def _settled(name: str, by_unit: str) -> str:
     return by_unit
 
 
+@lru_cache(maxsize=REMEMBERED)
 def quantity_of(row: Row) -> Quantity:
     """What a row is about. In headlines and ranges, min and max name an end of the range."""
     found = quantity(row.metric, row.unit)
@@ -376,6 +378,7 @@ _PLAIN = {
 }
 
 
+@lru_cache(maxsize=REMEMBERED)
 def plain_part(row: Row) -> str:
     """Part of a row's metric without words that its workload, or a reader, takes for granted."""
     workload = re.sub(r"[^a-z0-9]+", "", row.workload.lower())
@@ -391,6 +394,7 @@ _PARTS = ({"read", "reads", "r"}, {"write", "writes", "w"}, {"get"}, {"put"})
 _PART_NAMES = ("read", "write", "get", "put")
 
 
+@lru_cache(maxsize=REMEMBERED)
 def operation_of(row: Row) -> str:
     """read, write, get, put, total, or the op as it stands; from the op column or the metric."""
     candidates = [row.op.strip().lower()] if row.op.strip() else quantity_of(row).part.split("_")

@@ -7,7 +7,7 @@ repeats, not of two printed means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, describe
@@ -40,11 +40,19 @@ def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def results_table(comparison: Comparison) -> PublishedTable:
-    """The measured cells and the facts of the targets. Ids are ``point id:metric.operation``."""
+def results_table(
+    comparison: Comparison, points: Collection[WorkloadPoint] | None = None
+) -> PublishedTable:
+    """The measured cells and the facts of the targets. Ids are ``point id:metric.operation``.
+
+    With ``points`` of these only.
+    """
     rows = [*_facts(comparison)]
+    keys = None if points is None else {point.key for point in points}
     for section in comparison.sections:
         for point in section.points:
+            if keys is not None and point.key not in keys:
+                continue
             for cell in comparison.row(point).cells.values():
                 rows += _cell_rows(section, point, cell)
     name = " and ".join(store.study.study.name for store in comparison.dataset.stores)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.compare import Cell, Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit.finding import Finding
 from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_brief
@@ -18,7 +18,9 @@ from storlab.lab.store import ResultStore
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     """Findings about the claims, recomputed from their runs, then about the comparison."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
-    plain = [claim_data(comparison, claim) for claim in claims]
+    cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
+    owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
+    plain = [_claim_data(claim, cells, owners) for claim in claims]
     return [
         *audit_brief(BriefClaims(plain, records)),
         *printed_wrong(comparison),
@@ -36,6 +38,12 @@ def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:
     """A claim as the audit takes it: what it asserts, and which runs of which side it names."""
     cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
+    return _claim_data(claim, cells, owners)
+
+
+def _claim_data(
+    claim: Claim, cells: Mapping[str | None, Cell], owners: Mapping[str, str]
+) -> ClaimData:
     boundaries = {
         cell.target: cell.power.boundary
         for point in claim.point_ids

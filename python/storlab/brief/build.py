@@ -106,7 +106,7 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
             *output_facts(comparison),
         ],
         environment=facts.environment_tables(store),
-        method=[*facts.method(comparison, store), *power_method(comparison)],
+        method=[*facts.method(comparison), *power_method(comparison)],
         caveats=facts.caveats(comparison, store),
         legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
         run_tables=run_tables,

@@ -277,7 +277,7 @@ def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
     return ", ".join(dict.fromkeys(value_text(p.page, name, p.params) for p in points))
 
 
-def method(comparison: Comparison, store: ResultStore) -> list[tuple[str, str]]:
+def method(comparison: Comparison) -> list[tuple[str, str]]:
     """Definitions and conventions, each with a name."""
     open_loop = any(column.is_intended for column in comparison.columns)
     outstanding = (

@@ -107,7 +107,9 @@ def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
         if part.info.boundary == wanted
         for note in part.notes
     ]
-    said = "; ".join(why or power.notes) or "its parts were not read together for 95 % of the window"
+    said = (
+        "; ".join(why or power.notes) or "its parts were not read together for 95 % of the window"
+    )
     return [Flag(kind="power-not-measured", message=f"power not measured: {said}")]
 
 

@@ -11,8 +11,10 @@ import io
 import math
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from storlab.base.errors import ResultError
 from storlab.base.nearest import nearest, suggest
@@ -36,6 +38,8 @@ COLUMNS: dict[str, str] = {
 }
 REQUIRED = ("config", "metric", "value")
 NOT_STATED = "not_stated"
+REMEMBERED = 1 << 16
+"""What was worked out for that many rows is kept: every rule asks for it again."""
 
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?")
 _SCALES = (1.0, 1e6, 1e3, 1e9, 1e12, 1e-3)  # "5.2 million", "405B" and the like
@@ -118,6 +122,7 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None:
     """Scale and decimals of the number in ``printed`` that is ``value``; None when none is."""
     if value is None:
@@ -137,6 +142,8 @@ class PublishedTable:
     name: str
     path: str
     rows: tuple[Row, ...]
+    memo: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What rules read out of all rows, so that each reads it once."""
 
     def select(self, **equal: str | Collection[str]) -> list[Row]:
         """Rows whose columns equal a text, or are one of several."""

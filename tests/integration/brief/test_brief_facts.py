@@ -31,7 +31,7 @@ def few(tmp_path: Path) -> Comparison:
 def said(comparison: Comparison) -> str:
     store = comparison.dataset.stores[0]
     header = dict(facts.configuration_tables(comparison, store)[0].rows)["Repeats of every point"]
-    words = dict(facts.method(comparison, store))["Intervals"]
+    words = dict(facts.method(comparison))["Intervals"]
     return f"{header}; {words.partition(' with ')[0]}"
 
 
@@ -59,9 +59,7 @@ def published(tmp_path: Path, comparison: Comparison) -> list[PublishedTable]:
     return tables
 
 
-def test_a_number_printed_in_millions_is_no_number_of_ones(
-    few: Comparison, tmp_path: Path
-) -> None:
+def test_a_number_printed_in_millions_is_no_number_of_ones(few: Comparison, tmp_path: Path) -> None:
     tables = published(tmp_path, few)
     section = published_section(few, tables, [], Scale(few))
     assert section is not None

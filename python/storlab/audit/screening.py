@@ -1,0 +1,126 @@
+"""Which points of a large campaign the rules for tables are applied to.
+
+Those rules compare numbers with all others of a table: at thousands of points that is work without
+end. So every cell is looked at once, by the identities that its own numbers must obey; what breaks
+one goes to the rules, with the extremes of each target and points spread evenly over the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from storlab.analysis.columns import STATISTICS
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import WorkloadPoint
+
+MOST_POINTS = 200  # that go through the rules for tables
+OFF = 0.02  # by which two ways to the same number may differ before the rules look at it
+QUEUE_OFF = 1.8  # likewise for operations in flight; the rule itself asks for a factor of 2
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The points for the rules, and how many of all they are."""
+
+    points: list[WorkloadPoint]
+    of: int
+    suspicious: int
+
+    @property
+    def is_all(self) -> bool:
+        """True where nothing was left out."""
+        return len(self.points) == self.of
+
+
+def select(comparison: Comparison, most: int = MOST_POINTS) -> Selection:
+    """At most ``most`` points; all of them where there are no more. In the order of the page."""
+    points = [point for section in comparison.sections for point in section.points]
+    if len(points) <= most:
+        return Selection(points, len(points), 0)
+    odd = [place for place, point in enumerate(points) if is_odd(comparison, point)]
+    chosen = dict.fromkeys(odd[:most])
+    for place in (*_extremes(comparison, points), *spread(len(points), most)):
+        if len(chosen) < most:
+            chosen.setdefault(place)
+    return Selection([points[place] for place in sorted(chosen)], len(points), len(odd))
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """``wanted`` places from the first to the last of ``count``, evenly; all where there are less.
+
+    At least two are wanted.
+    """
+    if count <= wanted:
+        return list(range(count))
+    return list(dict.fromkeys(round(i * (count - 1) / (wanted - 1)) for i in range(wanted)))
+
+
+def _extremes(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Iterator[int]:
+    """Of each target and quantity the points with the highest and the lowest value."""
+    found: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
+    for place, point in enumerate(points):
+        for label, cell in comparison.row(point).cells.items():
+            for key, interval in cell.values.items():
+                here = (interval.estimate, place)
+                low, high = found.get((label, key), (here, here))
+                found[label, key] = (min(low, here), max(high, here))
+    for low, high in found.values():
+        yield low[1]
+        yield high[1]
+
+
+def is_odd(comparison: Comparison, point: WorkloadPoint) -> bool:
+    """Whether the numbers of a point's cells contradict each other at a glance."""
+    cells = comparison.row(point).cells.values()
+    return any(_is_odd(point, cell) for cell in cells if cell.measured)
+
+
+def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
+    page = point.page
+    if page.quantities:
+        return False  # of fixed work no such table is made
+    known = {key: interval.estimate for key, interval in cell.values.items()}
+    rate, moved = known.get(f"{page.rate}.all"), known.get("throughput_mb_s.all")
+    size = point.params.get(page.facet or "")
+    parts = [known[k] for op in page.moved if (k := f"throughput_mb_s.{op}") in known]
+    only_moved = not any(
+        f"{page.rate}.{op}" in known for op in page.operations if op not in page.moved
+    )
+    is_plain = only_moved and isinstance(size, int) and rate and moved
+    if is_plain and _differ((moved or 0.0) * 1e6, (rate or 0.0) * size, OFF):
+        return True
+    if moved is not None and len(parts) == len(page.moved) > 1 and _differ(moved, sum(parts), OFF):
+        return True
+    return _is_disordered(known, page.operations) or _is_elsewhere(cell, known, page.moved)
+
+
+def _differ(one: float, other: float, share: float) -> bool:
+    return abs(one - other) > share * max(abs(one), abs(other))
+
+
+def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
+    """A higher percentile is never the lower number."""
+    names = [name for name in STATISTICS if name != "mean"]
+    for operation in operations:
+        each = [known.get(f"latency_{name}_ns.{operation}") for name in names]
+        values = [value for value in each if value is not None]
+        if any(low > high for low, high in pairwise(values)):
+            return True
+    return False
+
+
+def _is_elsewhere(cell: Cell, known: dict[str, float], moved: Sequence[str]) -> bool:
+    """Rate x mean latency is the number of operations in flight."""
+    flight = 0.0
+    for run in cell.runs:
+        window_s = (run.record.window_end_ns - run.record.window_start_ns) / 1e9
+        for operation, totals in run.record.totals.items():
+            mean_ns = known.get(f"latency_mean_ns.{operation}")
+            if operation in moved and mean_ns is not None and window_s > 0:
+                flight += totals.operations / window_s * mean_ns / 1e9 / len(cell.runs)
+    if not cell.configured or flight <= 0:
+        return False
+    ratio = flight / cell.configured
+    return ratio > QUEUE_OFF or ratio < 1 / QUEUE_OFF

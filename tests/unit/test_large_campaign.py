@@ -1,0 +1,123 @@
+"""Large campaigns: how much is read, compared and audited, counted and not timed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from large_campaign import large_campaign
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.audit import screening
+from storlab.audit.from_results import audit_comparison
+from storlab.audit.results_table import results_table
+from storlab.audit.screening import is_odd, select, spread
+from storlab.cli.main import main
+from storlab.lab import store as store_module
+from storlab.lab.store import ResultStore
+from storlab.model.result import RunRecord
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    """120 runs: 30 points of two targets, twice."""
+    directory = tmp_path_factory.mktemp("large") / "out"
+    return large_campaign(directory, runs=120, repeats=2, draw=random.Random(5))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files of runs that are read."""
+    found: list[str] = []
+    plain = store_module.read_checked
+
+    def read(run_dir: Path, name: str) -> bytes:
+        found.append(name)
+        return plain(run_dir, name)
+
+    monkeypatch.setattr(store_module, "read_checked", read)
+    return found
+
+
+@pytest.mark.parametrize("verb", ["status", "compare", "audit"])
+def test_each_run_is_read_once_and_no_samples(
+    verb: str, campaign: ResultStore, reads: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([verb, str(campaign.directory), "--json"])
+    capsys.readouterr()
+    assert reads == ["run.json"] * 120
+
+
+def test_merged_histograms_of_a_record_are_those_of_its_samples(campaign: ResultStore) -> None:
+    run = next(load_dataset([campaign]).all_runs())
+    assert run.record.histograms["latency"].keys() == {"read", "write"}
+    assert run.times == run.reduced.times
+    older = run.record.model_copy(update={"histograms": {}})  # of a storlab that had none
+    before = type(run)(older, run.target, run.store)
+    assert before.times == run.times
+
+
+def test_the_only_repeat_gives_the_same_as_merged_histograms(campaign: ResultStore) -> None:
+    comparison = compare(load_dataset([campaign]))
+    row = next(iter(comparison.rows.values()))
+    cell = row.cells["Disk"]
+    column = comparison.column("latency_p99_ns.read")
+    assert column is not None
+    single = type(cell)("Disk", cell.point_id, 1, runs=cell.runs[:1])
+    merged = single.merged("read")
+    assert merged is not None
+    assert single.percentile(column) == merged.percentile(99.0)
+    assert single.count(column) == merged.count
+
+
+def test_points_are_spread_from_the_first_to_the_last() -> None:
+    assert spread(5, 8) == [0, 1, 2, 3, 4]
+    assert spread(1000, 3) == [0, 500, 999]
+    assert len(spread(10_000, 200)) == 200
+
+
+def test_the_rules_for_tables_see_a_bounded_number_of_points(
+    campaign: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = compare(load_dataset([campaign]))
+    assert select(comparison).is_all
+    monkeypatch.setattr(screening.select, "__defaults__", (10,))
+    chosen = select(comparison)
+    assert (len(chosen.points), chosen.of, chosen.suspicious) == (10, 30, 0)
+    rows = [r for r in results_table(comparison, chosen.points).rows if r.is_measured]
+    assert len({row.id.partition(":")[0] for row in rows}) == 2 * 10
+    (note,) = [f for f in audit_comparison(comparison) if f.rule == "selection"]
+    assert note.severity == "note"
+    assert "30 workload points" in note.printed
+
+
+@pytest.mark.parametrize(
+    "key", ["throughput_mb_s.all", "iops.all", "latency_mean_ns.read", "latency_p50_ns.write"]
+)
+def test_a_point_that_contradicts_itself_is_always_looked_at(
+    key: str, campaign: ResultStore
+) -> None:
+    data = load_dataset([campaign])
+    spoilt = data.points[17]
+    for run in data.of(spoilt, "Memory"):
+        run.record = with_metric(run.record, key, 20.0)
+    again = compare(data)
+    assert [p.key for p in again.dataset.points if is_odd(again, p)] == [spoilt.key]
+    assert spoilt.key in {p.key for p in select(again, 5).points}
+
+
+def with_metric(record: RunRecord, key: str, factor: float) -> RunRecord:
+    """A record in which one metric is another; its totals as well, where it is a percentile."""
+    name, _, operation = key.partition(".")
+    metrics = [
+        m.model_copy(update={"value": m.value * factor})
+        if (m.name, m.operation) == (name, operation)
+        else m
+        for m in record.metrics
+    ]
+    histograms = dict(record.histograms)
+    if "_p" in name:
+        histograms = {"latency": {}}  # percentiles of merged histograms would be in order
+    return record.model_copy(update={"metrics": metrics, "histograms": histograms})
