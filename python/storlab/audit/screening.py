@@ -93,9 +93,7 @@ def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
         return True
     if moved is not None and len(parts) == len(page.moved) > 1 and _differ(moved, sum(parts), OFF):
         return True
-    return _is_disordered(known, page.operations) or _is_elsewhere(
-        cell, known, page.moved, page.rate
-    )
+    return _is_disordered(known, page.operations) or _is_elsewhere(cell, known, page.moved)
 
 
 def _differ(one: float, other: float, share: float) -> bool:
@@ -113,14 +111,16 @@ def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
     return False
 
 
-def _is_elsewhere(cell: Cell, known: dict[str, float], moved: Sequence[str], rate: str) -> bool:
+def _is_elsewhere(cell: Cell, known: dict[str, float], moved: Sequence[str]) -> bool:
     """Rate x mean latency is the number of operations in flight."""
-    parts = [
-        known[f"{rate}.{op}"] * known[f"latency_mean_ns.{op}"] / 1e9
-        for op in moved
-        if f"{rate}.{op}" in known and f"latency_mean_ns.{op}" in known
-    ]
-    if len(parts) < len(moved) or not cell.configured or sum(parts) <= 0:
+    flight = 0.0
+    for run in cell.runs:
+        window_s = (run.record.window_end_ns - run.record.window_start_ns) / 1e9
+        for operation, totals in run.record.totals.items():
+            mean_ns = known.get(f"latency_mean_ns.{operation}")
+            if operation in moved and mean_ns is not None and window_s > 0:
+                flight += totals.operations / window_s * mean_ns / 1e9 / len(cell.runs)
+    if not cell.configured or flight <= 0:
         return False
-    ratio = sum(parts) / cell.configured
+    ratio = flight / cell.configured
     return ratio > QUEUE_OFF or ratio < 1 / QUEUE_OFF

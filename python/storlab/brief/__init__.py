@@ -37,12 +37,14 @@ def write_brief(
     from storlab.brief.pdf import PdfError, render_pdf
 
     path = (out or store.directory / "brief.html").absolute()
-    brief = build_brief(store, title=title, beside=path.parent)
+    brief = build_brief(store, title=title, beside=path.parent, name=path.stem)
     # Outputs that differ are what a reader must see: the brief says it before all else.
     stop_on_error(str(path), [f for f in brief.audit if f.rule != OUTPUTS_DIFFER])
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
     _write_figures(brief, figures)
+    for name, content in brief.beside.items():
+        _replace(path.parent / name, content)
     _replace(path, render_html(brief, f"{figures.name}/").encode())
     if pdf:
         try:

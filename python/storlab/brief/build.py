@@ -47,6 +47,7 @@ from storlab.brief.preprocess import (
     wrong_outputs,
 )
 from storlab.brief.published import load_tables, match, published_section
+from storlab.brief.selection import caveat, every_point, shown
 from storlab.brief.text import and_list, date_range, sentence_case
 from storlab.figures import FIGURES, draw
 from storlab.figures.common import slug
@@ -57,12 +58,20 @@ from storlab.model.result import RunRecord
 from storlab.workloads import WORKLOADS
 
 
-def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -> Brief:
-    """The model. ``beside`` is the directory of the file that will hold the brief, for links."""
-    comparison = compare(load_dataset([store]))
-    scale = tables.Scale(comparison)
+def build_brief(
+    store: ResultStore, *, title: str | None = None, beside: Path, name: str = "brief"
+) -> Brief:
+    """The model. ``beside`` is the directory of the file that will hold the brief, for links.
+
+    ``name`` is that file's, without its suffix. Of a large campaign the page shows a selection;
+    what it says of the whole, and the audit, rests on all points.
+    """
+    whole = compare(load_dataset([store]))
     published = load_tables(store)
-    comparison.published = match(comparison, published)
+    whole.published = match(whole, published)
+    comparison = shown(whole)
+    everything = f"{name}-points.csv"
+    scale = tables.Scale(comparison)
     extras = _extras(comparison, scale, published)
     sections = _sections(comparison, scale)
     families = comparison.kinds.values()
@@ -71,28 +80,29 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
     run_tables = tables.run_tables(comparison, scale, {id(store): href})
     runs = [point for table in run_tables for point in table.points]
     records = [run.record for run in comparison.dataset.all_runs()]
+    started = (run.record.started_at for run in whole.dataset.all_runs())
     claims = make_claims(comparison)
-    findings = audited(comparison, claims)
+    findings = audited(whole, claims)
     return Brief(
         title=title or store.study.study.name,
-        subtitle=_subtitle(comparison, store),
-        date=date_range(record.started_at for record in records) or "nothing measured yet",
+        subtitle=_subtitle(whole, store),
+        date=date_range(started) or "nothing measured yet",
         study=store.study.study.name,
         baseline=comparison.baseline,
         plan_hash=store.plan.plan_hash,
         version=__version__,
         generated=utc_now_iso()[:19].replace("T", " ") + " UTC",
-        provenance=_provenance(comparison),
-        status=_status(comparison),
+        provenance=_provenance(whole),
+        status=_status(whole),
         targets=[
-            facts.target_card(comparison, index, column)
-            for index, column in enumerate(comparison.dataset.targets)
+            facts.target_card(whole, index, column)
+            for index, column in enumerate(whole.dataset.targets)
         ],
         summary=[
-            *wrong_outputs(comparison),
-            *summarise(comparison),
-            *implementations(comparison),
-            *bottlenecks(comparison),
+            *wrong_outputs(whole),
+            *summarise(whole),
+            *implementations(whole),
+            *bottlenecks(whole),
         ],
         claims=claims,
         undecided=undecided(comparison),
@@ -102,18 +112,19 @@ def build_brief(store: ResultStore, *, title: str | None = None, beside: Path) -
         overview=_overview(comparison, "workload"),
         ratios=ratios,
         configuration=[
-            *facts.configuration_tables(comparison, store),
-            *output_facts(comparison),
+            *facts.configuration_tables(whole, store),
+            *output_facts(whole),
         ],
         environment=facts.environment_tables(store),
         method=[*facts.method(comparison), *power_method(comparison)],
-        caveats=facts.caveats(comparison, store),
+        caveats=[*caveat(whole, comparison, everything), *facts.caveats(whole, store)],
         legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
         run_tables=run_tables,
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
         data=_data(comparison, claims, findings, records),
         audit=findings,
         extras=extras,
+        beside={} if comparison is whole else {everything: every_point(whole)},
     )
 
 

@@ -202,6 +202,7 @@ class Brief:
     data: dict[str, Any]
     audit: list[Finding] = field(default_factory=list)
     extras: list[ExtraSection] = field(default_factory=list)
+    beside: dict[str, bytes] = field(default_factory=dict)  # files that lie beside the page
 
     @property
     def appendix(self) -> list[PointRuns]:

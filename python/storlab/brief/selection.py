@@ -1,0 +1,106 @@
+"""What a brief shows of a large campaign: a selection on the page, and every point in a table.
+
+A page of thousands of figures serves nobody, and takes minutes to make. The selection does not look
+at results: mixes, small multiples and places on the axis are spread evenly from the first to the
+last of the sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import csv
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.audit.screening import spread
+from storlab.brief.text import plural
+
+LARGE = 120  # workload points; with more the page shows a selection
+SECTIONS, FACETS, PLACES = 3, 2, 6  # at most, of a large campaign
+
+
+def shown(comparison: Comparison) -> Comparison:
+    """The comparison of what the page shows; itself where that is everything."""
+    if len(comparison.rows) <= LARGE:
+        return comparison
+    wanted = spread(len(comparison.sections), SECTIONS)
+    sections = [_thinned(comparison.sections[place]) for place in wanted]
+    keys = {point.key for section in sections for point in section.points}
+    data = comparison.dataset
+    dataset = replace(
+        data,
+        points=[point for point in data.points if point.key in keys],
+        runs={cell: runs for cell, runs in data.runs.items() if cell[0] in keys},
+        planned={cell: count for cell, count in data.planned.items() if cell[0] in keys},
+        point_ids={cell: name for cell, name in data.point_ids.items() if cell[0] in keys},
+    )
+    rows = {key: row for key, row in comparison.rows.items() if key in keys}
+    present = {key for row in rows.values() for cell in row.cells.values() for key in cell.values}
+    return Comparison(
+        dataset,
+        comparison.baseline,
+        rows,
+        sections,
+        [column for column in comparison.columns if column.key in present],
+        [cell for cell in comparison.published if cell.point_key in keys],
+    )
+
+
+def _thinned(section: Section) -> Section:
+    facets = section.facets()
+    points: list[WorkloadPoint] = []
+    for place in spread(len(facets), FACETS):
+        along = section.of_facet(facets[place])
+        points += [along[at] for at in spread(len(along), PLACES)]
+    keys = {point.key for point in points}
+    return replace(section, points=[point for point in section.points if point.key in keys])
+
+
+def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
+    """Says what the page leaves out, and where it is; nothing where it shows everything."""
+    if part is whole:
+        return []
+    return [
+        f"The campaign has {plural(len(whole.rows), 'workload point')}, and this page shows "
+        f"{len(part.rows):,} of them, spread evenly over the sweep whatever their results: "
+        f"{len(part.sections)} of {plural(len(whole.sections), 'mix').removesuffix('s')}es. The "
+        f"sentences above count all of them. Every point is in {table} beside this page; "
+        "`storlab compare` and `storlab export` print tables of any."
+    ]
+
+
+def every_point(comparison: Comparison) -> bytes:
+    """All cells as CSV: one row for each point and target, with means and their intervals."""
+    columns = comparison.columns
+    names = list(dict.fromkeys(n for row in comparison.rows.values() for n in row.point.params))
+    cells = [
+        (row, cell)
+        for row in comparison.rows.values()
+        for cell in row.cells.values()
+        if cell.point_id is not None
+    ]
+    table: dict[str, Sequence[str | float | int | None]] = {
+        "point_id": [cell.point_id for _, cell in cells],
+        "workload": [row.point.workload for row, _ in cells],
+        "engine": [row.point.engine for row, _ in cells],
+        "target": [cell.target for _, cell in cells],
+        "runs": [len(cell.runs) for _, cell in cells],
+        "failed": [len(cell.failed) for _, cell in cells],
+    }
+    for name in names:
+        values = [row.point.params.get(name) for row, _ in cells]
+        if len({str(value) for value in values}) > 1:
+            table[f"param_{name}"] = [None if v is None else str(v) for v in values]
+    for column in columns:
+        found = [cell.values.get(column.key) for _, cell in cells]
+        for part in ("estimate", "low", "high"):
+            ends = [None if v is None else getattr(v, part) for v in found]
+            if any(end is not None for end in ends):
+                suffix = "" if part == "estimate" else f":{part}"
+                table[f"{column.key}{suffix}"] = ends
+    sink = pa.BufferOutputStream()
+    csv.write_csv(pa.table(table), sink)
+    return bytes(sink.getvalue().to_pybytes())
