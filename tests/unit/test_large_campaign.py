@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from large_campaign import large_campaign
-from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit import screening
 from storlab.audit.from_results import audit_comparison
