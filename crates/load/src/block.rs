@@ -390,12 +390,14 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return;
         }
         let flight = &mut self.flights[number as usize];
-        flight.pending -= 1;
-        if flight.pending == 0 {
-            let flight = *flight;
-            self.finish(&flight, now);
-            self.free.push(number);
+        if flight.pending > 1 {
+            flight.pending -= 1;
+            return;
         }
+        // Copied as it was stored: a load that spans a smaller store just made would wait for it.
+        let flight = *flight;
+        self.finish(&flight, now);
+        self.free.push(number);
     }
 
     /// True when the part was sent again.
