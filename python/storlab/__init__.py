@@ -22,7 +22,7 @@ class _BeforeNative:
             check_build(path or [])
 
 
-sys.meta_path.insert(0, _BeforeNative)  # type: ignore[arg-type]
+sys.meta_path.insert(0, _BeforeNative)
 
 
 def __getattr__(name: str) -> str:
