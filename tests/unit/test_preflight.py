@@ -45,8 +45,8 @@ def checks_of(study: LoadedStudy) -> dict[str, Check]:
 
 def test_the_machine_is_described_without_errors() -> None:
     checks = check_machine(NS_PER_S // 100)
-    about = ["load", "cores", "io_uring", "clock", "CPU governor", "memlock", "fio", "power"]
-    assert [check.name for check in checks] == about
+    about = ["load", "cores", "build", "io_uring", "clock", "CPU governor", "memlock", "fio"]
+    assert [check.name for check in checks] == [*about, "power"]
     assert all(check.status != "error" for check in checks)
 
 
