@@ -368,7 +368,10 @@ mod tests {
 
     /// A run of one hour whose load began so long ago: is it given up?
     fn is_given_up(since_ns: u64, succeeded: u64, failed: u64, rests: u64) -> bool {
-        let job = job_with(|j| j["window_ns"] = json!(3_600_000_000_000u64));
+        let job = job_with(|j| {
+            j["window_ns"] = json!(3_600_000_000_000u64);
+            j["interval_ns"] = json!(600_000_000_000u64); // rows of an hour are many
+        });
         let store = Store::new(&job.store, None).unwrap();
         let objects = Objects::new(&job, false).unwrap();
         let (sender, _receiver) = channel();
