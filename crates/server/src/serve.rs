@@ -32,7 +32,7 @@ use crate::store::Store;
 /// whose connection finds no place tries again after a second, which is then its latency.
 const BACKLOG: u32 = 4096;
 /// How long a client may take for the head of a request, the idle time before it included.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How to serve.
 #[derive(Clone, Debug)]

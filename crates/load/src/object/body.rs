@@ -1,7 +1,9 @@
-//! Bodies of PUTs. What is made for a request is the stamps alone, 16 bytes for each 4 KiB. A worker
-//! writes them into its own copy of the pattern, piece by piece, so that the kernel is handed runs
-//! of 256 KiB: given pattern and stamps in turns instead, which is what is left for ranges that
-//! begin within a piece, it takes half as much time again.
+//! Bodies of PUTs. What is made for a request is the stamps alone, 16 bytes for each 4 KiB.
+//!
+//! A worker writes them into its own copy of the pattern, piece by piece, so that the kernel is
+//! handed runs of 256 KiB. Pattern and stamps in turns, which is what is left for ranges that begin
+//! within a piece, cost a sixth more (medians of 10 interleaved rounds of 4 MiB, loopback: 0.260
+//! and 0.299 s of CPU per GB; a bare loop that sends 256 KiB again and again 0.232).
 
 use std::cell::RefCell;
 use std::convert::Infallible;

@@ -68,7 +68,7 @@ impl Content {
     /// The number of the pattern's piece below `offset`, where one begins there.
     pub fn piece(self, offset: u64) -> Option<usize> {
         let piece = (self.identity % PIECES as u64 + offset / PIECE_BYTES as u64) % PIECES as u64;
-        (offset % PIECE_BYTES as u64 == 0).then_some(piece as usize)
+        offset.is_multiple_of(PIECE_BYTES as u64).then_some(piece as usize)
     }
 
     /// A piece of the pattern, no stamps applied.
