@@ -134,8 +134,9 @@ const LOOK_NS: u64 = 100_000_000;
 pub fn verify_pass(
     py: Python<'_>,
     job_json: &str,
-    keep_going: Option<Py<PyAny>>,
+    keep_going: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
+    let keep_going = keep_going.map(|ask| ask.clone().unbind());
     let raised = Mutex::new(None);
     let looked_ns = AtomicU64::new(0);
     let goes_on = || {
