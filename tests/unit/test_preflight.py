@@ -153,6 +153,30 @@ def test_too_little_space_names_a_field_that_the_workload_has(
     assert f"make {field} of the workload smaller" in found.fix
 
 
+def test_what_is_needed_counts_from_where_the_campaign_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resume may be started elsewhere: raw files of a preprocessing are those of the study."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "day_0").write_bytes(b"\n" * (1 << 20))
+    path = tmp_path / "study.toml"
+    head = '[study]\nname = "s"\n[[target]]\nname = "t"\ndirectory = "data"\n[[workload]]\n'
+    path.write_text(f'{head}kind = "preprocess"\ninput = ["day_*"]\n')
+    study = load_study(path)
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(study)
+    here = check_study(study.study, plan, tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    there = check_study(study.study, plan, tmp_path)
+    said = [
+        next(check.what for check in checks if check.name == "t: free space").partition(" needed")
+        for checks in (here, there)
+    ]
+    assert said[0][0] == said[1][0]
+    assert not said[0][0].startswith("0")
+
+
 def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
     study = loaded(tmp_path, 'path = "/dev/disk/by-id/storlab-no-such"', "read_percent = 100")
     assert checks_of(study)["device"].status == "error"

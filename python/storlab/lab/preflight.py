@@ -84,7 +84,9 @@ def check_study(
             hold = (stores or {}).get(target.name)
             checks += [_under(target, c) for c in store_checks(target, plan, base, hold)]
         elif target.name in used and not target.is_null:
-            need = home_need(_points_on(target, plan), study.study, target)
+            inside = {} if target.directory is None else {"directory": str(base / target.directory)}
+            place = target.model_copy(update=inside)
+            need = home_need(_points_on(target, plan), study.study, place)
             checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
         if target.name in used:
             checks += [_under(target, check) for check in power_checks(target, base)]
