@@ -25,6 +25,7 @@ from storlab.analysis.efficiency import (
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.lab.store_read import without_collector
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
@@ -240,6 +241,11 @@ class Comparison:
 
 def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
     """The table of a data set: every planned point, measured or not."""
+    with without_collector():
+        return _compared(dataset, confidence)
+
+
+def _compared(dataset: Dataset, confidence: float) -> Comparison:
     rows = {}
     boundaries = choose_boundaries(dataset)
     accepted = all(store.study.study.accept_unequal_boundaries for store in dataset.stores)

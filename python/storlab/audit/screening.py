@@ -15,7 +15,7 @@ from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import WorkloadPoint
 
-MOST_POINTS = 200  # that go through the rules for tables
+MOST_POINTS = 120  # that go through the rules for tables
 OFF = 0.02  # by which two ways to the same number may differ before the rules look at it
 QUEUE_OFF = 1.8  # likewise for operations in flight; the rule itself asks for a factor of 2
 
