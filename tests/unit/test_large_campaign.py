@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from pathlib import Path
 
 import pytest
 from pyarrow import csv
 
-from large_campaign import large_campaign
+from large_campaign import STUDY, large_campaign
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit import screening
@@ -22,6 +23,7 @@ from storlab.figures import Figure
 from storlab.lab import store as store_module
 from storlab.lab.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads import Study
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +167,12 @@ def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
     assert row["throughput_mb_s.all"] == pytest.approx(value.estimate)
     assert row["throughput_mb_s.all:low"] == pytest.approx(value.low)
     assert "large-points.csv" in page.read_text("utf-8")
+
+
+def test_points_that_are_written_twice_are_one() -> None:
+    text = STUDY.format(
+        repeats=1, mixes=[30, 50], sizes=["4KiB", "16KiB"], jobs=list(range(1, 201)), depths=[1, 1]
+    )
+    (spec,) = Study.model_validate(tomllib.loads(text)).workload
+    assert len(spec.values()) == 2 * 2 * 200
+    assert len(spec.product()) == 2 * len(spec.values())
