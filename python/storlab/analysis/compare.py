@@ -132,7 +132,7 @@ class Cell:
         totals = self.runs[0].record.totals.get(operation)
         named = {"latency": "latency", "ttfb": "ttfb", "intended_latency": "intended"}.get(time)
         summary = getattr(totals, named) if totals is not None and named is not None else None
-        statistic = STATISTIC_OF.get(column.percent)
+        statistic = STATISTIC_OF.get(column.percent or 0.0)
         if summary is None or statistic is None or not summary.count:
             return None
         return float(getattr(summary, f"{statistic}_ns")), summary.count

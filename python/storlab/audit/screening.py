@@ -88,8 +88,11 @@ def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
     only_moved = not any(
         f"{page.rate}.{op}" in known for op in page.operations if op not in page.moved
     )
-    is_plain = only_moved and isinstance(size, int) and rate and moved
-    if is_plain and _differ((moved or 0.0) * 1e6, (rate or 0.0) * size, OFF):
+    if (
+        only_moved
+        and isinstance(size, int)
+        and _differ((moved or 0) * 1e6, (rate or 0) * size, OFF)
+    ):
         return True
     if moved is not None and len(parts) == len(page.moved) > 1 and _differ(moved, sum(parts), OFF):
         return True
