@@ -21,7 +21,7 @@ TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build develop demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess lock clean
+.PHONY: help setup build develop demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess bench-scale lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -97,6 +97,9 @@ bench-fixed: build  ## speed of training reads and checkpoints beside fio (BENCH
 
 bench-object: build  ## speed beside warp and bare loops, against versitygw (BENCH_ARGS)
 	$(BIN)/python benches/object.py $(BENCH_ARGS)
+
+bench-scale: build  ## seconds and memory of compare, audit, report and status at 10,000 runs (BENCH_ARGS)
+	$(BIN)/python benches/scale.py $(BENCH_ARGS)
 
 bench-preprocess: build  ## speed of preprocessing beside pandas, Polars and DuckDB (BENCH_ARGS)
 	$(BIN)/python benches/preprocess.py $(BENCH_ARGS)

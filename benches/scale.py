@@ -28,6 +28,7 @@ GOAL_BRIEF_BYTES = 10_000_000
 VERBS = {
     "status": ["status", "--json"],
     "compare": ["compare", "--json"],
+    "compare as text": ["compare"],
     "audit": ["audit", "--json"],
     "report": ["report", "--json"],
 }

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from pathlib import Path
 
 import pytest
+from pyarrow import csv
 
-from large_campaign import large_campaign
+from large_campaign import STUDY, large_campaign
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit import screening
 from storlab.audit.from_results import audit_comparison
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import is_odd, select, spread
+from storlab.brief import selection, write_brief
+from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main
-from storlab.lab import store as store_module
+from storlab.figures import Figure, svg
 from storlab.lab.store import ResultStore
+from storlab.lab.store_read import read_checked
 from storlab.model.result import RunRecord
+from storlab.workloads import Study
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +37,12 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the files of runs that are read."""
     found: list[str] = []
-    plain = store_module.read_checked
 
     def read(run_dir: Path, name: str) -> bytes:
         found.append(name)
-        return plain(run_dir, name)
+        return read_checked(run_dir, name)
 
-    monkeypatch.setattr(store_module, "read_checked", read)
+    monkeypatch.setattr("storlab.lab.store.read_checked", read)
     return found
 
 
@@ -113,3 +118,60 @@ def with_metric(record: RunRecord, key: str, factor: float) -> RunRecord:
         for m in record.metrics
     ]
     return record.model_copy(update={"metrics": metrics})
+
+
+def test_a_page_of_a_large_campaign_shows_a_selection(
+    campaign: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = compare(load_dataset([campaign]))
+    assert shown(whole) is whole
+    assert caveat(whole, whole, "x.csv") == []
+    monkeypatch.setattr(selection, "LARGE", 10)
+    monkeypatch.setattr(selection, "PLACES", 2)
+    part = shown(whole)
+    assert 0 < len(part.rows) <= selection.SECTIONS * selection.FACETS * 2
+    assert {p.key for s in part.sections for p in s.points} == set(part.rows)
+    assert all(run in list(whole.dataset.all_runs()) for run in part.dataset.all_runs())
+    for key, row in part.rows.items():
+        assert row is whole.rows[key]  # the same numbers, not made anew
+    (said,) = caveat(whole, part, "x.csv")
+    assert "30\u00a0workload points" in said
+    assert f"shows {len(part.rows)} of them" in said
+
+
+def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
+    campaign: ResultStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(selection, "LARGE", 10)
+    monkeypatch.setattr(selection, "PLACES", 2)
+    drawn: list[str] = []
+
+    def render(figure: Figure) -> str:
+        drawn.append(figure.name)
+        return svg.render(figure)
+
+    monkeypatch.setattr("storlab.brief.build.render", render)
+    page = write_brief(campaign, out=tmp_path / "large.html", pdf=False)
+    assert 0 < len(drawn) <= 40
+    assert page.stat().st_size < 10_000_000
+    table = csv.read_csv(tmp_path / "large-points.csv")
+    assert table.num_rows == 60
+    assert set(table["point_id"].to_pylist()) == set(campaign.plan.points)
+    assert table["runs"].to_pylist() == [2] * 60
+    comparison = compare(load_dataset([campaign]))
+    cell = next(iter(comparison.rows.values())).cells["Disk"]
+    row = table.to_pylist()[table["point_id"].to_pylist().index(cell.point_id)]
+    value = cell.values["throughput_mb_s.all"]
+    assert row["throughput_mb_s.all"] == pytest.approx(value.estimate)
+    assert row["throughput_mb_s.all:low"] == pytest.approx(value.low)
+    assert "large-points.csv" in page.read_text("utf-8")
+
+
+def test_points_that_are_written_twice_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = STUDY.format(repeats=1, mixes=[30, 50], sizes=["4KiB"], jobs=[1, 2, 4], depths=[1, 2])
+    (spec,) = Study.model_validate(tomllib.loads(text)).workload
+    once = spec.values()
+    combinations = spec.product()
+    assert len(once) == len(combinations) == 2 * 3 * 2
+    monkeypatch.setattr(type(spec), "product", lambda self: [*combinations, *combinations])
+    assert spec.values() == once

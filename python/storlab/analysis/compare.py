@@ -25,6 +25,7 @@ from storlab.analysis.efficiency import (
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.lab.store_read import without_collector
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
@@ -131,7 +132,7 @@ class Cell:
         totals = self.runs[0].record.totals.get(operation)
         named = {"latency": "latency", "ttfb": "ttfb", "intended_latency": "intended"}.get(time)
         summary = getattr(totals, named) if totals is not None and named is not None else None
-        statistic = STATISTIC_OF.get(column.percent)
+        statistic = STATISTIC_OF.get(column.percent or 0.0)
         if summary is None or statistic is None or not summary.count:
             return None
         return float(getattr(summary, f"{statistic}_ns")), summary.count
@@ -240,6 +241,11 @@ class Comparison:
 
 def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
     """The table of a data set: every planned point, measured or not."""
+    with without_collector():
+        return _compared(dataset, confidence)
+
+
+def _compared(dataset: Dataset, confidence: float) -> Comparison:
     rows = {}
     boundaries = choose_boundaries(dataset)
     accepted = all(store.study.study.accept_unequal_boundaries for store in dataset.stores)

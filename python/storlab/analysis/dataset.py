@@ -14,6 +14,7 @@ from storlab._native import Histogram
 from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.base.errors import UsageError
 from storlab.lab.store import ResultStore
+from storlab.lab.store_read import without_collector
 from storlab.model.result import RunRecord
 from storlab.model.samples import TIMES
 from storlab.model.study import Target
@@ -133,6 +134,11 @@ def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
     """
     if not stores:
         raise UsageError("DIR", "no result directory is given", "name the one that run printed")
+    with without_collector():
+        return _loaded(stores)
+
+
+def _loaded(stores: Sequence[ResultStore]) -> Dataset:
     columns = _columns(stores)
     labels = {(id(c.store), c.target.name): c.label for c in columns}
     data = Dataset(

@@ -15,7 +15,7 @@ from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import WorkloadPoint
 
-MOST_POINTS = 200  # that go through the rules for tables
+MOST_POINTS = 120  # that go through the rules for tables
 OFF = 0.02  # by which two ways to the same number may differ before the rules look at it
 QUEUE_OFF = 1.8  # likewise for operations in flight; the rule itself asks for a factor of 2
 
@@ -88,8 +88,11 @@ def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
     only_moved = not any(
         f"{page.rate}.{op}" in known for op in page.operations if op not in page.moved
     )
-    is_plain = only_moved and isinstance(size, int) and rate and moved
-    if is_plain and _differ((moved or 0.0) * 1e6, (rate or 0.0) * size, OFF):
+    if (
+        only_moved
+        and isinstance(size, int)
+        and _differ((moved or 0) * 1e6, (rate or 0) * size, OFF)
+    ):
         return True
     if moved is not None and len(parts) == len(page.moved) > 1 and _differ(moved, sum(parts), OFF):
         return True

@@ -402,9 +402,9 @@ def weak_values(comparison: Comparison) -> str:
         ]
         own = (q for q in page_of(kind).quantities if not q.power)
         keys = {q.key: q.group.partition(" (")[0].lower() for q in own}
-        for column in comparison.columns:
+        for column in (column for column in comparison.columns if column.key in keys):
             found = {cell.provenance_of(column) for cell in cells if column.key in cell.values}
-            for word in sorted(found & {"emulated", "modelled"}) if column.key in keys else ():
+            for word in sorted(found & {"emulated", "modelled"}):
                 words.setdefault(word, []).append(keys[column.key])
     return "".join(
         f"; {word}: {and_list(list(dict.fromkeys(titles)))}" for word, titles in words.items()

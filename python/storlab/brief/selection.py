@@ -19,12 +19,12 @@ from storlab.audit.screening import spread
 from storlab.brief.text import plural
 
 LARGE = 120  # workload points; with more the page shows a selection
-SECTIONS, FACETS, PLACES = 3, 2, 6  # at most, of a large campaign
+SECTIONS, FACETS, PLACES = 2, 2, 8  # at most, of a large campaign
 
 
-def shown(comparison: Comparison) -> Comparison:
-    """The comparison of what the page shows; itself where that is everything."""
-    if len(comparison.rows) <= LARGE:
+def shown(comparison: Comparison, most: int | None = None) -> Comparison:
+    """The comparison of what the page shows; itself where it has at most ``most`` points."""
+    if len(comparison.rows) <= (LARGE if most is None else most):
         return comparison
     wanted = spread(len(comparison.sections), SECTIONS)
     sections = [_thinned(comparison.sections[place]) for place in wanted]

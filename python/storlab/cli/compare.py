@@ -20,9 +20,12 @@ from storlab.analysis.table import comparison_dict
 from storlab.base.errors import UsageError
 from storlab.brief.flags import Mark, legend
 from storlab.brief.model import DataTable, Number, TableRow
+from storlab.brief.selection import shown
 from storlab.brief.tables import Scale, ratio_table, section_tables
 from storlab.cli.common import JsonOption, console
 from storlab.lab.store import ResultStore
+
+MOST_POINTS = 1_000  # workload points that a terminal gets; with more it gets a selection
 
 
 def compare(
@@ -42,6 +45,7 @@ def compare(
     Means stand with their 95 % t-interval below them; percentiles are those of the repeats'
     merged histograms. Ratios divide by the study's baseline. With several directories the targets
     of all are compared where they did the same work. Failed runs are listed, and part of no mean.
+    Of more than 1,000 workload points a selection is printed; --json and --metric give all.
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
@@ -52,7 +56,15 @@ def compare(
         text = to_json(comparison_dict(comparison, keys), indent=2, inf_nan_mode="null")
         typer.echo(text.decode())
         return
-    _print(comparison, keys)
+    part = shown(comparison, MOST_POINTS) if keys is None else comparison
+    _print(part, keys)
+    _print_failed(comparison)
+    if part is not comparison:
+        console.print(
+            f"\n{len(part.rows):,} of {len(comparison.rows):,} workload points, spread evenly over "
+            "the sweep. --json has all of them, --metric prints all of one metric.",
+            soft_wrap=True,
+        )
 
 
 def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
@@ -88,7 +100,6 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
             shown += ratios.marks
     for m in legend(shown):
         console.print(f"{m.letter}  {m.meaning}")
-    _print_failed(comparison)
 
 
 def _show(table: DataTable, *, show_target: bool) -> None:

@@ -202,12 +202,11 @@ class WorkloadSpec(StudyTable):
 
     def values(self) -> list[dict[str, Any]]:
         """One dict of plain values per point, in written order and each once."""
-        points: list[dict[str, Any]] = []
+        points: dict[str, dict[str, Any]] = {}
         for combination in self.product():
             point = self.reduced(combination)
-            if point not in points:
-                points.append(point)
-        return points
+            points.setdefault(repr(sorted(point.items())), point)
+        return list(points.values())
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """One combination without what it has no use for: what is left tells points apart."""
