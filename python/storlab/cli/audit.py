@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from storlab.audit import RULES, audit_table, rule_summaries
-from storlab.audit.finding import SEVERITIES, Finding, Severity
-from storlab.audit.table import PublishedTable, load_published
 from storlab.base.errors import ExitCode, UsageError
 from storlab.base.nearest import suggest
 from storlab.cli.common import JsonOption, console, emit_json
+
+if TYPE_CHECKING:
+    from storlab.audit.finding import Finding, Severity
+    from storlab.audit.table import PublishedTable
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -47,6 +48,10 @@ def audit(
 
     Example: storlab audit results.csv --severity warning
     """
+
+    from storlab.audit import RULES
+    from storlab.audit.finding import SEVERITIES
+
     if severity not in SEVERITIES:
         raise UsageError("--severity", f'there is no "{severity}"', suggest(severity, SEVERITIES))
     for rule in rules or ():
@@ -72,6 +77,10 @@ def audit(
 
 def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
     """A result directory's findings are those of its brief; a table's are those of its rows."""
+
+    from storlab.audit import audit_table
+    from storlab.audit.table import load_published
+
     if Path(path).is_dir():
         from storlab.brief.audited import audit_directory
 
@@ -84,6 +93,8 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
 def _print(
     path: str, table: PublishedTable | None, findings: list[Finding], counts: dict[Severity, int]
 ) -> None:
+    from storlab.audit import rule_summaries
+
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_lines=True)
     drawn.add_column("severity", no_wrap=True)
     drawn.add_column("rule", no_wrap=True)

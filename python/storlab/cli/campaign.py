@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.common import console, emit_json, log, report_error
-from storlab.lab.progress import Reporter, make_reporter
-from storlab.lab.runner import Summary
-from storlab.lab.store import ResultStore
-from storlab.model.result import RunRecord
+
+if TYPE_CHECKING:
+    from storlab.lab.progress import Reporter
+    from storlab.lab.runner import Summary
+    from storlab.lab.store import ResultStore
+    from storlab.model.result import RunRecord
 
 
 def reporter_for(quiet: bool, as_json: bool) -> Reporter:
     """Progress on stderr: live on a terminal, a line per run elsewhere."""
+
+    from storlab.lab.progress import make_reporter
+
     return make_reporter(log, quiet or as_json)
 
 

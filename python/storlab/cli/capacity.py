@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from storlab.analysis.capacity import Capacity, CaseResult, Rule, Tried, survey
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
-from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
-from storlab.lab.capacity import (
-    PARAMETER,
-    SearchSession,
-    Try,
-    capacity_cases,
-    search,
-    write_capacity,
-)
-from storlab.lab.execution import StopRequest
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
+
+if TYPE_CHECKING:
+    from storlab.analysis.capacity import Capacity, CaseResult, Rule, Tried
+    from storlab.lab.capacity import SearchSession, Try
+    from storlab.lab.store import ResultStore
 
 
 def capacity(
@@ -60,6 +52,13 @@ def capacity(
 
     Example: storlab capacity studies/unet3d.toml --threshold 90 --out results/capacity
     """
+
+    from storlab.analysis.capacity import Rule, survey
+    from storlab.cli.campaign import reporter_for
+    from storlab.lab.capacity import capacity_cases, search, write_capacity
+    from storlab.lab.execution import StopRequest
+    from storlab.lab.study_file import load_study
+
     loaded = load_study(study)
     rule = Rule(threshold, repeats)
     cases = capacity_cases(loaded, target, most)
@@ -115,6 +114,9 @@ def _print(found: Capacity, session: SearchSession, study: Path) -> None:
 
 def _telling(cases: list[CaseResult]) -> list[str]:
     """Parameters that tell the cases apart."""
+
+    from storlab.lab.capacity import PARAMETER
+
     params = [case.case.point.params for case in cases]
     names = list(dict.fromkeys(n for each in params for n in each))
     return [n for n in names if n != PARAMETER and len({str(each.get(n)) for each in params}) > 1]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.errors import ExitCode
-from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, console, emit_json, log, report_error
-from storlab.lab.clean import Cleaned, clean_campaign
-from storlab.lab.execution import Interrupted, StopRequest
-from storlab.lab.store import ResultStore
+
+if TYPE_CHECKING:
+    from storlab.lab.clean import Cleaned
+    from storlab.lab.store import ResultStore
 
 
 def clean(
@@ -27,6 +27,12 @@ def clean(
 
     Example: storlab clean results/demo-20261120t113000z
     """
+
+    from storlab.cli.campaign import reporter_for
+    from storlab.lab.clean import clean_campaign
+    from storlab.lab.execution import Interrupted, StopRequest
+    from storlab.lab.store import ResultStore
+
     store = ResultStore.open(directory)
     try:
         with StopRequest().installed() as stop:

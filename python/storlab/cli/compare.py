@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic_core import to_json
@@ -12,18 +12,13 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from storlab.analysis.columns import RATIO_KEYS, ratio_table_keys
-from storlab.analysis.compare import Comparison
-from storlab.analysis.compare import compare as compare_dataset
-from storlab.analysis.dataset import load_dataset
-from storlab.analysis.table import comparison_dict
 from storlab.base.errors import UsageError
-from storlab.brief.flags import Mark, legend
-from storlab.brief.model import DataTable, Number, TableRow
-from storlab.brief.selection import shown
-from storlab.brief.tables import Scale, ratio_table, section_tables
 from storlab.cli.common import JsonOption, console
-from storlab.lab.store import ResultStore
+
+if TYPE_CHECKING:
+    from storlab.analysis.compare import Comparison
+    from storlab.brief.flags import Mark
+    from storlab.brief.model import DataTable, Number, TableRow
 
 MOST_POINTS = 1_000  # workload points that a terminal gets; with more it gets a selection
 
@@ -49,6 +44,13 @@ def compare(
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
+
+    from storlab.analysis.compare import compare as compare_dataset
+    from storlab.analysis.dataset import load_dataset
+    from storlab.analysis.table import comparison_dict
+    from storlab.brief.selection import shown
+    from storlab.lab.store import ResultStore
+
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
     keys = _keys(comparison, metrics)
     if as_json:
@@ -83,6 +85,10 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
 
 
 def _print(comparison: Comparison, keys: set[str] | None) -> None:
+    from storlab.analysis.columns import RATIO_KEYS, ratio_table_keys
+    from storlab.brief.flags import legend
+    from storlab.brief.tables import Scale, ratio_table, section_tables
+
     scale = Scale(comparison)
     shown: list[Mark] = []
     wanted = None if keys is None else [c.key for c in comparison.columns if c.key in keys]

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement, agreement
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
 from storlab.base.units import format_latency, format_number
-from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
-from storlab.lab.crosscheck import crosscheck_plan, reference_of
-from storlab.lab.execution import StopRequest
-from storlab.lab.plan import make_plan
-from storlab.lab.runner import Summary
-from storlab.lab.session import run_study
-from storlab.lab.study_file import load_study
+
+if TYPE_CHECKING:
+    from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement
+    from storlab.lab.runner import Summary
 
 
 def crosscheck(
@@ -62,6 +58,15 @@ def crosscheck(
 
     Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
     """
+
+    from storlab.analysis.agreement import agreement
+    from storlab.cli.campaign import reporter_for
+    from storlab.lab.crosscheck import crosscheck_plan, reference_of
+    from storlab.lab.execution import StopRequest
+    from storlab.lab.plan import make_plan
+    from storlab.lab.session import run_study
+    from storlab.lab.study_file import load_study
+
     loaded = load_study(study)
     base = make_plan(loaded)
     reference = reference or reference_of(base, point or ())

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.errors import ExitCode
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.lab.checks import Check
-from storlab.lab.plan import make_plan
-from storlab.lab.preflight import check_machine, check_study
-from storlab.lab.session import rehearse
-from storlab.lab.study_file import load_study
+
+if TYPE_CHECKING:
+    from storlab.lab.checks import Check
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
@@ -30,6 +28,12 @@ def doctor(
 
     Example: storlab doctor studies/demo.toml
     """
+
+    from storlab.lab.plan import make_plan
+    from storlab.lab.preflight import check_machine, check_study
+    from storlab.lab.session import rehearse
+    from storlab.lab.study_file import load_study
+
     if study is None:
         checks = check_machine()
     else:

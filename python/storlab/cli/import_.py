@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.clock import utc_stamp
 from storlab.base.units import format_latency
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.lab.importer import import_files
-from storlab.model.result import RunRecord
+
+if TYPE_CHECKING:
+    from storlab.model.result import RunRecord
 
 
 def import_(
@@ -40,6 +41,9 @@ def import_(
 
     Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
     """
+
+    from storlab.lab.importer import import_files
+
     directory = out or Path("results") / f"import-{utc_stamp()}"
     store = import_files(files, directory, target, name)
     records = store.records()

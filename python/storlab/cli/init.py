@@ -9,7 +9,6 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.lab.starter import file_targets, found_devices, starter_study, summary
 
 
 def init(
@@ -26,6 +25,9 @@ def init(
 
     Example: storlab init study.toml
     """
+
+    from storlab.lab.starter import file_targets, found_devices, starter_study, summary
+
     devices = found_devices()
     targets = file_targets(Path.cwd())
     text = starter_study(devices, targets)

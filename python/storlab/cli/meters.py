@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.errors import UsageError
 from storlab.base.nearest import suggest
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.meters import METERS, Discovered, meter_module
+
+if TYPE_CHECKING:
+    from storlab.meters import Discovered
 
 
 def meters(
@@ -25,6 +27,9 @@ def meters(
 
     Example: storlab meters
     """
+
+    from storlab.meters import METERS, meter_module
+
     if kind is not None and kind not in METERS:
         raise UsageError("KIND", f"{kind} is not a kind of meter", suggest(kind, METERS))
     kinds = list(METERS) if kind is None else [kind]

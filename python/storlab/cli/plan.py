@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -11,11 +11,11 @@ from rich.table import Table
 
 from storlab.base.units import format_bytes_si, format_duration, format_size
 from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
-from storlab.lab.plan import absent_devices, make_plan, prepare_ns_by_target
-from storlab.lab.study_file import LoadedStudy, load_study
-from storlab.model.point import Plan
-from storlab.model.study import Target, WorkloadSpec
-from storlab.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from storlab.lab.study_file import LoadedStudy
+    from storlab.model.point import Plan
+    from storlab.model.study import Target, WorkloadSpec
 
 FIRST_RUNS = 12
 
@@ -35,6 +35,10 @@ def plan(
 
     Example: storlab plan studies/demo.toml
     """
+
+    from storlab.lab.plan import absent_devices, make_plan
+    from storlab.lab.study_file import load_study
+
     loaded = load_study(study)
     planned = make_plan(loaded)
     absent = absent_devices(loaded.study)
@@ -82,6 +86,8 @@ def _data_set(target: Target, size: int) -> str:
 
 
 def _place(target: Target, planned: Plan) -> str:
+    from storlab.workloads import WORKLOADS
+
     if target.s3 is not None:
         return target.s3
     places = target.locations
@@ -117,6 +123,8 @@ def _swept(workload: WorkloadSpec) -> dict[str, list[Any]]:
 
 
 def _shown(kind: str, name: str, value: Any) -> str:
+    from storlab.workloads import WORKLOADS
+
     if isinstance(value, dict):
         if all(isinstance(weight, int | float) for weight in value.values()):
             return " + ".join(f"{weight:g} x {size}" for size, weight in value.items())
@@ -142,6 +150,9 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
 
 
 def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
+    from storlab.lab.plan import prepare_ns_by_target
+    from storlab.workloads import WORKLOADS
+
     prepare = prepare_ns_by_target(loaded, planned)
     console.print(f"estimated duration: {format_duration(planned.estimated_ns)}", style="bold")
     for name, estimated_ns in planned.estimated_ns_by_target.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -11,12 +11,11 @@ from rich.table import Table
 
 from storlab.base.errors import ExitCode, RunError
 from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_duration, format_number
-from storlab.cli.campaign import reporter_for
 from storlab.cli.common import JsonOption, console, emit_json, log, report_error
-from storlab.lab.execution import Interrupted, StopRequest
-from storlab.lab.preprocessing import Preprocessing, carry_out, plan_preprocessing, told_flags
-from storlab.model.preprocess_job import STAGES
-from storlab.model.result import RunOutcome
+
+if TYPE_CHECKING:
+    from storlab.lab.preprocessing import Preprocessing
+    from storlab.model.result import RunOutcome
 
 _MOST_SAMPLES = 5  # that are printed; --json has all that were kept
 _MOST_TEXT = 60  # characters of one
@@ -94,6 +93,11 @@ def preprocess(
 
     Example: storlab preprocess day_0 day_1 day_2 --out prepared
     """
+
+    from storlab.cli.campaign import reporter_for
+    from storlab.lab.execution import Interrupted, StopRequest
+    from storlab.lab.preprocessing import carry_out, plan_preprocessing
+
     options: dict[str, Any] = {
         "implementation": engine,
         "workers": workers,
@@ -145,6 +149,8 @@ def _malformed(outcome: RunOutcome) -> dict[str, Any]:
 
 
 def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> dict[str, Any]:
+    from storlab.lab.preprocessing import told_flags
+
     said: dict[str, Any] = {} if error is None else {"error": error.as_dict()}
     return {
         **said,
@@ -162,6 +168,8 @@ def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None
 
 
 def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> None:
+    from storlab.lab.preprocessing import told_flags
+
     stages = outcome.details.get("stages", [])
     if stages:
         console.print(_table(outcome, stages))
@@ -180,6 +188,8 @@ def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) 
 
 
 def _table(outcome: RunOutcome, stages: list[dict[str, Any]]) -> Table:
+    from storlab.model.preprocess_job import STAGES
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage")
     for column in ("time", "rows/s", "MB/s in", "CPU s", "peak memory", "parts"):

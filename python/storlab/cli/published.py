@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -13,14 +13,9 @@ from rich.text import Text
 from storlab.base.errors import UsageError
 from storlab.base.nearest import suggest
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.model.published import (
-    COLUMNS,
-    PublishedTable,
-    Row,
-    load_published,
-    published_dir,
-    published_names,
-)
+
+if TYPE_CHECKING:
+    from storlab.model.published import PublishedTable, Row
 
 _ACTIONS = ("list", "show")
 _CELL = ("workload", "rw_mix", "block_size", "op")
@@ -40,6 +35,9 @@ def published(
 
     Example: storlab published list
     """
+
+    from storlab.model.published import COLUMNS, load_published, published_names
+
     if action not in _ACTIONS:
         raise UsageError("published", f'there is no "{action}"', suggest(action, _ACTIONS))
     if action == "list":
@@ -57,6 +55,8 @@ def published(
 
 
 def _list(as_json: bool) -> None:
+    from storlab.model.published import load_published, published_dir, published_names
+
     tables = [load_published(name) for name in published_names()]
     if as_json:
         emit_json(

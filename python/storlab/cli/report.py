@@ -8,10 +8,7 @@ from typing import Annotated
 import typer
 
 from storlab.base.errors import UsageError
-from storlab.brief import write_brief
-from storlab.cli.campaign import unwritten_brief
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.lab.store import ResultStore
 
 
 def report(
@@ -32,6 +29,11 @@ def report(
 
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
+
+    from storlab.brief import write_brief
+    from storlab.cli.campaign import unwritten_brief
+    from storlab.lab.store import ResultStore
+
     store = ResultStore.open(directory)
     if out is not None and out.is_dir():
         raise UsageError("--out", f"{out} is a directory", "name a file, such as brief.html")

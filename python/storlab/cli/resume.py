@@ -7,11 +7,7 @@ from typing import Annotated
 
 import typer
 
-from storlab.cli.campaign import conclude, reporter_for
 from storlab.cli.common import JsonOption
-from storlab.lab.execution import StopRequest
-from storlab.lab.session import resume_study
-from storlab.lab.store import ResultStore
 
 
 def resume(
@@ -32,6 +28,12 @@ def resume(
 
     Example: storlab resume results/demo-20261120t113000z
     """
+
+    from storlab.cli.campaign import conclude, reporter_for
+    from storlab.lab.execution import StopRequest
+    from storlab.lab.session import resume_study
+    from storlab.lab.store import ResultStore
+
     store = ResultStore.open(directory)
     store.check()
     with StopRequest().installed() as stop:

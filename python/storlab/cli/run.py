@@ -9,12 +9,7 @@ from typing import Annotated
 import typer
 
 from storlab.base.clock import utc_stamp
-from storlab.cli.campaign import conclude, reporter_for
 from storlab.cli.common import JsonOption, StudyArgument
-from storlab.lab.execution import StopRequest
-from storlab.lab.plan import make_plan
-from storlab.lab.session import run_study
-from storlab.lab.study_file import load_study
 
 
 def run(
@@ -43,6 +38,13 @@ def run(
 
     Example: storlab run studies/demo.toml --out results/demo
     """
+
+    from storlab.cli.campaign import conclude, reporter_for
+    from storlab.lab.execution import StopRequest
+    from storlab.lab.plan import make_plan
+    from storlab.lab.session import run_study
+    from storlab.lab.study_file import load_study
+
     loaded = load_study(study)
     plan = make_plan(loaded)
     directory = out or Path("results") / f"{_slug(plan.study_name)}-{utc_stamp()}"

@@ -10,7 +10,6 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.cli.common import log
-from storlab.lab.study_schema import study_schema
 
 
 def schema(
@@ -26,6 +25,9 @@ def schema(
 
     Example: storlab schema --output study.schema.json
     """
+
+    from storlab.lab.study_schema import study_schema
+
     text = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         typer.echo(text, nl=False)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.engines.native import verify_pass
-from storlab.lab.store import ResultStore
-from storlab.lab.verification import Verifiable, held_files, verifiable_runs
-from storlab.model.result import VerifyReport
+
+if TYPE_CHECKING:
+    from storlab.lab.verification import Verifiable
+    from storlab.model.result import VerifyReport
 
 FIRST_EXAMPLES = 20
 
@@ -31,6 +31,9 @@ def verify(
 
     Example: storlab verify results/demo-20261120t113000z
     """
+
+    from storlab.lab.store import ResultStore
+
     store = ResultStore.open(directory)
     runs = _chosen(directory, run_id)
     campaign = str(store.environment.get("guard", {}).get("campaign", ""))
@@ -50,6 +53,8 @@ def verify(
 
 
 def _chosen(directory: Path, run_id: str | None) -> list[Verifiable]:
+    from storlab.lab.verification import verifiable_runs
+
     runs = verifiable_runs(directory)
     if run_id is not None:
         runs = [run for run in runs if run.run_id == run_id]
@@ -63,6 +68,9 @@ def _chosen(directory: Path, run_id: str | None) -> list[Verifiable]:
 
 
 def _verified(run: Verifiable, campaign: str) -> VerifyReport:
+    from storlab.engines.native import verify_pass
+    from storlab.lab.verification import held_files
+
     gone = [m.name for m in run.job.members if not Path(m.path).exists()]
     if gone:
         raise ResultError(

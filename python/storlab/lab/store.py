@@ -42,11 +42,10 @@ from storlab.lab.files import (
     replace_file,
     write_durably,
 )
+from storlab.lab.result_files import REPLACED, SCHEMA_VERSION, read_checked, read_result
 from storlab.lab.store_read import (
-    read_checked,
     read_environment,
     read_plan,
-    read_result,
     read_study,
     validate_record,
     without_collector,
@@ -58,12 +57,11 @@ from storlab.model.power_readings import (
     readings_from_parquet,
     readings_to_parquet,
 )
-from storlab.model.result import SCHEMA_VERSION, RunRecord, Sample
+from storlab.model.result import RunRecord, Sample
 from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
 from storlab.model.study import StudyBase
 
 _NEW = ".new-"
-_REPLACED = ".replaced-"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -212,7 +210,7 @@ class ResultStore:
                 "is not a run of this campaign",
                 f"list them with `storlab status {self.directory}`",
             )
-        former = self.runs_dir / f"{_REPLACED}{run_id}"
+        former = self.runs_dir / f"{REPLACED}{run_id}"
         place = self.runs_dir / run_id
         return former if not place.exists() and former.exists() else place
 
@@ -256,7 +254,7 @@ class ResultStore:
 
     def records(self) -> list[RunRecord]:
         """Every stored run, in plan order. Raises ResultError when one is damaged."""
-        present = {entry.name.removeprefix(_REPLACED) for entry in self.runs_dir.iterdir()}
+        present = {entry.name.removeprefix(REPLACED) for entry in self.runs_dir.iterdir()}
         wanted = [run.run_id for run in self.plan.runs if run.run_id in present]
         with without_collector():
             return [self.record(run_id) for run_id in wanted]
@@ -360,7 +358,7 @@ class ResultStore:
     def _move_into_place(self, new: Path, target: Path) -> None:
         replaced: Path | None = None
         if target.exists():
-            replaced = self.runs_dir / f"{_REPLACED}{target.name}"
+            replaced = self.runs_dir / f"{REPLACED}{target.name}"
             shutil.rmtree(replaced, ignore_errors=True)
             target.rename(replaced)
         new.rename(target)
@@ -374,8 +372,8 @@ class ResultStore:
             _remove_if_dead(leftover)
 
     def _restore_replaced(self) -> None:
-        for old in self.runs_dir.glob(f"{_REPLACED}*"):
-            home = self.runs_dir / old.name.removeprefix(_REPLACED)
+        for old in self.runs_dir.glob(f"{REPLACED}*"):
+            home = self.runs_dir / old.name.removeprefix(REPLACED)
             if home.exists():
                 shutil.rmtree(old, ignore_errors=True)
             else:

@@ -11,7 +11,6 @@ from pydantic import Field
 from storlab.model.power import AppliedPowerState, Boundary, PowerSummary, SpanPower
 from storlab.model.types import Provenance, Table
 
-SCHEMA_VERSION = 1
 Operation = str
 """A kind of operation: read, write, trim, sync; get, put, head, list, delete, multi_delete; ..."""
 RunStatus = Literal["finished", "failed", "cancelled"]

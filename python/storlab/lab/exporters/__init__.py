@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from storlab.base.errors import UsageError
-from storlab.lab.store import ResultStore
+
+if TYPE_CHECKING:
+    from storlab.lab.store import ResultStore
 
 
 class ExportFormat(Protocol):

@@ -1,0 +1,127 @@
+"""The files of a result directory as JSON, for those who need no models: these take long to import.
+
+Every problem becomes a ResultError that names the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import ResultError
+
+SCHEMA_VERSION = 1
+"""Of result.json, environment.json, plan.json and run.json."""
+REPLACED = ".replaced-"
+"""Before the name of a run while another takes its place."""
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """``result.json``, of a format that this version reads."""
+    if not directory.is_dir():
+        raise ResultError(
+            str(directory), "is not a directory", "give the directory that run printed"
+        )
+    path = directory / "result.json"
+    if not path.exists():
+        raise ResultError(
+            str(directory),
+            "is not a result directory (no result.json)",
+            "give the one that run printed",
+        )
+    result = json_object(path, path.read_bytes())
+    check_version(path, result)
+    return result
+
+
+def plan_object(directory: Path) -> dict[str, Any]:
+    """``plan.json`` as it stands."""
+    path = directory / "plan.json"
+    value = json_object(path, read(path))
+    check_version(path, value)
+    return value
+
+
+def run_id_of(run: dict[str, Any]) -> str:
+    """As ``PlannedRun.run_id``."""
+    return f"{run['point_id']}-r{run['repeat']}"
+
+
+def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """``run.json`` of every stored run, in plan order, after comparing it with its checksum."""
+    runs = directory / "runs"
+    present = {entry.name: entry for entry in runs.iterdir()} if runs.is_dir() else {}
+    for run in plan["runs"]:
+        run_id = run_id_of(run)
+        run_dir = present.get(run_id) or present.get(f"{REPLACED}{run_id}")
+        if run_dir is not None:
+            value = json_object(run_dir / "run.json", read_checked(run_dir, "run.json"))
+            check_version(run_dir / "run.json", value)
+            yield value
+
+
+def read_checked(run_dir: Path, name: str) -> bytes:
+    """One file of a run, after comparing it with the run's SHA256SUMS."""
+    if not run_dir.is_dir():
+        raise ResultError(str(run_dir), "is missing", "`storlab resume` measures missing runs")
+    content = read(run_dir / name)
+    sums: dict[str, str] = {}
+    for line in read(run_dir / "SHA256SUMS").decode(errors="replace").splitlines():
+        checksum, _, of_name = line.partition("  ")
+        sums[of_name] = checksum
+    if sums.get(name) != hashlib.sha256(content).hexdigest():
+        raise damaged(run_dir / name, "its content is not what was written", run_dir)
+    return content
+
+
+def read(path: Path) -> bytes:
+    """The content of a file. Raises ResultError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ResultError(
+            str(path),
+            f"cannot be read: {error.strerror}",
+            "restore it from a copy, or measure again",
+        ) from error
+
+
+def read_summed(path: Path, result: dict[str, Any]) -> bytes:
+    """The content of a file whose checksum stands in ``result.json``. Raises ResultError."""
+    content = read(path)
+    if result.get("sha256", {}).get(path.name) != hashlib.sha256(content).hexdigest():
+        raise damaged(path, "its content is not what was written")
+    return content
+
+
+def json_object(path: Path, content: bytes) -> dict[str, Any]:
+    """The object that a JSON file holds. Raises ResultError."""
+    try:
+        value = json.loads(content)
+    except ValueError as error:
+        raise damaged(path, f"it is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise damaged(path, "it is not a JSON object")
+    return value
+
+
+def check_version(path: Path, value: dict[str, Any]) -> None:
+    """Raise ResultError for a file of a format that this version does not read."""
+    found = value.get("schema_version")
+    if found != SCHEMA_VERSION:
+        raise ResultError(
+            str(path),
+            f"has format version {found}, and this storlab reads version {SCHEMA_VERSION}",
+            "read it with the storlab version that wrote it",
+        )
+
+
+def damaged(path: Path, why: str, run_dir: Path | None = None) -> ResultError:
+    """The error of a file that is not as it was written."""
+    fix = "restore it from a copy"
+    if run_dir is not None:
+        fix = f"delete {run_dir} and `storlab resume` to measure that run again"
+    return ResultError(str(path), f"is damaged: {why}", fix)
