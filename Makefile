@@ -21,7 +21,7 @@ TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build develop demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess bench-scale lock clean
+.PHONY: help setup build develop demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess bench-scale bench-startup lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -103,6 +103,9 @@ bench-scale: build  ## seconds and memory of compare, audit, report and status a
 
 bench-preprocess: build  ## speed of preprocessing beside pandas, Polars and DuckDB (BENCH_ARGS)
 	$(BIN)/python benches/preprocess.py $(BENCH_ARGS)
+
+bench-startup: develop  ## CPU time of starting the command, beside importing Typer (BENCH_ARGS)
+	$(BIN)/python benches/startup.py $(BENCH_ARGS)
 
 lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group tools \

@@ -82,7 +82,7 @@ class RunningCounter:
 
     def _run(self) -> None:
         with contextlib.suppress(PermissionError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # of this thread
+            os.setpriority(os.PRIO_PROCESS, 0, -15)  # of this thread
         while not self._stop.wait(0.001):
             self._write()
 

@@ -20,8 +20,8 @@ from storlab.brief import selection, write_brief
 from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main
 from storlab.figures import Figure, svg
+from storlab.lab.result_files import read_checked
 from storlab.lab.store import ResultStore
-from storlab.lab.store_read import read_checked
 from storlab.model.result import RunRecord
 from storlab.workloads import Study
 
@@ -42,7 +42,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(name)
         return read_checked(run_dir, name)
 
-    monkeypatch.setattr("storlab.lab.store.read_checked", read)
+    for module in ("store", "result_files"):
+        monkeypatch.setattr(f"storlab.lab.{module}.read_checked", read)
     return found
 
 

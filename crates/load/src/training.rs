@@ -29,7 +29,7 @@ use crate::handle::{Board, Control, Run};
 use crate::outcome::Outcome;
 use crate::sampling::{Kind, Report};
 use accelerator::EpochTimes;
-use cadence::{give_precedence, precedence_to_be_had, REAL_TIME};
+use cadence::{give_precedence, precedence_to_be_had};
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
 use spec::Task;
@@ -352,9 +352,7 @@ fn read_all(shared: &Arc<Shared>, index: usize, turn: usize, ledger: Ledger) -> 
             Error::spec("cpus", what, "name CPUs that this process may use")
         })?;
     }
-    if shared.precedence != REAL_TIME {
-        give_precedence(); // with it, they need nobody's consent
-    }
+    give_precedence();
     let mut reader = Reader::new(shared.clone(), index * job.reader_threads + turn, ledger)?;
     *shared.backend.lock().unwrap_or_else(PoisonError::into_inner) = reader.backend();
     let lane = &shared.lanes[index];

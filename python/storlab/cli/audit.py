@@ -48,7 +48,6 @@ def audit(
 
     Example: storlab audit results.csv --severity warning
     """
-
     from storlab.audit import RULES
     from storlab.audit.finding import SEVERITIES
 

@@ -52,7 +52,6 @@ def capacity(
 
     Example: storlab capacity studies/unet3d.toml --threshold 90 --out results/capacity
     """
-
     from storlab.analysis.capacity import Rule, survey
     from storlab.cli.campaign import reporter_for
     from storlab.lab.capacity import capacity_cases, search, write_capacity

@@ -27,7 +27,6 @@ def clean(
 
     Example: storlab clean results/demo-20261120t113000z
     """
-
     from storlab.cli.campaign import reporter_for
     from storlab.lab.clean import clean_campaign
     from storlab.lab.execution import Interrupted, StopRequest

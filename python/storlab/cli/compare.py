@@ -44,7 +44,6 @@ def compare(
 
     Example: storlab compare results/demo-20261120t113000z --metric throughput_mb_s
     """
-
     from storlab.analysis.compare import compare as compare_dataset
     from storlab.analysis.dataset import load_dataset
     from storlab.analysis.table import comparison_dict

@@ -58,7 +58,6 @@ def crosscheck(
 
     Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
     """
-
     from storlab.analysis.agreement import agreement
     from storlab.cli.campaign import reporter_for
     from storlab.lab.crosscheck import crosscheck_plan, reference_of

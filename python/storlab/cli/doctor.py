@@ -28,7 +28,6 @@ def doctor(
 
     Example: storlab doctor studies/demo.toml
     """
-
     from storlab.lab.plan import make_plan
     from storlab.lab.preflight import check_machine, check_study
     from storlab.lab.session import rehearse

@@ -35,7 +35,6 @@ def export(
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """
-
     from storlab.lab.files import replace_file
     from storlab.lab.store import ResultStore
 

@@ -41,7 +41,6 @@ def import_(
 
     Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
     """
-
     from storlab.lab.importer import import_files
 
     directory = out or Path("results") / f"import-{utc_stamp()}"

@@ -25,7 +25,6 @@ def init(
 
     Example: storlab init study.toml
     """
-
     from storlab.lab.starter import file_targets, found_devices, starter_study, summary
 
     devices = found_devices()

@@ -27,7 +27,6 @@ def meters(
 
     Example: storlab meters
     """
-
     from storlab.meters import METERS, meter_module
 
     if kind is not None and kind not in METERS:

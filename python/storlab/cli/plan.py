@@ -35,7 +35,6 @@ def plan(
 
     Example: storlab plan studies/demo.toml
     """
-
     from storlab.lab.plan import absent_devices, make_plan
     from storlab.lab.study_file import load_study
 

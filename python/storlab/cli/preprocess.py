@@ -93,7 +93,6 @@ def preprocess(
 
     Example: storlab preprocess day_0 day_1 day_2 --out prepared
     """
-
     from storlab.cli.campaign import reporter_for
     from storlab.lab.execution import Interrupted, StopRequest
     from storlab.lab.preprocessing import carry_out, plan_preprocessing

@@ -35,7 +35,6 @@ def published(
 
     Example: storlab published list
     """
-
     from storlab.model.published import COLUMNS, load_published, published_names
 
     if action not in _ACTIONS:

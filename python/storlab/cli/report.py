@@ -29,7 +29,6 @@ def report(
 
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
-
     from storlab.brief import write_brief
     from storlab.cli.campaign import unwritten_brief
     from storlab.lab.store import ResultStore

@@ -28,7 +28,6 @@ def resume(
 
     Example: storlab resume results/demo-20261120t113000z
     """
-
     from storlab.cli.campaign import conclude, reporter_for
     from storlab.lab.execution import StopRequest
     from storlab.lab.session import resume_study

@@ -38,7 +38,6 @@ def run(
 
     Example: storlab run studies/demo.toml --out results/demo
     """
-
     from storlab.cli.campaign import conclude, reporter_for
     from storlab.lab.execution import StopRequest
     from storlab.lab.plan import make_plan

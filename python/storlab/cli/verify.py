@@ -31,7 +31,6 @@ def verify(
 
     Example: storlab verify results/demo-20261120t113000z
     """
-
     from storlab.lab.store import ResultStore
 
     store = ResultStore.open(directory)

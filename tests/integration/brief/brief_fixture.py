@@ -123,9 +123,10 @@ def build_store(
         for name, size in USE_CASES[mix]
     )
     text = STUDY.format(repeats=repeats, mixes=list(mixes), use_cases=cases)
-    for plain, name in zip(BEHAVIOURS, names, strict=True):
+    behaviours = {}
+    for plain, name in zip(("Disk", "Memory"), names, strict=True):
         text = text.replace(f'"{plain}"', f'"{name}"')
-    behaviours = dict(zip(names, BEHAVIOURS.values(), strict=True))
+        behaviours[name] = BEHAVIOURS[plain]
     study = Study.model_validate(tomllib.loads(text))
     points = [
         Point(

@@ -5,27 +5,19 @@
 
 #![allow(unsafe_code)]
 
-/// The least there is: it goes before every thread that has none.
-const PRIORITY: i32 = 1;
 const NICE: i32 = -15;
-
-/// How threads are scheduled that go before all others.
-pub const REAL_TIME: &str = "real-time";
 
 /// What [`take_precedence`] would return: found out by a thread that ends at once.
 pub fn precedence_to_be_had() -> &'static str {
     std::thread::spawn(take_precedence).join().unwrap_or("normal")
 }
 
-/// Let the calling thread go before all ordinary ones: as real-time thread, else as a nicer one, as
-/// the kernel allows. Returns which it became.
+/// Let the calling thread go before ordinary ones, where the kernel allows it. Returns whether it
+/// does.
+///
+/// Not as a real-time thread: on shared cores these were there sooner, and left readers less of the
+/// cores than they took, so that utilisation fell.
 pub fn take_precedence() -> &'static str {
-    let priority = libc::sched_param { sched_priority: PRIORITY };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the parameter lives during the call; 0 is the calling thread.
-    if unsafe { libc::sched_setscheduler(0, policy, &raw const priority) } == 0 {
-        return REAL_TIME;
-    }
     // SAFETY: plain numbers; 0 is the calling thread.
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } == 0 {
         return "nice -15";
@@ -36,6 +28,7 @@ pub fn take_precedence() -> &'static str {
 /// Let the calling thread interrupt no other when it is woken. It keeps its share of the cores.
 pub fn give_precedence() {
     let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: as above. A kernel that refuses leaves the thread as it was.
+    // SAFETY: the parameter lives during the call; 0 is the calling thread. A kernel that refuses
+    // leaves the thread as it was.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
