@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -184,8 +183,6 @@ def storlab(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code. ``arguments`` are those of the process by default."""
-    # pydantic would look through every installed distribution for plug-ins of its own.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     stdout = sys.stdout
     try:
         code = _code_of(list(sys.argv[1:] if arguments is None else arguments))

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from storlab.base.units import format_duration
 from storlab.cli.common import JsonOption, console, emit_json
@@ -103,12 +101,14 @@ def _by_target(plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, dict[st
 def _print(found: dict[str, Any]) -> None:
     state = "running" if found["running"] else "not running"
     console.print(f"{found['study']} ({state})", style="bold", soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("target", "planned", "finished", "failed", "missing"):
-        table.add_column(column, overflow="fold")
-    for name, row in found["by_target"].items():
-        table.add_row(name, *(f"{row[key]:,}" for key in row))
-    console.print(table)
+    columns = ("target", "planned", "finished", "failed", "missing")
+    rows = [
+        (name, *(f"{row[key]:,}" for key in columns[1:]))
+        for name, row in found["by_target"].items()
+    ]
+    width = max(len(row[0]) for row in (columns, *rows))
+    for row in (columns, *rows):
+        console.print(row[0].ljust(width), *(cell.rjust(9) for cell in row[1:]), soft_wrap=True)
     for failure in found["failures"]:
         message = failure["failure"]["message"] if failure["failure"] else "failed"
         console.print(
