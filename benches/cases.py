@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools import Load, Tool, bare, best_flags, elbencho, fio, fio_path, native, t_io_uring
 
-from storlab.engines.fio_job import huge_page_tunables
+from storlab.engines.fio.job import huge_page_tunables
 
 GIB = 1 << 30
 FIO_DEFAULT = "fio"

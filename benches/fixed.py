@@ -23,10 +23,10 @@ from surroundings import workplace
 
 from storlab import _native
 from storlab.base.clock import monotonic_ns
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
 from storlab.model.job import Job
 from storlab.model.place import DataPlace
-from storlab.model.training_job import Records, TrainingJob
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
+from storlab.workloads.training.job import Records, TrainingJob
 
 MIB = 1 << 20
 SAMPLE = 146_600_628  # unet3d

@@ -24,7 +24,7 @@ from ours import run_job
 from tools import Load, job_json
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.lab.metering import Metering
+from storlab.lab.power.metering import Metering
 from storlab.meters import hwmon, rapl
 from storlab.model.study import Target
 

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from storlab.engines import get_engine
-from storlab.model.object_job import ObjectJob
+from storlab.contracts.registry import get_engine
 from storlab.model.s3 import Credentials
+from storlab.workloads.object.job import ObjectJob
 
 
 def main(engine: str) -> None:

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.clock import sleep_s
-from storlab.engines import get_engine
+from storlab.contracts.registry import get_engine
 from storlab.model.job import WeightedSize
-from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
 from storlab.model.s3 import Credentials, S3Store
+from storlab.workloads.object.job import ObjectJob, ObjectMix, ObjectSizes, Pool
 
 HERE = Path(__file__).parent
 BUCKET = "bench"
@@ -278,7 +278,7 @@ def _certificate(place: Path) -> list[str]:
 @contextmanager
 def embedded(directory: Path) -> Iterator[Place]:
     """storlab's own server over a directory of its own, which is removed at the end."""
-    from storlab.lab.embedded_server import EmbeddedServer
+    from storlab.stores.s3.embedded import EmbeddedServer
 
     with (
         tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=directory) as place,

@@ -26,8 +26,8 @@ from rich.table import Table
 from surroundings import machine, workplace
 
 from storlab import _native
-from storlab.engines import get_engine
-from storlab.model.preprocess_job import STAGES, Clicks, PreprocessJob
+from storlab.contracts.registry import get_engine
+from storlab.workloads.preprocess.job import STAGES, Clicks, PreprocessJob
 
 OURS, PANDAS, POLARS = "native", "pandas", "polars"
 PLAIN_PANDAS, DUCKDB = "plain-pandas", "duckdb"

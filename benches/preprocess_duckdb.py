@@ -13,8 +13,8 @@ import duckdb
 import numpy as np
 from preprocess_peer import Peer, main
 
-from storlab.engines.dataframe_layout import CATEGORIES, INTEGERS, id_type
-from storlab.model.preprocess_job import PreprocessJob
+from storlab.engines.dataframe.layout import CATEGORIES, INTEGERS, id_type
+from storlab.workloads.preprocess.job import PreprocessJob
 
 _TEXT = {
     "label": "TINYINT",

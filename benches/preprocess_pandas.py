@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from preprocess_peer import Peer, main
 
-from storlab.engines.dataframe_layout import CATEGORIES, COLUMNS, INTEGERS, id_type
-from storlab.model.preprocess_job import PreprocessJob
+from storlab.engines.dataframe.layout import CATEGORIES, COLUMNS, INTEGERS, id_type
+from storlab.workloads.preprocess.job import PreprocessJob
 
 _TYPES = {"label": "int8", **dict.fromkeys(INTEGERS, "Int32")}
 _MISSING = -1

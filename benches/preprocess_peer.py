@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from storlab.base.clock import monotonic_ns
-from storlab.engines.dataframe_layout import CATEGORIES, feature_spec, flush
-from storlab.model.preprocess_job import PreprocessJob
+from storlab.engines.dataframe.layout import CATEGORIES, feature_spec, flush
+from storlab.workloads.preprocess.job import PreprocessJob
 
 
 class Peer(ABC):

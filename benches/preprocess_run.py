@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from storlab.engines import get_engine
-from storlab.model.preprocess_job import PreprocessJob
+from storlab.contracts.registry import get_engine
+from storlab.workloads.preprocess.job import PreprocessJob
 
 
 def main(engine: str) -> None:

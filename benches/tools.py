@@ -113,7 +113,7 @@ def job_json(load: Load, seconds: float, batch: int, jobs: int = 1, cpu: int | N
         "offsets": {"kind": "uniform" if load.access == "random" else "sequential"},
         "window_ns": round(seconds * 1e9),
     }
-    from storlab.model.job import BlockJob
+    from storlab.workloads.block.job import BlockJob
 
     return BlockJob.model_validate(job).model_dump_json()
 

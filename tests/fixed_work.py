@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
+from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.page import Page
+from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Swept
-from storlab.workloads import Estimate, JobContext, Step
-from storlab.workloads.page import Page
+from storlab.workloads.block.job import BlockJob, Mix, Offsets
 
 SIZE = 64 * 1024
 

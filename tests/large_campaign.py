@@ -12,7 +12,8 @@ import tomllib
 from pathlib import Path
 
 from storlab._native import Histogram
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import study_class
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     Concurrency,
@@ -25,7 +26,6 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.samples import summarise_latency
-from storlab.workloads import Study
 
 INTERVALS = 10
 INTERVAL_NS = 100_000_000
@@ -68,7 +68,7 @@ def large_campaign(directory: Path, *, runs: int, repeats: int, draw: random.Ran
         repeats=repeats, mixes=[30, 50, 70, 90], sizes=list(BLOCK_SIZES), jobs=list(JOBS),
         depths=depths,
     )  # fmt: skip
-    study = Study.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     (spec,) = study.workload
     swept = list(spec.values())[:points]
     made = [

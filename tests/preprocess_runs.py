@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from preprocess_oracle import Expected, expect
-from storlab.engines import get_engine
-from storlab.model.preprocess_job import PreprocessJob
+from storlab.contracts.registry import get_engine
 from storlab.model.result import RunOutcome
+from storlab.workloads.preprocess.job import PreprocessJob
 
 WAIT_S = 300
 REASONS = {"fields", "label", "integer", "category"}

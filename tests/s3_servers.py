@@ -20,8 +20,8 @@ import trustme
 
 from conftest import missing, need_versitygw
 from storlab._native import S3Client
-from storlab.lab.s3_control import S3Control
 from storlab.model.s3 import Credentials, S3Store
+from storlab.stores.s3.control import S3Control
 
 
 @dataclass(frozen=True)

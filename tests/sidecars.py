@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from storlab.lab.sidecar import Sidecar, sidecar_path
+from storlab.stores.sidecar import Sidecar, sidecar_path
 
 
 def put_sidecar(data_file: Path, sidecar: Sidecar) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from storlab.model.place import DataPlace
-from storlab.model.training_job import Records, TrainingJob
+from storlab.workloads.training.job import Records, TrainingJob
 
 FILES, SAMPLE = 12, 5000
 

@@ -9,7 +9,7 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 
 STUDY = """\

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 
@@ -394,7 +394,7 @@ def test_verify_says_when_there_is_nothing_to_verify(tmp_path: Path) -> None:
 
 def test_a_second_interrupt_ends_the_process_at_once(tmp_path: Path) -> None:
     code = (
-        "import time; from storlab.lab.execution import StopRequest\n"
+        "import time; from storlab.process.execution import StopRequest\n"
         "with StopRequest().installed() as stop:\n"
         "    print('go', flush=True)\n"
         "    while not stop.requested: time.sleep(0.01)\n"

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from mounts import cut_power, loop_device, make_image, mounted
-from storlab.engines.native import NativeEngine
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
+from storlab.engines.native.engine import NativeEngine
 from storlab.model.place import DataPlace
 from storlab.model.result import Failure, RunOutcome
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 
 MIB = 1 << 20
 MANIFEST = "storlab-checkpoint.json"

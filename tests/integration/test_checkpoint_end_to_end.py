@@ -11,11 +11,11 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.engines.native import NativeEngine
-from storlab.lab.store import ResultStore
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
+from storlab.engines.native.engine import NativeEngine
+from storlab.lab.results.store import ResultStore
 from storlab.model.place import DataPlace
 from storlab.model.result import RunRecord
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 
 PROFILE = """\
 title = "a small one"

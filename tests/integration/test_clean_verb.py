@@ -13,10 +13,10 @@ import pytest
 from s3_servers import S3Server, versitygw
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.plan import make_plan
-from storlab.lab.s3_target import S3Hold
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import load_study
+from storlab.stores.s3.target import S3Hold
 
 FILES = """
 [study]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mounts import cut_power, loop_device, make_image, mounted
-from storlab.engines.native import NativeEngine
+from storlab.engines.native.engine import NativeEngine
 from storlab.model.place import DataPlace
 from storlab.model.result import RunOutcome
-from storlab.model.training_job import Records, TrainingJob
+from storlab.workloads.training.job import Records, TrainingJob
 
 MIB = 1 << 20
 FILES = 20

@@ -12,7 +12,7 @@ import pytest
 
 from preprocess_runs import assert_as_expected, clicks, expected_of, order, outcome_of
 from storlab.base.clock import sleep_s
-from storlab.model.preprocess_job import PreprocessJob
+from storlab.workloads.preprocess.job import PreprocessJob
 
 ENGINES = ("pandas", "polars")
 
@@ -32,7 +32,7 @@ def killed_in_encode(engine: str, job: PreprocessJob, work: Path, units: int) ->
     order_file = work / "order.json"
     order_file.write_text(json.dumps({"engine": engine, "job": job.model_dump(mode="json")}))
     Path(job.directory).mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "storlab.engines.dataframe_child", str(order_file)]
+    command = [sys.executable, "-m", "storlab.engines.dataframe.child", str(order_file)]
     with subprocess.Popen(command, cwd=work) as process:
         while len(entries(job)) < units and process.poll() is None:
             sleep_s(0.002)

@@ -22,8 +22,8 @@ from preprocess_runs import (
     outcome_of,
 )
 from storlab.base.clock import sleep_s
-from storlab.engines import get_engine
-from storlab.model.preprocess_job import STAGES
+from storlab.contracts.registry import get_engine
+from storlab.workloads.preprocess.job import STAGES
 
 ENGINES = ("pandas", "polars")
 VARIANTS: dict[str, dict[str, Any]] = {

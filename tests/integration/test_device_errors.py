@@ -19,9 +19,9 @@ import pytest
 
 from mounts import flush
 from sidecars import put_sidecar
-from storlab.lab.sidecar import DataFileHold, Sidecar
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import Failure, RunRecord
+from storlab.stores.sidecar import DataFileHold, Sidecar
 
 pytestmark = pytest.mark.root
 

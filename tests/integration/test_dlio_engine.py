@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from conftest import need_dlio
-from storlab.engines import dlio_result
-from storlab.engines.dlio import DlioEngine
-from storlab.workloads.training_metrics import au_percent, epochs_of
+from storlab.engines.dlio import result as dlio_result
+from storlab.engines.dlio.engine import DlioEngine
+from storlab.workloads.training.metrics import au_percent, epochs_of
 from torch_data import FILES, job_of, make_set
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import EngineError
-from storlab.engines import dlio
-from storlab.engines.dlio import DlioEngine
-from storlab.engines.dlio_run import DlioRun
+from storlab.engines.dlio import engine as dlio
+from storlab.engines.dlio.engine import DlioEngine
+from storlab.engines.dlio.run import DlioRun
 from storlab.model.place import DataPlace
 from storlab.model.result import RunOutcome
-from storlab.model.training_job import TrainingJob
+from storlab.workloads.training.job import TrainingJob
 from torch_data import FILES, SAMPLE, job_of, make_set
 
 STANDIN = Path(__file__).parents[1] / "simulators" / "dlio.py"

@@ -18,13 +18,14 @@ import pytest
 from rich.console import Console
 
 from storlab.base.errors import GuardError, PreflightError
-from storlab.lab import embedded_server
-from storlab.lab.embedded_server import MARKER, EmbeddedServer, check_directory
-from storlab.lab.execution import StopRequest
-from storlab.lab.progress import PlainReporter
-from storlab.lab.s3_control import S3Control
-from storlab.lab.s3_target import S3Hold
+from storlab.lab.run.progress import PlainReporter
 from storlab.model.target import Target
+from storlab.process.execution import StopRequest
+from storlab.stores.s3 import embedded as embedded_server
+from storlab.stores.s3.clean import clean_store
+from storlab.stores.s3.control import S3Control
+from storlab.stores.s3.embedded import MARKER, EmbeddedServer, check_directory
+from storlab.stores.s3.target import S3Hold
 
 CAMPAIGN = "0123456789ab"
 OBJECT = "pool-01234567/0000/00000001"
@@ -113,7 +114,7 @@ def test_the_child_knows_only_what_it_needs(
 PARENT = """
 import sys, time
 from pathlib import Path
-from storlab.lab.embedded_server import EmbeddedServer
+from storlab.stores.s3.embedded import EmbeddedServer
 with EmbeddedServer(Path(sys.argv[1])) as server:
     print(server.pid, flush=True)
     time.sleep(600)
@@ -215,7 +216,7 @@ def hold(directory: Path, recorded: dict[str, object] | None = None, **more: boo
 
 
 def clean(held: S3Hold) -> list[str]:
-    return held.clean(StopRequest(), PlainReporter(Console(file=io.StringIO())))
+    return clean_store(held, StopRequest(), PlainReporter(Console(file=io.StringIO())))
 
 
 def test_an_embedded_target_from_campaign_to_clean(tmp_path: Path) -> None:

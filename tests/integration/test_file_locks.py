@@ -14,14 +14,14 @@ import pytest
 
 from storlab.base.errors import ExitCode, GuardError
 from storlab.cli.main import main
-from storlab.lab.dataset import PrepareError, lay_out
-from storlab.lab.execution import StopRequest
-from storlab.lab.guard import Guard
-from storlab.lab.plan import make_plan
-from storlab.lab.progress import Reporter
-from storlab.lab.sidecar import DataFileHold, Sidecar, sidecar_path
-from storlab.lab.study_file import load_study
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.prepare.dataset import PrepareError, lay_out
+from storlab.lab.study.file import load_study
 from storlab.model.job import Member
+from storlab.process.execution import StopRequest
+from storlab.stores.sidecar import DataFileHold, Sidecar, sidecar_path
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 STUDY = """
@@ -180,7 +180,7 @@ def test_a_reader_that_looks_keeps_no_campaign_out(tmp_path: Path) -> None:
         hold.begin(1, 1, writes=True)
         data.touch()
     code = (
-        "import sys, pathlib; from storlab.lab.files import is_locked\n"
+        "import sys, pathlib; from storlab.base.files import is_locked\n"
         "path = pathlib.Path(sys.argv[1]); print('go', flush=True)\n"
         "while True: is_locked(path)\n"
     )

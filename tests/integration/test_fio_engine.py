@@ -20,10 +20,11 @@ from conftest import need_root
 from storlab._native import Histogram
 from storlab.base.errors import EngineError
 from storlab.cli.main import main
-from storlab.engines.fio import FioEngine
-from storlab.lab.importer import import_files
-from storlab.model.job import Arrival, BlockJob, Member, Mix, Offsets, Sync, WeightedSize
+from storlab.engines.fio.engine import FioEngine
+from storlab.exchange.importer import import_files
+from storlab.model.job import Arrival, Member, WeightedSize
 from storlab.model.result import RunOutcome
+from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
 
 MIB = 1 << 20
 pytestmark = pytest.mark.fio
@@ -192,8 +193,9 @@ def test_cancelling_ends_it_soon_and_says_so(data: Path, tmp_path: Path) -> None
 def test_fio_does_not_outlive_us(data: Path, tmp_path: Path) -> None:
     """After kill -9 of storlab nothing goes on loading the device."""
     code = (
-        "import sys, time; from pathlib import Path; from storlab.model.job import BlockJob;"
-        "from storlab.engines.fio import FioEngine;"
+        "import sys, time; from pathlib import Path;"
+        "from storlab.workloads.block.job import BlockJob;"
+        "from storlab.engines.fio.engine import FioEngine;"
         "run = FioEngine().start(BlockJob.model_validate_json(sys.argv[1]), Path(sys.argv[2]));"
         "print(run._process.pid, flush=True); time.sleep(60)"
     )

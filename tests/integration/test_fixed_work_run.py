@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from storlab.cli.main import main
-from storlab.lab.home import HOME
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
+from storlab.stores.home import HOME
 
 METER = (
     'kind = "declared", boundary = "device", idle_watts = 5, joules_per_gb_read = 0.5, '

@@ -109,9 +109,9 @@ def test_a_disk_swapped_between_plan_and_open_is_refused(
     devices: tuple[Path, Path], tmp_path: Path
 ) -> None:
     from storlab.base.errors import GuardError
-    from storlab.lab.guard import Guard
-    from storlab.lab.plan import make_plan
-    from storlab.lab.study_file import load_study
+    from storlab.lab.guard.guard import Guard
+    from storlab.lab.plan.plan import make_plan
+    from storlab.lab.study.file import load_study
 
     first, second = devices
     with slot(first) as link:

@@ -18,12 +18,12 @@ import pytest
 from mounts import flush
 from storlab.base.errors import ExitCode, GuardError, PreflightError
 from storlab.cli.main import main
-from storlab.lab.guard import Guard
-from storlab.lab.plan_targets import device_facts
-from storlab.lab.signatures import find_signatures
+from storlab.contracts.registry import study_class
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.targets import device_facts
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase
-from storlab.workloads import Study
+from storlab.stores.signatures import find_signatures
 
 pytestmark = pytest.mark.root
 
@@ -83,7 +83,7 @@ def study_for(*paths: Path | str, serial: Path | str | None = None, read: int = 
     block_size = "4KiB"
     read_percent = {read}
     """
-    return Study.model_validate({**tomllib.loads(text), "target": [target]})
+    return study_class().model_validate({**tomllib.loads(text), "target": [target]})
 
 
 def plan_for(study: StudyBase) -> Plan:
@@ -243,7 +243,7 @@ def test_our_own_prober_finds_what_blkid_finds(
     device: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The built-in checks alone see the file systems that are used most."""
-    monkeypatch.setattr("storlab.lab.signatures._blkid", lambda fd: [])
+    monkeypatch.setattr("storlab.stores.signatures._blkid", lambda fd: [])
     fd = os.open(device, os.O_RDONLY)
     try:
         assert find_signatures(fd, SIZE) == []
@@ -284,7 +284,7 @@ def test_nothing_is_called_blank_without_blkid(
         says = "BusyBox v1.35.0" if place == "busybox" else "blkid (libblkid 2.38.1)"
         (programs / "blkid").write_text(f'#!/bin/sh\n[ "$1" = -V ] && echo "{says}" || exit 2\n')
         (programs / "blkid").chmod(0o755)
-    monkeypatch.setattr("storlab.lab.signatures._PLACES", ())
+    monkeypatch.setattr("storlab.stores.signatures._PLACES", ())
     monkeypatch.setenv("PATH", str(programs))
     before = digest(image)
     why = "cannot tell whether" if place == "blind" else "is not installed"

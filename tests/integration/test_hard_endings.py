@@ -16,8 +16,8 @@ import pytest
 from mounts import mounted
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.execution import StopRequest
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
+from storlab.process.execution import StopRequest
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 STUDY = """
@@ -72,7 +72,7 @@ def test_a_lost_terminal_ends_the_campaign_cleanly(tmp_path: Path) -> None:
 def test_many_hangups_are_one_wish_and_a_second_interrupt_ends_it() -> None:
     code = (
         "import os, signal\n"
-        "from storlab.lab.execution import StopRequest\n"
+        "from storlab.process.execution import StopRequest\n"
         "with StopRequest().installed() as stop:\n"
         "    for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):\n"
         "        os.kill(os.getpid(), number)\n"

@@ -18,9 +18,10 @@ import pytest
 from conftest import need_root
 from mounts import flush, loop_device
 from storlab import _native
-from storlab.engines.native import NativeEngine
-from storlab.model.job import Arrival, BlockJob, Mix
+from storlab.engines.native.engine import NativeEngine
+from storlab.model.job import Arrival
 from storlab.model.result import RunOutcome
+from storlab.workloads.block.job import BlockJob, Mix
 
 MIB = 1 << 20
 
@@ -400,7 +401,7 @@ def test_without_io_uring_posix_takes_over_and_says_so(data: Path, tmp_path: Pat
 def test_verify_mode_finds_a_block_that_was_changed_behind_its_back(
     data: Path, tmp_path: Path
 ) -> None:
-    from storlab.engines.native import verify_pass
+    from storlab.engines.native.engine import verify_pass
 
     fill = make_job(
         data,

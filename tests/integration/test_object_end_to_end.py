@@ -18,7 +18,7 @@ from s3_servers import S3Server, gofakes3, versitygw
 from simulators.faulty_proxy import FaultyProxy
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 
 STUDIES = Path(__file__).parents[2] / "studies"

@@ -15,12 +15,12 @@ from simulators.faulty_proxy import FaultyProxy, Harm
 from storlab._native import Histogram
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.engines import get_engine
-from storlab.lab.embedded_server import EmbeddedServer
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import get_engine
+from storlab.lab.results.store import ResultStore
 from storlab.model.job import WeightedSize
-from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
 from storlab.model.result import RunRecord
+from storlab.stores.s3.embedded import EmbeddedServer
+from storlab.workloads.object.job import ObjectJob, ObjectMix, ObjectSizes, Pool
 
 CONCURRENCY = 4
 TIMEOUT_S = 0.5

@@ -18,9 +18,9 @@ from s3_servers import S3Server, free_port, gofakes3, versitygw
 from simulators.faulty_proxy import FaultyProxy
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.lab.store import ResultStore
-from storlab.model.object_job import OBJECT_OPERATIONS
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads.object.job import OBJECT_OPERATIONS
 
 SIGMAS = 5
 CHANCE = 2 * stats.norm.sf(SIGMAS)

@@ -10,8 +10,8 @@ import pytest
 
 from simulators.list_server import ListServer
 from storlab.model.job import WeightedSize
-from storlab.model.object_job import ObjectJob, ObjectSizes, Pool
 from storlab.model.s3 import S3Store
+from storlab.workloads.object.job import ObjectJob, ObjectSizes, Pool
 
 OBJECTS = 1_000_000
 SIZE = 4096

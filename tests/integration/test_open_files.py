@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from storlab.engines import open_files
-from storlab.lab.plan import make_plan
-from storlab.lab.preflight import check_study
-from storlab.lab.study_file import load_study
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.preflight import check_study
+from storlab.lab.study.file import load_study
+from storlab.process import open_files
 
 FILES = 300
 CHILD = f"""
@@ -23,7 +23,7 @@ from pathlib import Path
 soft, hard = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 from storlab.engines.native import NativeEngine
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from storlab.model.place import DataPlace
 job = CheckpointJob(
     place=DataPlace(directory=str(Path.cwd()), direct=False),

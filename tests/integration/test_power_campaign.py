@@ -16,17 +16,17 @@ from rich.console import Console
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import MeterError
 from storlab.cli.main import main
-from storlab.lab.execution import StopRequest
-from storlab.lab.guard import Guard
-from storlab.lab.metering import power_over_time
-from storlab.lab.plan import make_plan
-from storlab.lab.progress import PlainReporter
-from storlab.lab.runner import Campaign
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.power.metering import power_over_time
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.campaign import Campaign
+from storlab.lab.run.progress import PlainReporter
+from storlab.lab.study.file import load_study
 from storlab.meters import rapl
 from storlab.meters.nvme_admin import PowerState
 from storlab.model.result import RunRecord
+from storlab.process.execution import StopRequest
 from sysfs_trees import RunningCounter, rapl_tree
 
 RAPL = 'kind = "rapl", boundary = "host", rate_hz = 100, zones = ["package-0", "package-1"]'

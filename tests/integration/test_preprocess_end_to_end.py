@@ -17,11 +17,11 @@ import pytest
 from preprocess_oracle import expect
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.engines import get_engine
-from storlab.lab.store import ResultStore
-from storlab.model.preprocess_job import STAGES, Clicks, PreprocessJob
+from storlab.contracts.registry import get_engine
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunOutcome, RunRecord
-from storlab.workloads.preprocess_rules import ROW_BYTES
+from storlab.workloads.preprocess.job import STAGES, Clicks, PreprocessJob
+from storlab.workloads.preprocess.rules import ROW_BYTES
 
 ROWS = 20_000
 STUDY = """\

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from preprocess_runs import assert_as_expected, expected_of, messy, order, outcome_of
-from storlab.model.preprocess_job import STAGES
+from storlab.workloads.preprocess.job import STAGES
 
 ENGINES = ("native", "pandas", "polars")
 SAID = ("rows", "lines", "malformed", "input_bytes", "output_bytes", "output")

@@ -18,7 +18,7 @@ import pytest
 from preprocess_runs import clicks
 from storlab.base.clock import sleep_s
 from storlab.base.errors import ExitCode
-from storlab.model.preprocess_job import STAGES
+from storlab.workloads.preprocess.job import STAGES
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 ENGINES = ("native", "pandas", "polars")

@@ -17,9 +17,9 @@ import trustme
 
 from s3_servers import S3Server, free_port, versitygw
 from storlab.base.errors import PreflightError
-from storlab.lab import s3_control
-from storlab.lab.s3_control import S3Control
 from storlab.model.s3 import Credentials, S3Store
+from storlab.stores.s3 import control as s3_control
+from storlab.stores.s3.control import S3Control
 
 KEYS = ["a b", "a/b+c", "a/d/e", "a/d/f", "a/é%41", "z"]
 

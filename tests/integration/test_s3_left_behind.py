@@ -17,18 +17,18 @@ from s3_servers import S3Server, versitygw
 from simulators.minio import Minio
 from storlab.base.errors import ExitCode, PreflightError
 from storlab.cli.main import main
-from storlab.lab.execution import StopRequest
-from storlab.lab.plan import make_plan
-from storlab.lab.preflight_s3 import _held_checks
-from storlab.lab.progress import PlainReporter
-from storlab.lab.s3_clean import clean_store
-from storlab.lab.s3_control import S3Control
-from storlab.lab.s3_proof import prove
-from storlab.lab.s3_target import S3Hold
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.s3 import _held_checks
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.progress import PlainReporter
+from storlab.lab.study.file import load_study
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
+from storlab.process.execution import StopRequest
+from storlab.stores.s3.clean import clean_store
+from storlab.stores.s3.control import S3Control
+from storlab.stores.s3.proof import prove
+from storlab.stores.s3.target import S3Hold
 
 CAMPAIGN = "0123456789ab"
 RUN = "run-0123456789ab-r1/"
@@ -210,7 +210,7 @@ def test_prefixes_that_stores_collapse_are_refused(
         control = S3Control(server.store())
         before = {"bucket": "bench", "endpoints": [server.endpoint], "embedded": None}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("storlab.lab.s3_target.prefix_problem", lambda prefix: None)
+            patch.setattr("storlab.stores.s3.target.prefix_problem", lambda prefix: None)
             record = killed(target(server, prefix=prefix))
         assert {name: record[name] for name in before} == before
         removed, _ = clean(target(server, prefix=prefix), record)
@@ -221,7 +221,7 @@ def test_prefixes_that_stores_collapse_are_refused(
 def test_a_store_that_lists_other_names_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storlab.lab.s3_proof._PAUSES_S", ())
+    monkeypatch.setattr("storlab.stores.s3.proof._PAUSES_S", ())
     with versitygw(tmp_path) as server:
         server.make_bucket()
         control = S3Control(server.store())
@@ -234,8 +234,8 @@ def test_a_store_that_lists_other_names_is_refused(
 def test_such_a_store_keeps_nothing_of_a_campaign_that_was_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storlab.lab.s3_proof._PAUSES_S", ())
-    monkeypatch.setattr("storlab.lab.s3_target.prefix_problem", lambda prefix: None)
+    monkeypatch.setattr("storlab.stores.s3.proof._PAUSES_S", ())
+    monkeypatch.setattr("storlab.stores.s3.target.prefix_problem", lambda prefix: None)
     with versitygw(tmp_path) as server:
         server.set_environment(monkeypatch)
         with pytest.raises(PreflightError, match="no listing below the prefix shows it"):

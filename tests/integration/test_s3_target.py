@@ -14,12 +14,12 @@ from rich.console import Console
 
 from s3_servers import S3Server, free_port, versitygw
 from storlab.base.errors import GuardError, PreflightError, StorlabError
-from storlab.lab.execution import Interrupted, StopRequest
-from storlab.lab.progress import PlainReporter
-from storlab.lab.s3_clean import clean_store
-from storlab.lab.s3_target import S3Hold
+from storlab.lab.run.progress import PlainReporter
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
+from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores.s3.clean import clean_store
+from storlab.stores.s3.target import S3Hold
 
 CAMPAIGN = "0123456789ab"
 OTHER = "ba9876543210"

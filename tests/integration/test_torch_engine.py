@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from conftest import need_torch
-from storlab.engines import get_engine
-from storlab.engines.torch_run import TorchRun
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
+from storlab.contracts.registry import get_engine
+from storlab.engines.torch.run import TorchRun
 from storlab.model.place import DataPlace
 from storlab.model.result import RunOutcome
-from storlab.workloads.training_metrics import au_percent, epochs_of
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
+from storlab.workloads.training.metrics import au_percent, epochs_of
 from torch_data import FILES, job_of, make_set
 
 WAIT_S = 120

@@ -24,11 +24,11 @@ import pytest
 
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
-from storlab.engines.native import NativeEngine
-from storlab.lab.store import ResultStore
+from storlab.engines.native.engine import NativeEngine
+from storlab.lab.results.store import ResultStore
 from storlab.model.place import DataPlace
 from storlab.model.result import RunOutcome, RunRecord
-from storlab.model.training_job import Records, TrainingJob
+from storlab.workloads.training.job import Records, TrainingJob
 
 PROFILE = """\
 source = "made up for a test"

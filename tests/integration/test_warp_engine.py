@@ -11,14 +11,14 @@ import pytest
 
 from conftest import need_warp
 from s3_servers import S3Server, versitygw
-from storlab.engines import warp_records
-from storlab.engines.warp import WarpEngine
-from storlab.engines.warp_run import WarpRun
-from storlab.lab.importer import import_files
+from storlab.engines.warp import records as warp_records
+from storlab.engines.warp.engine import WarpEngine
+from storlab.engines.warp.run import WarpRun
+from storlab.exchange.importer import import_files
 from storlab.model.job import WeightedSize
-from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
 from storlab.model.result import RunOutcome
 from storlab.model.s3 import Credentials
+from storlab.workloads.object.job import ObjectJob, ObjectMix, ObjectSizes, Pool
 
 KIB = 1 << 10
 OBJECTS = 40

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import EngineError
-from storlab.engines.warp import WarpEngine
-from storlab.engines.warp_records import unpacked
-from storlab.engines.warp_run import WarpRun
+from storlab.engines.warp.engine import WarpEngine
+from storlab.engines.warp.records import unpacked
+from storlab.engines.warp.run import WarpRun
 from storlab.model.job import WeightedSize
-from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
 from storlab.model.result import RunOutcome
 from storlab.model.s3 import Credentials, S3Store
+from storlab.workloads.object.job import ObjectJob, ObjectMix, ObjectSizes, Pool
 
 STANDIN = Path(__file__).parents[1] / "simulators" / "warp.py"
 SECRETS = ("AKIDofThisTest", "secretOfThisTest", "tokenOfThisTest")

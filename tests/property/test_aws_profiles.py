@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.base.errors import PreflightError
-from storlab.lab.s3_credentials import read_profile
+from storlab.stores.s3.credentials import read_profile
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ0123456789-_.@", min_size=1, max_size=20)
 # Everything that a secret, a token or a foreign setting may have, blanks around it left out.

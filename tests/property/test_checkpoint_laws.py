@@ -7,14 +7,14 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.model.checkpoint_job import CheckpointFile
-from storlab.workloads.checkpoint_interval import (
+from storlab.workloads.checkpoint.interval import (
     daly_interval,
     share_lost,
     share_lost_with_failures,
     young_interval,
 )
-from storlab.workloads.checkpoint_profiles import (
+from storlab.workloads.checkpoint.job import CheckpointFile
+from storlab.workloads.checkpoint.profiles import (
     Profile,
     Shape,
     Sharding,

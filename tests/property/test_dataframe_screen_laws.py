@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from preprocess_oracle import lines_of
 from preprocess_oracle import malformation as oracle
-from storlab.engines.dataframe_screen import Screen, is_clean, malformation, owned_lines
+from storlab.engines.dataframe.screen import Screen, is_clean, malformation, owned_lines
 
 INTEGERS = st.one_of(
     st.just(""),

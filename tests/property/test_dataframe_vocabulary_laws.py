@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.engines.dataframe_library import Tally
-from storlab.engines.dataframe_vocabulary import Run, in_id_order, merged, write_vocabulary
+from storlab.engines.dataframe.library import Tally
+from storlab.engines.dataframe.vocabulary import Run, in_id_order, merged, write_vocabulary
 
 Counts = dict[int, int]
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storlab._native import Histogram
-from storlab.lab.exporters.fio_json import FioJsonExport
-from storlab.lab.importer import import_files
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import FAMILIES, study_class
+from storlab.engines.fio.exporter import FioJsonExport
+from storlab.exchange.importer import import_files
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     CpuUse,
@@ -27,7 +28,6 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.samples import summarise_latency
-from storlab.workloads import WORKLOADS, Study
 
 bins = st.dictionaries(st.integers(500, 10**10), st.integers(1, 10**5), min_size=1, max_size=20)
 fields = st.fixed_dictionaries(
@@ -65,7 +65,7 @@ def make_store(directory: Path, said: dict[str, Any], which: int = 0) -> tuple[R
     text += "[[workload]]\n" + "".join(
         f"{k} = {_toml(v)}\n" for k, v in {"kind": "block", **said}.items()
     )
-    study = Study.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     values = study.workload[0].values()
     point = Point(
         target="a: disk",
@@ -140,8 +140,8 @@ def write(
         window_end_ns=outcome.window_end_ns,
         totals=totals,
         cpu=outcome.cpu,
-        concurrency=WORKLOADS["block"].concurrency(point, outcome),
-        metrics=WORKLOADS["block"].metrics(point, outcome),
+        concurrency=FAMILIES["block"].concurrency(point, outcome),
+        metrics=FAMILIES["block"].metrics(point, outcome),
     )
     return store.write_run(record, samples, {})
 

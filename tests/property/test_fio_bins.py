@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.engines import fio_result
-from storlab.engines.fio_result import Figures, Latency
+from storlab.engines.fio import result as fio_result
+from storlab.engines.fio.result import Figures, Latency
 
 bins = st.dictionaries(st.integers(1, 3_600_000_000_000 - 1), st.integers(1, 10**6), min_size=1)
 latencies = st.builds(

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from storlab.base.units import format_size, parse_size
-from storlab.model.object_job import OBJECT_OPERATIONS
-from storlab.workloads.object import ObjectSpec
-from storlab.workloads.object_sizes import bounds_of, mean_size, read_object_size, sizes_of
+from storlab.workloads.object.family import ObjectSpec
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+from storlab.workloads.object.sizes import bounds_of, mean_size, read_object_size, sizes_of
 
 LARGEST = 5 << 40
 SIZES = st.integers(1, LARGEST)
@@ -106,7 +106,7 @@ def test_shares_sum_to_100_or_are_refused(percents: list[float]) -> None:
         with pytest.raises(ValueError, match="more than 100"):
             ObjectSpec.model_validate({"kind": "object", **fields})
         return
-    from storlab.workloads.object_rules import shares
+    from storlab.workloads.object.rules import shares
 
     (params,) = ObjectSpec.model_validate({"kind": "object", **fields}).values()
     found = shares(params)

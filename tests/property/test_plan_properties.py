@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.lab.plan import make_plan
-from storlab.lab.study_file import LoadedStudy, parse_study
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import LoadedStudy, parse_study
 from storlab.model.point import Plan
 
 SWEEPS = {

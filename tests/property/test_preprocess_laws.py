@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.base.units import NS_PER_S
-from storlab.model.preprocess_job import STAGES
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome
 from storlab.model.study import Target
-from storlab.workloads.preprocess import PreprocessSpec
-from storlab.workloads.preprocess_metrics import run_metrics, scopes_of
-from storlab.workloads.preprocess_rules import (
+from storlab.workloads.preprocess.family import PreprocessSpec
+from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.metrics import run_metrics, scopes_of
+from storlab.workloads.preprocess.rules import (
     ROW_BYTES,
     natural_key,
     needed_memory,

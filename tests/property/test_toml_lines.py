@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.lab.toml_lines import Path, key_lines, nearest_line
+from storlab.lab.study.toml_lines import Path, key_lines, nearest_line
 
 BARE = st.text("abcXYZ019_-", min_size=1, max_size=4)
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x7f"), max_size=8)

@@ -8,20 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storlab.contracts.registry import FAMILIES
 from storlab.model.study import Target
-from storlab.workloads import WORKLOADS
-from storlab.workloads.training import TrainingSpec
-from storlab.workloads.training_metrics import (
+from storlab.workloads.training.family import TrainingSpec
+from storlab.workloads.training.metrics import (
     AcceleratorEpoch,
     Epoch,
     au_configured_percent,
     au_percent,
     au_with_first_percent,
 )
-from storlab.workloads.training_profiles import (
-    profile_names,
-)
-from storlab.workloads.training_rules import least_samples, settings_of
+from storlab.workloads.training.profiles import profile_names
+from storlab.workloads.training.rules import least_samples, settings_of
 
 SPANS = st.integers(min_value=0, max_value=10**10)
 
@@ -89,7 +87,7 @@ def test_an_epoch_reads_no_more_than_there_is(
     assert settings.epoch_bytes <= settings.data_bytes
     if most is None:
         assert settings.samples - consumed < (batch + 1) * accelerators
-    refused = WORKLOADS["training"].check(given_params, Target(name="t", directory="d"))
+    refused = FAMILIES["training"].check(given_params, Target(name="t", directory="d"))
     assert (refused is None) == (settings.steps > 0)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab._native import Histogram
-from storlab.engines import warp_records
-from storlab.engines.warp_records import Window
+from storlab.engines.warp import records as warp_records
+from storlab.engines.warp.records import Window
 
 NS = 1_000_000_000
 HEADER = "idx\tthread\top\tbytes\terror\tstart\tfirst_byte\tend\tduration_ns"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import tomllib
+from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
-from storlab import engines
 from storlab.base.errors import ExitCode
 from storlab.cli.main import VERBS
+from storlab.contracts.registry import ENGINES, FAMILIES
 from storlab.model.s3 import S3Options
 from storlab.model.study import Header, Precondition, Target
-from storlab.workloads import WORKLOADS
 from tidy import text_rules, tree
 
 DOCUMENTS = tree.source(".md")
+ROOM = ("family", "job", "metrics", "page", "rules")  # what every family's folder has
 GUIDES = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 
 
@@ -25,22 +26,23 @@ def _studies_of(kind: str) -> list[str]:
     return [str(n) for n, s in studies if any(w["kind"] == kind for w in s["workload"])]
 
 
-@pytest.mark.parametrize("kind", WORKLOADS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_a_workload_is_whole(kind: str) -> None:
     files = set(map(str, tree.files()))
+    rooms = [f"python/storlab/workloads/{kind}/{name}.py" for name in ROOM]
+    assert not set(rooms) - files
     assert f"crates/load/src/{kind}.rs" in files
-    assert f"python/storlab/workloads/{kind}.py" in files
     assert f"docs/{kind}.md" in files
     assert _studies_of(kind), f"no study in studies/ uses {kind}"
     tests = [n for n in tree.source(".py", "tests/integration") if n.name.startswith("test_")]
     assert any(f'kind = "{kind}"' in tree.read(n) for n in tests), "no end-to-end test"
 
 
-@pytest.mark.parametrize("kind", WORKLOADS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_the_page_of_a_workload_explains_every_field(kind: str) -> None:
     page = tree.read(f"docs/{kind}.md")
-    of_place = [Precondition] if "path" in WORKLOADS[kind].places else [S3Options]
-    models = [WORKLOADS[kind].spec, Header, Target, *of_place]
+    of_place = [Precondition] if "path" in FAMILIES[kind].places else [S3Options]
+    models = [FAMILIES[kind].spec, Header, Target, *of_place]
     missing = [f"{m.__name__}.{f}" for m in models for f in m.model_fields if f"`{f}`" not in page]
     assert not missing
 
@@ -53,9 +55,10 @@ def test_a_verb_has_its_file_and_its_page(verb: str) -> None:
     assert f"`storlab {verb}" in pages or f"\nstorlab {verb}" in pages
 
 
-@pytest.mark.parametrize("engine", engines.engine_names())
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_has_its_file(engine: str) -> None:
-    assert (tree.ROOT / f"python/storlab/engines/{engine}.py").is_file()
+    (point,) = entry_points(group="storlab.engines", name=engine)
+    assert (tree.ROOT / "python" / (point.module.replace(".", "/") + ".py")).is_file()
 
 
 def test_exit_codes_are_documented_as_they_are() -> None:
@@ -94,9 +97,9 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_ready_made_studies_are_valid() -> None:
-    from storlab.workloads import Study
+    from storlab.contracts.registry import study_class
 
     studies = tree.source(".toml", "studies")
     assert studies
     for name in studies:
-        Study.model_validate(tomllib.loads(tree.read(name)))
+        study_class().model_validate(tomllib.loads(tree.read(name)))

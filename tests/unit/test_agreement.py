@@ -19,14 +19,14 @@ from storlab.analysis.agreement import (
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ExitCode, ResultError, UsageError
 from storlab.cli.crosscheck import _exit_code, _headline, _table
-from storlab.lab.crosscheck import crosscheck_plan, reference_of
-from storlab.lab.plan import make_plan
-from storlab.lab.runner import Summary
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
+from storlab.contracts.registry import study_class
+from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.campaign import Summary
+from storlab.lab.study.file import load_study
 from storlab.model.point import Plan
 from storlab.model.result import EngineInfo, Failure, Metric, RunRecord, Sample
-from storlab.workloads import Study
 
 STUDY = """
 [study]
@@ -197,7 +197,7 @@ def test_native_cannot_check_itself(plan: Plan) -> None:
 
 def filled(tmp_path: Path, plan: Plan, scale: dict[str, float], fail: str = "") -> ResultStore:
     """A store whose runs have made-up values: ``scale`` by engine, and 1 % of spread."""
-    study = Study.model_validate(tomllib.loads(STUDY))
+    study = study_class().model_validate(tomllib.loads(STUDY))
     store = ResultStore.create(tmp_path / "result", STUDY, study, plan, {})
     histogram = Histogram()
     histogram.record(1000)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from storlab.audit.fixed_work import completion_time_s
+from storlab.contracts.registry import FAMILIES
 from storlab.model.result import EngineInfo, RunRecord, Span
-from storlab.workloads import WORKLOADS
 
 S = 1_000_000_000
 
@@ -49,8 +49,8 @@ def test_what_an_earlier_process_began_has_none() -> None:
     assert completion_time_s("encode", resumed) == 3
 
 
-@pytest.mark.parametrize("kind", WORKLOADS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_the_family_tells_what_an_earlier_process_began(kind: str) -> None:
-    told = WORKLOADS[kind].page.resumed(record(resumed=("ingest",)).details)
+    told = FAMILIES[kind].page.resumed(record(resumed=("ingest",)).details)
     assert told == (frozenset({"ingest"}) if kind == "preprocess" else frozenset())
-    assert not WORKLOADS[kind].page.resumed({})
+    assert not FAMILIES[kind].page.resumed({})

@@ -9,8 +9,10 @@ import pytest
 
 from storlab._native import Histogram
 from storlab.base.units import NS_PER_S
-from storlab.lab.study_file import parse_study
-from storlab.model.job import BlockJob, Member
+from storlab.contracts.family import Access, JobContext
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
+from storlab.model.job import Member
 from storlab.model.point import Point
 from storlab.model.result import (
     CpuUse,
@@ -25,9 +27,9 @@ from storlab.model.result import (
 )
 from storlab.model.study import Header, Target
 from storlab.model.types import Table
-from storlab.workloads import WORKLOADS, Access, JobContext
+from storlab.workloads.block.job import BlockJob
 
-BLOCK = WORKLOADS["block"]
+BLOCK = FAMILIES["block"]
 HEADER = Header(name="s", ramp="2s", runtime="10s", settle="1s")  # type: ignore[arg-type]
 TARGET = Target(name="t", path="x", size=1 << 30)
 GIB = 1 << 30

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fixed_work import DrillSpec, DrillWorkload
-from storlab import workloads
+from fixed_work import DrillWorkload
 from storlab.analysis.capacity import (
     MOST_BATCHES,
     Capacity,
@@ -27,19 +26,15 @@ from storlab.analysis.capacity import (
 )
 from storlab.base.errors import ResultError, UsageError
 from storlab.cli.main import main
-from storlab.engines.native import NativeEngine
-from storlab.lab.capacity import Case, SearchSession, capacity_cases, search, write_capacity
-from storlab.lab.execution import StopRequest
-from storlab.lab.progress import PlainReporter
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import LoadedStudy
+from storlab.contracts.registry import FAMILIES, study_class
+from storlab.engines.native.engine import NativeEngine
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.capacity import Case, SearchSession, capacity_cases, search, write_capacity
+from storlab.lab.run.progress import PlainReporter
+from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Point
 from storlab.model.result import EngineInfo, Failure, Flag, Metric, RunRecord
-from storlab.model.study import study_model
-from storlab.workloads import WORKLOADS
-from storlab.workloads.block import BlockSpec
-
-MODEL = study_model([BlockSpec, DrillSpec])
+from storlab.process.execution import StopRequest
 
 
 @given(st.integers(0, 300), st.integers(1, 200))
@@ -143,9 +138,8 @@ def au(point: Point, repeat: int) -> float:
 @pytest.fixture
 def family(monkeypatch: pytest.MonkeyPatch) -> DrillWorkload:
     drill = DrillWorkload(au)
-    monkeypatch.setitem(WORKLOADS, "drill", drill)
+    monkeypatch.setitem(FAMILIES.loaded, "drill", drill)
     monkeypatch.setattr(NativeEngine, "kinds", ("block", "drill"))
-    monkeypatch.setattr(workloads, "Study", MODEL)
     return drill
 
 
@@ -159,7 +153,7 @@ def study(tmp_path: Path) -> LoadedStudy:
 def load(place: Path, text: str) -> LoadedStudy:
     text = text.format(place=place)
     return LoadedStudy(
-        MODEL.model_validate(tomllib.loads(text)), text, "0" * 64, place / "study.toml"
+        study_class().model_validate(tomllib.loads(text)), text, "0" * 64, place / "study.toml"
     )
 
 
@@ -332,7 +326,7 @@ def test_the_verb(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     del family
-    monkeypatch.setattr("storlab.lab.study_file.load_study", lambda _path: study)
+    monkeypatch.setattr("storlab.lab.study.file.load_study", lambda _path: study)
     out = tmp_path / "out"
     arguments = ["capacity", str(study.path), "--repeats", "2", "--out", str(out)]
     assert main([*arguments, "--json"]) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storlab.workloads.checkpoint_interval import (
+from storlab.workloads.checkpoint.interval import (
     daly_interval,
     share_lost,
     share_lost_with_failures,

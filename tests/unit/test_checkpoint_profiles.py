@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import StudyError
-from storlab.workloads.checkpoint_profiles import (
+from storlab.workloads.checkpoint.profiles import (
     SAFETENSORS_HEADER,
     Profile,
     files_of,

@@ -9,8 +9,9 @@ import pytest
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
-from storlab.lab.study_file import parse_study
-from storlab.model.checkpoint_job import CheckpointJob
+from storlab.contracts.family import Access, JobContext
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
 from storlab.model.result import (
     CpuUse,
@@ -22,10 +23,10 @@ from storlab.model.result import (
 )
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
-from storlab.workloads import WORKLOADS, Access, JobContext
-from storlab.workloads.checkpoint_interval import daly_interval, share_lost_with_failures
+from storlab.workloads.checkpoint.interval import daly_interval, share_lost_with_failures
+from storlab.workloads.checkpoint.job import CheckpointJob
 
-CHECKPOINT = WORKLOADS["checkpoint"]
+CHECKPOINT = FAMILIES["checkpoint"]
 HEADER = Header(name="s", settle="1s", interval="500ms")  # type: ignore[arg-type]
 TARGET = Target(name="t", directory="d")
 PROFILE = 'profile = "llama3-405b-8gpu-415gb"\n'

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storlab.engines.child_run import ChildRun, Launch
-from storlab.engines.events import Events
-from storlab.engines.session_cpu import family, is_alive
 from storlab.model.result import EngineInfo, RunOutcome
+from storlab.process.child import ChildRun, Launch
+from storlab.process.events import Events
+from storlab.process.session_cpu import family, is_alive
 
 WAIT_S = 60
 BURN = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"

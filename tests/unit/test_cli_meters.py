@@ -7,7 +7,7 @@ import json
 import pytest
 
 from storlab.cli.main import main
-from storlab.meters import METERS
+from storlab.contracts.registry import METERS
 
 
 def test_every_kind_of_meter_says_what_it_is_and_how_to_get_it(

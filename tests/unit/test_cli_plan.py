@@ -20,10 +20,10 @@ from storlab import __version__
 from storlab.base.errors import ExitCode
 from storlab.cli.common import CLOSED_PIPE, plain
 from storlab.cli.main import EXIT_CODES, VERBS, main
-from storlab.lab.plan import make_plan
-from storlab.lab.starter import FileTarget, FoundDevice, found_devices, starter_study
-from storlab.lab.study_file import LoadedStudy, load_study, parse_study
-from storlab.lab.study_schema import study_schema
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import LoadedStudy, load_study, parse_study
+from storlab.lab.study.json_schema import study_schema
+from storlab.lab.study.starter import FileTarget, FoundDevice, found_devices, starter_study
 from storlab.model.result import Metric
 
 ROOT = Path(__file__).parents[2]

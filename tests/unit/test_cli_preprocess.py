@@ -16,11 +16,11 @@ import pytest
 
 from storlab.base.errors import EngineError, ExitCode
 from storlab.cli.main import main
-from storlab.lab import preprocessing
 from storlab.model.job import Job
-from storlab.model.preprocess_job import STAGES, PreprocessJob
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
-from storlab.workloads.preprocess_rules import usable_cores
+from storlab.workloads.preprocess import own_logs as preprocessing
+from storlab.workloads.preprocess.job import STAGES, PreprocessJob
+from storlab.workloads.preprocess.rules import usable_cores
 
 LINE = b"1" + b"\t" * 39 + b"\n"
 SAMPLE = {"line": 7, "reason": "label", "field": 1, "text": "2"}
@@ -461,7 +461,7 @@ def test_an_interrupted_run_says_how_to_go_on(
 ) -> None:
     engine.endless = True
     engine.before_end = lambda: os.kill(os.getpid(), 2)
-    monkeypatch.setattr("storlab.lab.execution.POLL_S", 0.001)
+    monkeypatch.setattr("storlab.process.execution.POLL_S", 0.001)
     call = ["preprocess", "day_0", "--out", "o", *["--json"] * as_json]
     assert main(call) == ExitCode.INTERRUPTED
     said = capsys.readouterr()

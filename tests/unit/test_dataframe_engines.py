@@ -18,9 +18,9 @@ import pytest
 from preprocess_oracle import logarithm, specification
 from preprocess_runs import order
 from storlab.base.errors import EngineError
-from storlab.engines import get_engine
-from storlab.engines.dataframe_encode import Journal, encode_units
-from storlab.engines.dataframe_layout import (
+from storlab.contracts.registry import get_engine
+from storlab.engines.dataframe.encode import Journal, encode_units
+from storlab.engines.dataframe.layout import (
     COLUMNS,
     feature_spec,
     fingerprint,
@@ -29,11 +29,12 @@ from storlab.engines.dataframe_layout import (
     prepare,
     publish,
 )
-from storlab.engines.dataframe_library import KEYS, Tally, batches, logarithms
-from storlab.engines.dataframe_units import Unit
-from storlab.engines.dataframe_vocabulary import vocabulary_passes
-from storlab.engines.dataframe_worker import Worker, mean_row_bytes
-from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
+from storlab.engines.dataframe.library import KEYS, Tally, batches, logarithms
+from storlab.engines.dataframe.units import Unit
+from storlab.engines.dataframe.vocabulary import vocabulary_passes
+from storlab.engines.dataframe.worker import Worker, mean_row_bytes
+from storlab.model.job import Member, WeightedSize
+from storlab.workloads.block.job import BlockJob, Mix, Offsets
 
 ENGINES = ("pandas", "polars")
 

@@ -9,7 +9,7 @@ import pytest
 
 from preprocess_oracle import malformation as oracle
 from preprocess_runs import line_of, wrong_line
-from storlab.engines.dataframe_screen import Screen, is_clean, malformation, owned_lines, shown
+from storlab.engines.dataframe.screen import Screen, is_clean, malformation, owned_lines, shown
 
 GOOD = b"\t".join([b"1", *[b"5"] * 13, *[b"0123abCD"] * 26])
 

@@ -9,10 +9,10 @@ import pytest
 
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import UsageError
-from storlab.lab.plan import make_plan
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
-from storlab.workloads import Study
+from storlab.contracts.registry import study_class
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import load_study
 
 STUDY = """
 [study]
@@ -32,7 +32,9 @@ def store(directory: Path, target: str = "disk") -> ResultStore:
     study = directory.parent / f"{directory.name}.toml"
     study.write_text(text)
     plan = make_plan(load_study(study))
-    return ResultStore.create(directory, text, Study.model_validate(tomllib.loads(text)), plan, {})
+    return ResultStore.create(
+        directory, text, study_class().model_validate(tomllib.loads(text)), plan, {}
+    )
 
 
 def labels(*stores: ResultStore) -> list[str]:

@@ -11,15 +11,16 @@ import pytest
 from conftest import missing, need_root
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import MB
-from storlab.lab import device_bytes
-from storlab.lab.counters import CounterWatch
-from storlab.lab.device_bytes import DeviceBytes, devices_behind
-from storlab.lab.devices import Device
-from storlab.lab.filesystems import file_system_of, supports_direct
+from storlab.contracts.family import Access
+from storlab.contracts.registry import FAMILIES, study_class
+from storlab.lab.run import device_bytes
+from storlab.lab.run.device_bytes import DeviceBytes, devices_behind
 from storlab.model.job import Member
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome
 from storlab.model.study import Target
-from storlab.workloads import WORKLOADS, Access, Study
+from storlab.process.counters import CounterWatch
+from storlab.stores.devices import Device
+from storlab.stores.filesystems import file_system_of, supports_direct
 
 SIZE = 8 << 20
 DEVICE = {"read_bytes": 0, "written_bytes": 0, "over_ns": 1, "devices": ["sda"]}
@@ -143,7 +144,7 @@ def test_a_counter_that_goes_is_read_no_more_and_long_runs_are_thinned_out(
         watch._take()
     assert len(calls) == 4
     assert [reading.values for reading in watch.readings] == [(1,), (2,), (3,)]
-    monkeypatch.setattr("storlab.lab.counters.MOST_READINGS", 4)
+    monkeypatch.setattr("storlab.process.counters.MOST_READINGS", 4)
     thin = CounterWatch(lambda: (0,), "test")
     for _ in range(9):
         thin._take()
@@ -153,7 +154,7 @@ def test_a_counter_that_goes_is_read_no_more_and_long_runs_are_thinned_out(
 
 
 def flags(device: object, read: int = 100 * MB, **given: object) -> list[str]:
-    study = Study.model_validate(
+    study = study_class().model_validate(
         {
             "study": {"name": "s"},
             "target": [{"name": "t", "path": "f", "size": "1GiB", **given}],
@@ -170,7 +171,7 @@ def flags(device: object, read: int = 100 * MB, **given: object) -> list[str]:
         cpu=None,
         details={"device": device},
     )
-    block = WORKLOADS["block"]
+    block = FAMILIES["block"]
     point = _point(study.workload[0].values()[0])
     found = block.flags(point, study.target[0], outcome)
     return [flag.kind for flag in found if flag.kind == "device-bytes"]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import GuardError
-from storlab.lab import devices
-from storlab.lab.devices import Device
-from storlab.lab.guard_device import _serial_fits
+from storlab.lab.guard.device import _serial_fits
 from storlab.model.study import Target
+from storlab.stores import devices
+from storlab.stores.devices import Device
 from sysfs_trees import put
 
 SERIAL = "S6CKNT0W700"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from storlab.engines import dlio_config
-from storlab.engines.dlio import python_of
-from storlab.engines.dlio_config import Program
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
+from storlab.engines.dlio import config as dlio_config
+from storlab.engines.dlio.config import Program
+from storlab.engines.dlio.engine import python_of
 from storlab.model.place import DataPlace
-from storlab.model.training_job import Records, TrainingJob
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
+from storlab.workloads.training.job import Records, TrainingJob
 
 
 def job(records: dict[str, Any] | None = None, **changes: Any) -> TrainingJob:

@@ -11,10 +11,10 @@ import pytest
 
 from storlab.base.errors import ResultError
 from storlab.cli.main import main
-from storlab.engines.dlio_result import read_results
-from storlab.lab.importer import import_files
-from storlab.lab.importers.dlio import result_files
-from storlab.lab.store import ResultStore
+from storlab.engines.dlio.importer import result_files
+from storlab.engines.dlio.result import read_results
+from storlab.exchange.importer import import_files
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dlio"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from storlab.engines import dlio_result
-from storlab.engines.dlio_result import DlioFormatError, Results, Timeline
+from storlab.engines.dlio import result as dlio_result
+from storlab.engines.dlio.result import DlioFormatError, Results, Timeline
 from storlab.model.result import EngineInfo, RunOutcome
-from storlab.workloads.training_metrics import au_percent, au_with_first_percent, epochs_of
+from storlab.workloads.training.metrics import au_percent, au_with_first_percent, epochs_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dlio"
 RECORDED = ("unet3d-hot", "unet3d-odirect", "pypi-2.0.0-two-ranks")

@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.lab.efficiency import (
+from storlab.contracts.page import Page
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.power.efficiency import (
     density_metrics,
     energy_metrics,
     idles,
     of_whole_work,
     per_watt_metrics,
 )
-from storlab.lab.power_summary import BoundaryPower
+from storlab.lab.power.summary import BoundaryPower
 from storlab.model.result import (
     Concurrency,
     EngineInfo,
@@ -24,11 +26,9 @@ from storlab.model.result import (
     Span,
 )
 from storlab.model.study import Target
-from storlab.workloads import WORKLOADS
-from storlab.workloads.page import Page
 
 S = 1_000_000_000
-BLOCK = WORKLOADS["block"].page
+BLOCK = FAMILIES["block"].page
 
 
 def outcome(read: int = 6 * 10**9, written: int = 0, operations: int = 1000) -> RunOutcome:
@@ -198,7 +198,7 @@ def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
 
 
 def test_what_a_family_divides_by_power_keeps_what_it_rests_on() -> None:
-    page = WORKLOADS["training"].page
+    page = FAMILIES["training"].page
     kept = Metric(
         name="accelerators_at_threshold", value=3, unit="1", operation="all", provenance="emulated"
     )
@@ -227,12 +227,12 @@ def test_what_a_family_divides_by_power_is_as_good_as_its_weaker_part() -> None:
 def test_pauses_between_stages_belong_to_the_work() -> None:
     run = outcome()
     run.spans = [Span(kind="ingest", name="ingest", start_ns=0, end_ns=50 * S, bytes=1)]
-    assert idles(run, WORKLOADS["checkpoint"].page)
-    assert not idles(run, WORKLOADS["preprocess"].page)
+    assert idles(run, FAMILIES["checkpoint"].page)
+    assert not idles(run, FAMILIES["preprocess"].page)
 
 
 def test_a_part_of_the_work_has_no_energy_and_no_efficiency() -> None:
-    page = WORKLOADS["preprocess"].page
+    page = FAMILIES["preprocess"].page
     kinds = (("all", "J"), ("ingest", "J"), ("encode", "J"))
     metrics = [Metric(name="energy_j", value=1.0, unit=unit, operation=o) for o, unit in kinds]
     metrics += [

@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import RunError
-from storlab.engines import fio_run
-from storlab.engines.child_run import ChildRun
-from storlab.engines.child_run import Launch as ChildLaunch
-from storlab.engines.fio_run import FioRun
-from storlab.engines.fio_run import Launch as FioLaunch
-from storlab.engines.session_cpu import SessionTrace
-from storlab.engines.warp_command import Launch as WarpLaunch
-from storlab.engines.warp_run import WarpRun
-from storlab.lab.execution import StopRequest, finish
-from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
-from storlab.model.object_job import ObjectJob, ObjectMix, ObjectSizes, Pool
+from storlab.engines.fio import run as fio_run
+from storlab.engines.fio.run import FioRun
+from storlab.engines.fio.run import Launch as FioLaunch
+from storlab.engines.warp.command import Launch as WarpLaunch
+from storlab.engines.warp.run import WarpRun
+from storlab.model.job import Member, WeightedSize
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.model.s3 import Credentials, S3Store
+from storlab.process.child import ChildRun
+from storlab.process.child import Launch as ChildLaunch
+from storlab.process.execution import StopRequest, finish
+from storlab.process.session_cpu import SessionTrace
+from storlab.workloads.block.job import BlockJob, Mix, Offsets
+from storlab.workloads.object.job import ObjectJob, ObjectMix, ObjectSizes, Pool
 
 INFO = EngineInfo(name="x", version="1")
 SECRET = "secretOfThisTest"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab._native import Histogram
-from storlab.engines.events import NONE, Events, samples, totals
+from storlab.process.events import NONE, Events, samples, totals
 
 START = 1_000_000
 

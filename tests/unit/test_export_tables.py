@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from storlab.cli.main import main
-from storlab.lab.exporters import format_names
-from storlab.lab.exporters.tidy import metrics_table, samples_table
-from storlab.lab.importer import import_files
-from storlab.lab.store import ResultStore
+from storlab.exchange.exporters import format_names
+from storlab.exchange.exporters.tidy import metrics_table, samples_table
+from storlab.exchange.importer import import_files
+from storlab.lab.results.store import ResultStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fio"
 

@@ -10,10 +10,10 @@ import pytest
 
 from storlab.base.errors import ResultError, StorlabError
 from storlab.cli.main import main
-from storlab.lab.importer import import_files
-from storlab.lab.importers import fio_options
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import parse_study
+from storlab.engines.fio import importer_options as fio_options
+from storlab.exchange.importer import import_files
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import parse_study
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fio"
 

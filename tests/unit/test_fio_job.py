@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from storlab.engines import fio_job
-from storlab.model.job import (
-    Arrival,
-    BlockJob,
-    Member,
-    Mix,
-    Offsets,
-    Payload,
-    Sync,
-    Verify,
-    WeightedSize,
-)
+from storlab.engines.fio import job as fio_job
+from storlab.model.job import Arrival, Member, WeightedSize
+from storlab.workloads.block.job import BlockJob, Mix, Offsets, Payload, Sync, Verify
 
 MIB = 1 << 20
 

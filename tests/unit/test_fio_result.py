@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from storlab.engines import fio_result, fio_series
-from storlab.engines.fio_failure import Ended, explain
-from storlab.engines.fio_result import Direction, Figures, FioFormatError, Latency
-from storlab.engines.fio_series import Status
-from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
+from storlab.engines.fio import result as fio_result
+from storlab.engines.fio import series as fio_series
+from storlab.engines.fio.failure import Ended, explain
+from storlab.engines.fio.result import Direction, Figures, FioFormatError, Latency
+from storlab.engines.fio.series import Status
+from storlab.model.job import Member, WeightedSize
+from storlab.workloads.block.job import BlockJob, Mix, Offsets
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fio"
 

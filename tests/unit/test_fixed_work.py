@@ -10,27 +10,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fixed_work import DrillSpec, DrillWorkload
-from storlab import workloads
+from fixed_work import DrillWorkload
 from storlab.base.errors import GuardError, PreflightError, StudyError
-from storlab.engines.native import NativeEngine
-from storlab.lab.clean import clean_campaign
-from storlab.lab.execution import StopRequest
-from storlab.lab.filesystems import free_bytes
-from storlab.lab.guard import Guard
-from storlab.lab.home import HOME, MARKER
-from storlab.lab.plan import make_plan
-from storlab.lab.preflight import check_study
-from storlab.lab.progress import PlainReporter
-from storlab.lab.runner import Summary
-from storlab.lab.session import rehearse, resume_study, run_study
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import LoadedStudy
-from storlab.model.study import study_model
-from storlab.workloads import WORKLOADS
-from storlab.workloads.block import BlockSpec
+from storlab.contracts.registry import FAMILIES, study_class
+from storlab.engines.native.engine import NativeEngine
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.preflight import check_study
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.campaign import Summary
+from storlab.lab.run.clean import clean_campaign
+from storlab.lab.run.progress import PlainReporter
+from storlab.lab.run.session import rehearse, resume_study, run_study
+from storlab.lab.study.file import LoadedStudy
+from storlab.process.execution import StopRequest
+from storlab.stores.filesystems import free_bytes
+from storlab.stores.home import HOME, MARKER
 
-MODEL = study_model([BlockSpec, DrillSpec])
 STUDY = """
 [study]
 name = "fixed work"
@@ -48,9 +44,8 @@ accelerators = [1, 2]
 @pytest.fixture
 def family(monkeypatch: pytest.MonkeyPatch) -> DrillWorkload:
     drill = DrillWorkload()
-    monkeypatch.setitem(WORKLOADS, "drill", drill)
+    monkeypatch.setitem(FAMILIES.loaded, "drill", drill)
     monkeypatch.setattr(NativeEngine, "kinds", ("block", "drill"))
-    monkeypatch.setattr(workloads, "Study", MODEL)
     return drill
 
 
@@ -62,7 +57,7 @@ def place(tmp_path: Path) -> Path:
 
 def loaded(place: Path, more: str = "", text: str = STUDY) -> LoadedStudy:
     text = text.format(place=place, more=more)
-    study = MODEL.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     return LoadedStudy(study, text, "0" * 64, place / "study.toml")
 
 

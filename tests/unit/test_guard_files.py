@@ -11,16 +11,10 @@ import pytest
 
 from sidecars import put_sidecar
 from storlab.base.errors import GuardError, PreflightError
-from storlab.lab.dataset import check_space, clean_up, to_lay_out
-from storlab.lab.guard_file import check_data_file, is_kernel_place
-from storlab.lab.sidecar import (
-    DataFileHold,
-    Sidecar,
-    is_complete,
-    is_ours,
-    sidecar_path,
-)
+from storlab.lab.prepare.dataset import check_space, clean_up, to_lay_out
 from storlab.model.job import Member
+from storlab.stores.data_file import check_data_file, is_kernel_place
+from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, is_ours, sidecar_path
 
 SIZE = 8192
 

@@ -12,11 +12,11 @@ import pytest
 
 from conftest import need_root
 from storlab.base.errors import GuardError, PreflightError
-from storlab.lab import home as home_module
-from storlab.lab.dataset import check_space
-from storlab.lab.execution import Interrupted, StopRequest
-from storlab.lab.filesystems import free_bytes
-from storlab.lab.home import HOME, LOCK, MARKER, HomeHold, HomeNeed, allocated_bytes, check_home
+from storlab.lab.prepare.dataset import check_space
+from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores import home as home_module
+from storlab.stores.filesystems import free_bytes
+from storlab.stores.home import HOME, LOCK, MARKER, HomeHold, HomeNeed, allocated_bytes, check_home
 
 
 def make(hold: HomeHold, *names: str) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from storlab.lab.jobs import run_seed
-from storlab.lab.records import completed_record, failed_record, interval_throughput
+from storlab.contracts.registry import FAMILIES, study_class
+from storlab.lab.plan.jobs import run_seed
+from storlab.lab.run.records import completed_record, failed_record, interval_throughput
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import (
     CpuUse,
@@ -20,14 +21,13 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.study import StudyBase
-from storlab.workloads import WORKLOADS, Study
 
 INTERVAL = 1_000_000_000
 INFO = EngineInfo(name="native", version="0")
 
 
 def study(**target: object) -> StudyBase:
-    return Study.model_validate(
+    return study_class().model_validate(
         {
             "study": {"name": "records", "interval": "1s"},
             "target": [{"name": "t", "path": "null:", **target}],
@@ -172,7 +172,7 @@ def test_a_run_that_never_began() -> None:
 def test_equal_work_has_equal_seeds_whoever_does_it(
     kind: str, name: str, values: tuple[Any, Any]
 ) -> None:
-    assert name in WORKLOADS[kind].spec.model_fields
+    assert name in FAMILIES[kind].spec.model_fields
     here, there = (
         point(study(), kind=kind, params={"the": "work", name: value}) for value in values
     )

@@ -12,20 +12,22 @@ import pytest
 from pydantic import Field
 from rich.console import Console
 
-from storlab.engines.native import NativeEngine
-from storlab.lab import runner
-from storlab.lab.execution import StopRequest
-from storlab.lab.plan import make_plan
-from storlab.lab.progress import PlainReporter
-from storlab.lab.runner import Summary
-from storlab.lab.session import run_study
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import LoadedStudy
-from storlab.model.job import BlockJob, Member, Mix, Offsets, WeightedSize
+from storlab.contracts.family import JobContext, Step
+from storlab.contracts.registry import FAMILIES
+from storlab.engines.native.engine import NativeEngine
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run import campaign as runner
+from storlab.lab.run.campaign import Summary
+from storlab.lab.run.progress import PlainReporter
+from storlab.lab.run.session import run_study
+from storlab.lab.study.file import LoadedStudy
+from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
 from storlab.model.study import study_model
-from storlab.workloads import WORKLOADS, JobContext, Step
-from storlab.workloads.block import BlockSpec, BlockWorkload
+from storlab.process.execution import StopRequest
+from storlab.workloads.block.family import BlockSpec, BlockWorkload
+from storlab.workloads.block.job import BlockJob, Mix, Offsets
 
 SIZE = 64 * 1024
 
@@ -101,7 +103,7 @@ queue_depth = [1, 2]
 def run(
     place: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[ResultStore, Summary, str]:
-    monkeypatch.setitem(WORKLOADS, "scratch", family)
+    monkeypatch.setitem(FAMILIES.loaded, "scratch", family)
     monkeypatch.setattr(NativeEngine, "kinds", ("block", "scratch"))
     text = study_text(place)
     study = study_model([BlockSpec, ScratchSpec]).model_validate(tomllib.loads(text))

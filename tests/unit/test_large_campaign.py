@@ -19,11 +19,11 @@ from storlab.audit.screening import is_odd, select, spread
 from storlab.brief import selection, write_brief
 from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main
+from storlab.contracts.registry import study_class
 from storlab.figures import Figure, svg
-from storlab.lab.result_files import read_checked
-from storlab.lab.store import ResultStore
+from storlab.lab.results.files import read_checked
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
-from storlab.workloads import Study
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(name)
         return read_checked(run_dir, name)
 
-    for module in ("store", "result_files"):
-        monkeypatch.setattr(f"storlab.lab.{module}.read_checked", read)
+    for module in ("store", "files"):
+        monkeypatch.setattr(f"storlab.lab.results.{module}.read_checked", read)
     return found
 
 
@@ -170,7 +170,7 @@ def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
 
 def test_points_that_are_written_twice_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     text = STUDY.format(repeats=1, mixes=[30, 50], sizes=["4KiB"], jobs=[1, 2, 4], depths=[1, 2])
-    (spec,) = Study.model_validate(tomllib.loads(text)).workload
+    (spec,) = study_class().model_validate(tomllib.loads(text)).workload
     once = spec.values()
     combinations = spec.product()
     assert len(once) == len(combinations) == 2 * 3 * 2

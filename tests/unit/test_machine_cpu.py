@@ -7,7 +7,7 @@ import os
 import pytest
 
 from storlab.base.clock import monotonic_ns
-from storlab.engines.machine_cpu import MachineTrace
+from storlab.process.machine_cpu import MachineTrace
 
 
 def test_a_window_is_cut_from_the_readings_around_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from storlab.base.units import NS_PER_S
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome
-from storlab.workloads import common_metrics as common
+from storlab.workloads.common import metrics as common
 
 MS = NS_PER_S // 1000
 

@@ -9,7 +9,8 @@ import pytest
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import MeterError, StudyError
-from storlab.meters import METERS, csv, declared, hwmon, rapl
+from storlab.contracts.registry import METERS
+from storlab.meters import csv, declared, hwmon, rapl
 from storlab.meters.options import MeterOptions
 from storlab.model.power import Reading
 from storlab.model.result import EngineInfo, Operation, OperationTotals, RunOutcome, Sample

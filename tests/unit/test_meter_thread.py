@@ -9,17 +9,17 @@ import pytest
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import MeterError, StudyError
-from storlab.lab import meter_thread
-from storlab.lab.meter_thread import MeterThread
-from storlab.lab.metering import Metering, headline_boundary, open_thread, power_over_time
-from storlab.lab.records import completed_record
+from storlab.contracts.registry import study_class
+from storlab.lab.power import meter_thread
+from storlab.lab.power.meter_thread import MeterThread
+from storlab.lab.power.metering import Metering, headline_boundary, open_thread, power_over_time
+from storlab.lab.run.records import completed_record
 from storlab.meters import rapl
 from storlab.model.point import PlannedRun, Point
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.power_readings import readings_from_parquet, readings_to_parquet
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome, RunRecord
 from storlab.model.study import MeterSpec, Target
-from storlab.workloads import Study
 from sysfs_trees import RunningCounter, put, rapl_tree
 
 INFO = SensorInfo(
@@ -251,7 +251,7 @@ def test_a_run_with_counters_that_wrap(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def record_of(of: Target, result: RunOutcome, metering: Metering) -> RunRecord:
-    study = Study.model_validate(
+    study = study_class().model_validate(
         {
             "study": {"name": "s"},
             "target": [of.model_dump(exclude_unset=True)],

@@ -8,11 +8,12 @@ import pytest
 
 from storlab._native import Histogram
 from storlab.base.errors import UsageError
-from storlab.lab.exporters import get_format
-from storlab.lab.exporters.tidy import metrics_table, samples_table
-from storlab.lab.plan import make_plan
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import load_study
+from storlab.contracts.registry import FAMILIES
+from storlab.exchange.exporters import get_format
+from storlab.exchange.exporters.tidy import metrics_table, samples_table
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import load_study
 from storlab.model.result import (
     EngineInfo,
     OperationTotals,
@@ -20,7 +21,6 @@ from storlab.model.result import (
     RunRecord,
     Sample,
 )
-from storlab.workloads import WORKLOADS
 
 STUDY = """
 [study]
@@ -78,7 +78,7 @@ def store(tmp_path: Path) -> ResultStore:
             window_start_ns=0,
             window_end_ns=10**9,
             totals=outcome.totals,
-            metrics=WORKLOADS["object"].metrics(point, outcome),
+            metrics=FAMILIES["object"].metrics(point, outcome),
         )
         made.write_run(record, samples, {})
     return made

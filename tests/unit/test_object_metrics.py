@@ -8,7 +8,8 @@ import pytest
 
 from storlab._native import Histogram
 from storlab.base.units import NS_PER_S
-from storlab.lab.study_file import parse_study
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
 from storlab.model.result import (
     CpuUse,
@@ -21,9 +22,8 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.study import Target
-from storlab.workloads import WORKLOADS
 
-OBJECT = WORKLOADS["object"]
+OBJECT = FAMILIES["object"]
 TARGET = Target(name="t", s3="https://store.example/bucket")
 MIB = 1 << 20
 MIXED = "get_percent = 75\nconcurrency = 6"

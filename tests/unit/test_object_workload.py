@@ -9,14 +9,15 @@ import pytest
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
-from storlab.lab.study_file import parse_study
-from storlab.model.object_job import ObjectJob
+from storlab.contracts.family import Access, JobContext, Step
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
-from storlab.workloads import WORKLOADS, Access, JobContext, Step
+from storlab.workloads.object.job import ObjectJob
 
-OBJECT = WORKLOADS["object"]
+OBJECT = FAMILIES["object"]
 HEADER = Header(name="s", ramp="2s", runtime="10s", settle="1s")  # type: ignore[arg-type]
 TARGET = Target(name="t", s3="http://127.0.0.1:9000/bucket")
 SECRET = Credentials("AKIDEXAMPLE", "a-secret-key")

@@ -14,22 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from storlab.engines.parent_death import start_child
-from storlab.engines.session_cpu import family, is_alive
+from storlab.process.parent_death import start_child
+from storlab.process.session_cpu import family, is_alive
 
 HERE = Path(__file__).parent
 STANDIN = HERE.parent / "simulators" / "warp.py"
 RUN = "from test_child_run import FOREVER, start; start(Path.cwd(), FOREVER)"
 WARP = "from test_warp_run import start; start(Path.cwd())"
 RANKS = (
-    "from storlab.engines.torch_child import Crew\n"
+    "from storlab.engines.torch.child import Crew\n"
     "def work(rank, pipe):\n"
     "    Path(f'rank-{rank}').touch()\n"
     "    while True: pass\n"
     "Crew(2, work)"
 )
 UNITS = (
-    "from storlab.engines.dataframe_units import Unit, carry_out, pool_of\n"
+    "from storlab.engines.dataframe.units import Unit, carry_out, pool_of\n"
     "def work():\n"
     "    Path('ready').touch()\n"
     "    while True: pass\n"

@@ -8,8 +8,8 @@ import pytest
 
 from storlab.base.errors import PreflightError, StudyError
 from storlab.base.units import NS_PER_S
-from storlab.lab.plan import absent_devices, make_plan, prepare_ns_by_target
-from storlab.lab.study_file import LoadedStudy, load_study
+from storlab.lab.plan.plan import absent_devices, make_plan, prepare_ns_by_target
+from storlab.lab.study.file import LoadedStudy, load_study
 from storlab.model.point import Plan
 
 STUDIES = Path(__file__).parents[2] / "studies"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import MeterError, ResultError
-from storlab.lab.power_states import PowerStates, check_power_state, drives_of
+from storlab.lab.power.states import PowerStates, check_power_state, drives_of
 from storlab.meters.nvme_admin import PowerState
 from storlab.model.study import Target
 
@@ -55,7 +55,7 @@ class DriveOnShelf:
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
-    monkeypatch.setattr("storlab.lab.power_states.device_number", lambda _path: 1)
+    monkeypatch.setattr("storlab.lab.power.states.device_number", lambda _path: 1)
     return Shelf("nvme0", "nvme1")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from storlab.base.energy import PowerLine
-from storlab.lab.power_summary import (
+from storlab.lab.power.summary import (
     BoundaryPower,
     SensorRun,
     Spans,

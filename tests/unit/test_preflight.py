@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,15 @@ import pytest
 from storlab.base.errors import EngineError, ExitCode, PreflightError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.cli.main import main
-from storlab.engines import _ENGINES, get_engine
-from storlab.engines.native import NativeEngine
-from storlab.lab.checks import Check
-from storlab.lab.environment import describe_environment, memory_bytes
-from storlab.lab.filesystems import file_system_of, free_bytes, supports_direct
-from storlab.lab.machine_checks import core_checks, load_check, spin_check, spin_ns
-from storlab.lab.plan import make_plan
-from storlab.lab.preflight import check_machine, check_study, refuse_errors
-from storlab.lab.study_file import LoadedStudy, load_study
+from storlab.contracts.registry import ENGINES, get_engine
+from storlab.engines.native.engine import NativeEngine
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.checks import Check
+from storlab.lab.preflight.machine import core_checks, load_check, spin_check, spin_ns
+from storlab.lab.preflight.preflight import check_machine, check_study, refuse_errors
+from storlab.lab.results.environment import describe_environment, memory_bytes
+from storlab.lab.study.file import LoadedStudy, load_study
+from storlab.stores.filesystems import file_system_of, free_bytes, supports_direct
 
 
 def loaded(tmp_path: Path, target: str, workload: str = "", study: str = "") -> LoadedStudy:
@@ -324,6 +325,10 @@ def test_the_environment_is_json_and_knows_the_drive_below_a_file(tmp_path: Path
         assert drive["size_bytes"] > 0
 
 
+def broken(name: str, place: str) -> EntryPoint:
+    return EntryPoint(name=name, value=place, group=ENGINES.group)
+
+
 def test_an_engine_that_is_broken_is_recorded_and_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -332,8 +337,9 @@ def test_an_engine_that_is_broken_is_recorded_and_breaks_nothing(
         "class Engine:\n    def describe(self):\n        raise PermissionError(13, 'not yours')\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(_ENGINES, "fio", "storlab_broken_import:Engine")
-    monkeypatch.setitem(_ENGINES, "warp", "storlab_broken_engine:Engine")
+    monkeypatch.setattr(ENGINES, "loaded", {})
+    monkeypatch.setitem(ENGINES.points, "fio", broken("fio", "storlab_broken_import:Engine"))
+    monkeypatch.setitem(ENGINES.points, "warp", broken("warp", "storlab_broken_engine:Engine"))
     engines = describe_environment()["engines"]
     assert "a_module_that_is_not_there" in engines["fio"]["missing"]
     assert "not yours" in engines["warp"]["missing"]

@@ -12,12 +12,12 @@ import pytest
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.units import NS_PER_S
-from storlab.lab.checks import Check
-from storlab.lab.environment import target_facts
-from storlab.lab.plan import make_plan
-from storlab.lab.preflight import check_study
-from storlab.lab.preflight_s3 import is_loopback
-from storlab.lab.study_file import load_study
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.checks import Check
+from storlab.lab.preflight.preflight import check_study
+from storlab.lab.preflight.s3 import is_loopback
+from storlab.lab.results.environment import target_facts
+from storlab.lab.study.file import load_study
 
 OBJECTS = '[[workload]]\nkind = "object"\nobjects = 10\nobject_size = "64KiB"\n'
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from storlab.lab.study_file import parse_study
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, LatencySummary, OperationTotals, RunOutcome
 from storlab.model.study import Target
-from storlab.workloads import WORKLOADS
-from storlab.workloads.preprocess_page import PREPROCESS_PAGE
+from storlab.workloads.preprocess.page import PREPROCESS_PAGE
 
-PREPROCESS = WORKLOADS["preprocess"]
+PREPROCESS = FAMILIES["preprocess"]
 TARGET = Target(name="t", directory="d")
 S = 1_000_000_000
 RAW, PARQUET, BINARY = 2 * 10**9, 7 * 10**8, 10**9

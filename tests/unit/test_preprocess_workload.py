@@ -14,16 +14,17 @@ import pytest
 from storlab.analysis.points import WorkloadPoint, sections_of
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
-from storlab.lab.home import HOME
-from storlab.lab.study_file import parse_study
+from storlab.contracts.family import Access, JobContext
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
-from storlab.model.preprocess_job import Clicks, PreprocessJob
 from storlab.model.study import Header, Target
-from storlab.workloads import WORKLOADS, Access, JobContext
-from storlab.workloads.preprocess_page import PREPROCESS_PAGE
-from storlab.workloads.preprocess_rules import ROW_BYTES, input_files, usable_cores
+from storlab.stores.home import HOME
+from storlab.workloads.preprocess.job import Clicks, PreprocessJob
+from storlab.workloads.preprocess.page import PREPROCESS_PAGE
+from storlab.workloads.preprocess.rules import ROW_BYTES, input_files, usable_cores
 
-PREPROCESS = WORKLOADS["preprocess"]
+PREPROCESS = FAMILIES["preprocess"]
 HEADER = Header(name="s", interval="250ms", settle="1s")  # type: ignore[arg-type]
 TARGET = Target(name="t", directory="d")
 ACCESS = Access(home=Path("/d/storlab-data"))

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from storlab.lab.progress import (
+from storlab.lab.run.progress import (
     LiveReporter,
     PlainReporter,
     make_reporter,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import PreflightError
-from storlab.lab.s3_credentials import read_profile, resolve
 from storlab.model.s3 import Credentials
 from storlab.model.target import Target
+from storlab.stores.s3.credentials import read_profile, resolve
 
 SECRET = "wJalr/XUtnFEMI+K7=MDENG%bPxRfiCY:EX;AMPLE#KEY"
 

@@ -8,8 +8,10 @@ import json
 import pytest
 
 from storlab.base.errors import PreflightError
-from storlab.lab.s3_errors import refused, unreachable
-from storlab.lab.s3_keys import (
+from storlab.model.point import PlannedRun
+from storlab.model.s3 import Credentials, S3Store
+from storlab.stores.s3.errors import refused, unreachable
+from storlab.stores.s3.keys import (
     foreign_keys,
     is_own_key,
     marker_content,
@@ -17,9 +19,7 @@ from storlab.lab.s3_keys import (
     prefix_problem,
     read_marker,
 )
-from storlab.lab.s3_xml import ErrorBody, error_body, objects_page, uploads_page
-from storlab.model.point import PlannedRun
-from storlab.model.s3 import Credentials, S3Store
+from storlab.stores.s3.xml import ErrorBody, error_body, objects_page, uploads_page
 
 CAMPAIGN = "0123456789ab"
 PREFIX = own_prefix("bench/", CAMPAIGN, "SSD")

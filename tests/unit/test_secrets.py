@@ -11,7 +11,7 @@ from keyring.errors import KeyringLocked
 
 from storlab.base.errors import PreflightError, StudyError
 from storlab.base.secrets import hide, secret, secret_problems
-from storlab.lab.study_file import parse_study
+from storlab.lab.study.file import parse_study
 
 NAME = "STORLAB_TEST_SECRET"
 STUDY = """\

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from storlab.base.clock import monotonic_ns
-from storlab.lab.server_cpu import CpuReading, ServerCpu, cpu_between
+from storlab.process.server_cpu import CpuReading, ServerCpu, cpu_between
 
 READINGS = [
     CpuReading(1_000, 0, 0),

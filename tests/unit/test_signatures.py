@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from storlab.lab import signatures
-from storlab.lab.signatures import find_signatures
+from storlab.stores import signatures
+from storlab.stores.signatures import find_signatures
 
 SIZE = 4 << 20
 

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from storlab.base.energy import PowerLine
-from storlab.lab.efficiency import span_metrics, span_notes
-from storlab.lab.power_summary import SensorRun, Spans, summarise
-from storlab.lab.span_power import span_power
+from storlab.lab.power.efficiency import span_metrics, span_notes
+from storlab.lab.power.spans import span_power
+from storlab.lab.power.summary import SensorRun, Spans, summarise
 from storlab.model.power import PowerSummary, Reading, SensorInfo, SpanPower
 from storlab.model.result import Span
 

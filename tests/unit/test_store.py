@@ -16,11 +16,11 @@ import pytest
 
 from storlab._native import Histogram
 from storlab.base.errors import ResultError
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import study_class
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, RunRecord, Sample
 from storlab.model.samples import table_to_samples
-from storlab.workloads import Study
 
 STUDY = """
 [study]
@@ -56,7 +56,7 @@ def make_plan(repeats: int = 3) -> Plan:
 def make_store(directory: Path, repeats: int = 3) -> ResultStore:
     import tomllib
 
-    study = Study.model_validate(tomllib.loads(STUDY))
+    study = study_class().model_validate(tomllib.loads(STUDY))
     return ResultStore.create(directory, STUDY, study, make_plan(repeats), {"host": "here"})
 
 
@@ -247,7 +247,7 @@ def test_two_campaigns_cannot_share_a_directory(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "import sys, pathlib; from storlab.lab.store import ResultStore\n"
+            "import sys, pathlib; from storlab.lab.results.store import ResultStore\n"
             "with ResultStore.open(pathlib.Path(sys.argv[1])).campaign_lock():\n"
             "    print('held', flush=True); sys.stdin.read()",
             str(store.directory),
@@ -270,7 +270,7 @@ def test_two_campaigns_cannot_share_a_directory(tmp_path: Path) -> None:
 
 READER = """
 import sys, pathlib
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 store = ResultStore.open(pathlib.Path(sys.argv[1]))
 print("go", flush=True)
 while True:

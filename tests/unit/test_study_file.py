@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import ExitCode, StudyError
-from storlab.lab.study_file import load_study, parse_study
+from storlab.lab.study.file import load_study, parse_study
 
 HEAD = """\
 [study]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storlab.base.errors import StudyError
-from storlab.lab.study_file import parse_study
+from storlab.lab.study.file import parse_study
 from storlab.model.study import Target
 
 STUDY = """

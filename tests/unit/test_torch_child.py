@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.engines import torch as engine
-from storlab.engines.torch_child import ChildError, Crew, drop_caches
-from storlab.engines.torch_loader import Sampler, Samples, Window, fitted, steps_of
-from storlab.engines.torch_writer import MANIFEST, Shelf, resident_bytes
+from storlab.engines.torch import engine
+from storlab.engines.torch.child import ChildError, Crew, drop_caches
+from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps_of
+from storlab.engines.torch.writer import MANIFEST, Shelf, resident_bytes
 from torch_data import FILES, job_of, make_set, payload
 
 
@@ -179,8 +179,8 @@ def test_what_lies_in_memory_is_counted(home: Path) -> None:
 
 def test_the_child_needs_nothing_of_storlab_but_its_own_files() -> None:
     code = engine.BOOT.replace("sys.exit(main(order))", "print(sorted(sys.modules))")
-    code += "\nfrom storlab.engines import torch_loader, torch_writer\n"
-    home = str(Path(engine.__file__).parents[1])
+    code += "\nfrom storlab.engines.torch import loader, writer\n"
+    home = str(Path(engine.__file__).parents[2])
     missing = dict.fromkeys(("pydantic", "pyarrow", "storlab._native"))
     blocked = f"import sys\nsys.modules.update({missing})\n"
     said = subprocess.run(

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import EngineError
-from storlab.engines import get_engine
-from storlab.engines import torch as module
-from storlab.engines.torch import TorchEngine
-from storlab.engines.torch_dcp import TorchDcpEngine
-from storlab.model.checkpoint_job import CheckpointFile, CheckpointJob
+from storlab.contracts.registry import get_engine
+from storlab.engines.torch import engine as module
+from storlab.engines.torch.dcp import TorchDcpEngine
+from storlab.engines.torch.engine import TorchEngine
 from storlab.model.job import Job
 from storlab.model.place import DataPlace
-from storlab.model.training_job import Records, TrainingJob
+from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
+from storlab.workloads.training.job import Records, TrainingJob
 
 GB = 1_000_000_000
 

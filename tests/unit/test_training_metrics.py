@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from storlab._native import Histogram
-from storlab.lab.study_file import parse_study
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
 from storlab.model.result import (
     CpuUse,
@@ -18,15 +19,14 @@ from storlab.model.result import (
     Sample,
 )
 from storlab.model.study import Target
-from storlab.workloads import WORKLOADS
-from storlab.workloads.training_metrics import (
+from storlab.workloads.training.metrics import (
     au_configured_percent,
     au_percent,
     au_with_first_percent,
     epochs_of,
 )
 
-TRAINING = WORKLOADS["training"]
+TRAINING = FAMILIES["training"]
 MS = 1_000_000
 DIRECT = Target(name="t", directory="d")
 BUFFERED = Target(name="t", directory="d", direct=False)

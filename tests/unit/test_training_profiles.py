@@ -8,12 +8,7 @@ import pytest
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
-from storlab.workloads.training_profiles import (
-    SHIPPED,
-    data_set_bytes,
-    load_profile,
-    profile_names,
-)
+from storlab.workloads.training.profiles import SHIPPED, data_set_bytes, load_profile, profile_names
 
 MS = NS_PER_S // 1000
 PUBLISHED = {

@@ -9,18 +9,19 @@ import pytest
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
-from storlab.lab.plan import make_plan
-from storlab.lab.s3_keys import is_own_key
-from storlab.lab.study_file import load_study, parse_study
+from storlab.contracts.family import Access, JobContext
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import load_study, parse_study
 from storlab.model.point import Point
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
-from storlab.model.training_job import TrainingJob
-from storlab.workloads import WORKLOADS, Access, JobContext
-from storlab.workloads.training_page import TRAINING_PAGE
-from storlab.workloads.training_rules import EDITIONS, least_samples, settings_of
+from storlab.stores.s3.keys import is_own_key
+from storlab.workloads.training.job import TrainingJob
+from storlab.workloads.training.page import TRAINING_PAGE
+from storlab.workloads.training.rules import EDITIONS, least_samples, settings_of
 
-TRAINING = WORKLOADS["training"]
+TRAINING = FAMILIES["training"]
 HEADER = Header(name="s", interval="250ms", settle="1s")  # type: ignore[arg-type]
 TARGET = Target(name="t", directory="d")
 STORE = Target(name="s", s3="http://127.0.0.1:9000/bucket")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from storlab.engines import warp_command
-from storlab.engines.warp_command import Launch
+from storlab.engines.warp import command as warp_command
+from storlab.engines.warp.command import Launch
 from storlab.model.job import Arrival, WeightedSize
-from storlab.model.object_job import Keys, ObjectJob, ObjectMix, ObjectSizes, Pool
 from storlab.model.s3 import Credentials, S3Store
+from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, ObjectSizes, Pool
 
 MIB = 1 << 20
 SECOND = 1_000_000_000

@@ -11,11 +11,12 @@ import pytest
 from storlab._native import Histogram
 from storlab.base.errors import ResultError
 from storlab.cli.main import main
-from storlab.engines import warp_records, warp_summary
-from storlab.lab.importer import import_files
-from storlab.lab.importers.warp_options import Seen, duration_ns, fields
-from storlab.lab.store import ResultStore
-from storlab.lab.study_file import parse_study
+from storlab.engines.warp import records as warp_records
+from storlab.engines.warp import summary as warp_summary
+from storlab.engines.warp.importer_options import Seen, duration_ns, fields
+from storlab.exchange.importer import import_files
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import parse_study
 from storlab.model.result import RunRecord
 from storlab.model.samples import table_to_samples
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from storlab._native import Histogram
-from storlab.engines import warp_errors, warp_records
-from storlab.engines.warp_records import Records, WarpFormatError, Window
+from storlab.engines.warp import errors as warp_errors
+from storlab.engines.warp import records as warp_records
+from storlab.engines.warp.records import Records, WarpFormatError, Window
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "warp"
 HEADER = (

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storlab.engines import warp_records, warp_summary
-from storlab.engines.warp_records import Records, WarpFormatError
+from storlab.engines.warp import records as warp_records
+from storlab.engines.warp import summary as warp_summary
+from storlab.engines.warp.records import Records, WarpFormatError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "warp"
 SAMPLES = ("get_4m_minio", "mix50_4m_minio", "mix90_4m_minio")

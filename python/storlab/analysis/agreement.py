@@ -30,10 +30,10 @@ from typing import Any, Literal
 from storlab.analysis.points import describe, page_of
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ResultError
-from storlab.lab.store import ResultStore
+from storlab.contracts.page import Page
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
-from storlab.workloads.page import Page
 
 Verdict = Literal["agree", "differ", "inconclusive", "reported"]
 CONFIDENCE = 0.95

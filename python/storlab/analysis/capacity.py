@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from storlab.analysis.stats import Interval, mean_interval
-from storlab.lab.capacity import PARAMETER, Case, Try
+from storlab.lab.run.capacity import PARAMETER, Case, Try
 from storlab.model.result import RunRecord
 
 SCHEMA_VERSION = 1

@@ -9,7 +9,7 @@ from typing import Any
 from storlab.analysis.compare import Comparison
 from storlab.analysis.stats import Interval
 from storlab.base.errors import ResultError
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 FILE = "capacity.json"
 

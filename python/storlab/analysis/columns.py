@@ -1,6 +1,6 @@
 """The columns of the comparison: what each family measures, in the order of a page.
 
-Most follow from the family's :class:`~storlab.workloads.page.Page`; CPU, errors and power have the
+Most follow from the family's :class:`~storlab.contracts.page.Page`; CPU, errors and power have the
 same names in every family that has them.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from storlab.workloads import WORKLOADS
-from storlab.workloads.page import Page
+from storlab.contracts.page import Page
+from storlab.contracts.registry import FAMILIES
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
@@ -182,7 +182,7 @@ def columns_of(page: Page) -> list[Column]:
 
 def _all_columns() -> tuple[Column, ...]:
     found: dict[str, Column] = {}
-    for workload in WORKLOADS.values():
+    for workload in FAMILIES.values():
         for column in columns_of(workload.page):
             found.setdefault(column.key, column)
     return tuple(found.values())
@@ -209,7 +209,7 @@ def short_of(page: Page, column: Column) -> str:
 
 
 COLUMNS = _all_columns()
-RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in WORKLOADS.values()}
+RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in FAMILIES.values()}
 
 
 def table_keys(page: Page) -> list[str]:
@@ -288,5 +288,5 @@ def ratio_table_keys(page: Page) -> list[str]:
     return [key for key in ratio_keys(page) if key not in left_out]
 
 
-RATIO_KEYS = tuple(dict.fromkeys(k for w in WORKLOADS.values() for k in ratio_keys(w.page)))
+RATIO_KEYS = tuple(dict.fromkeys(k for w in FAMILIES.values() for k in ratio_keys(w.page)))
 """Of all families."""

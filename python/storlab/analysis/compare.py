@@ -25,7 +25,7 @@ from storlab.analysis.efficiency import (
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
-from storlab.lab.store_read import without_collector
+from storlab.lab.results.read import without_collector
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}

@@ -13,8 +13,8 @@ import pyarrow as pa
 from storlab._native import Histogram
 from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.base.errors import UsageError
-from storlab.lab.store import ResultStore
-from storlab.lab.store_read import without_collector
+from storlab.lab.results.read import without_collector
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.model.samples import TIMES
 from storlab.model.study import Target

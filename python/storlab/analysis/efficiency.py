@@ -18,8 +18,8 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import RESOLUTION, Interval, mean_interval
-from storlab.lab.efficiency import idles, net_uncertainty_j
-from storlab.lab.power_summary import idle_uncertainty_w, parts_at
+from storlab.lab.power.efficiency import idles, net_uncertainty_j
+from storlab.lab.power.summary import idle_uncertainty_w, parts_at
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
 

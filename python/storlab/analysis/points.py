@@ -2,7 +2,7 @@
 
 A workload point is a point without its target. Its parameters take three parts on a page: one is
 the horizontal axis, one the small multiple, the others make sections. Which is which, and what
-they are called, is told by the family's :class:`~storlab.workloads.page.Page`.
+they are called, is told by the family's :class:`~storlab.contracts.page.Page`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from string import Formatter
 from typing import Any
 
 from storlab.base.units import format_duration, format_size, parse_size
+from storlab.contracts.page import Page
+from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import UseCase
-from storlab.workloads import WORKLOADS
-from storlab.workloads.page import Page
 
 NBSP = "\u00a0"
 
 
 def page_of(kind: str) -> Page:
     """How a family lies on a page. Raises KeyError for a family that is not registered."""
-    return WORKLOADS[kind].page
+    return FAMILIES[kind].page
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from storlab.analysis.dataset import RunData
 from storlab.base.units import NS_PER_S
-from storlab.lab.metering import power_over_time
-from storlab.lab.power_summary import parts_at
+from storlab.lab.power.metering import power_over_time
+from storlab.lab.power.summary import parts_at
 from storlab.model.power import Boundary
 
 

@@ -18,7 +18,7 @@ from storlab.audit.finding import Finding, Severity
 from storlab.audit.outputs import outputs_differ
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import Selection, select
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 # Said here from the runs themselves, with more than a table of means can tell.
 FROM_RUNS = ("effective_concurrency", "missing", "power_boundary")

@@ -13,7 +13,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, describe
 from storlab.audit.table import PublishedTable, Row
 from storlab.base.units import format_size
-from storlab.workloads.page import Page
+from storlab.contracts.page import Page
 
 _X_NAMES = {"jobs": "numjobs", "queue_depth": "iodepth", "concurrency": "concurrency"}
 _PACED = ("rate_iops", "rate_requests")  # an open loop has no concurrency of its own

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from storlab.brief.model import Brief
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 _LOG = logging.getLogger(__name__)
 _MANIFEST = "storlab-figures.json"  # which figures in the folder are those of the brief

@@ -12,7 +12,7 @@ from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_b
 from storlab.audit.from_results import audit_comparison
 from storlab.brief.claims import Claim, make_claims
 from storlab.brief.published import printed_wrong
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:

@@ -39,23 +39,23 @@ from storlab.brief.model import (
 )
 from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
-from storlab.brief.preprocess import (
+from storlab.brief.published import load_tables, match, published_section
+from storlab.brief.selection import caveat, every_point, shown
+from storlab.brief.text import and_list, date_range, sentence_case
+from storlab.contracts.registry import FAMILIES
+from storlab.figures import FIGURES, draw
+from storlab.figures.common import slug
+from storlab.figures.svg import render
+from storlab.lab.results.store import ResultStore
+from storlab.model.published import PublishedTable
+from storlab.model.result import RunRecord
+from storlab.workloads.preprocess.findings import (
     bottlenecks,
     output_facts,
     preprocess_section,
     saturation_data,
     wrong_outputs,
 )
-from storlab.brief.published import load_tables, match, published_section
-from storlab.brief.selection import caveat, every_point, shown
-from storlab.brief.text import and_list, date_range, sentence_case
-from storlab.figures import FIGURES, draw
-from storlab.figures.common import slug
-from storlab.figures.svg import render
-from storlab.lab.store import ResultStore
-from storlab.model.published import PublishedTable
-from storlab.model.result import RunRecord
-from storlab.workloads import WORKLOADS
 
 
 def build_brief(
@@ -224,7 +224,7 @@ def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
     """What the family of these sections wants to be drawn of them."""
-    wanted = [n for n in WORKLOADS[sections[0].kind].figures if FIGURES[n].scope == scope]
+    wanted = [n for n in FAMILIES[sections[0].kind].figures if FIGURES[n].scope == scope]
     return [group for name in wanted if (group := _group(name, comparison, sections))]
 
 

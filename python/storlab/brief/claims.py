@@ -29,6 +29,7 @@ from storlab.brief.text import (
     ratio_spread,
     sentence_case,
 )
+from storlab.contracts.page import Quantity
 from storlab.figures.common import (
     NOT_MEASURED,
     digits3,
@@ -37,7 +38,6 @@ from storlab.figures.common import (
     quantity_named,
     times_text,
 )
-from storlab.workloads.page import Quantity
 
 THROUGHPUT = "throughput_mb_s.all"
 KINDS = {"ns": "latency", "s": "time", "J": "energy", "Wh": "energy"}

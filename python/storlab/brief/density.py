@@ -16,10 +16,10 @@ from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, Ta
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import spread_text
+from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
 from storlab.model.facts import Rack
 from storlab.model.study import Target
-from storlab.workloads.page import Page
 
 UNDECLARED = "not declared"
 THROUGHPUT, POWER = "throughput_mb_s.all", "power_w.all"

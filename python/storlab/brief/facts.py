@@ -22,7 +22,7 @@ from storlab.brief.fixed_method import fixed_method, has_window
 from storlab.brief.flags import MEANINGS
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
 

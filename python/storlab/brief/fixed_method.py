@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storlab.analysis.compare import Comparison
-from storlab.workloads import WORKLOADS
+from storlab.contracts.registry import FAMILIES
 
 _TRAINING = (
     (
@@ -101,4 +101,4 @@ def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
 def has_window(comparison: Comparison) -> bool:
     """Whether any family is measured for a set time, rather than until its work is done."""
     kinds = comparison.kinds or {"block": []}
-    return any(not WORKLOADS[kind].fixed_work for kind in kinds)
+    return any(not FAMILIES[kind].fixed_work for kind in kinds)

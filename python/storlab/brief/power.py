@@ -22,8 +22,8 @@ from storlab.brief.text import (
     sentence_case,
     spread_text,
 )
+from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
-from storlab.workloads.page import Page
 
 KEYS = (
     "power_w.all",

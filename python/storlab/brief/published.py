@@ -22,12 +22,12 @@ from storlab.brief.power import power_number
 from storlab.brief.published_claims import claim_tables
 from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
+from storlab.contracts.page import Page
+from storlab.contracts.registry import FAMILIES
 from storlab.figures.common import MISSING, digits3, last_point
 from storlab.figures.theme import series_label
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.published import NOT_STATED, PublishedTable, Row, load_published
-from storlab.workloads import WORKLOADS
-from storlab.workloads.page import Page
 
 AXES = {"numjobs": "jobs", "jobs": "jobs", "threads": "jobs", "iodepth": "queue_depth"}
 AXES |= {"qd": "queue_depth", "queue_depth": "queue_depth"}
@@ -90,7 +90,7 @@ def _operations(table: PublishedTable) -> dict[str, set[str]]:
 
 def _same_family(operations: set[str], page: Page) -> bool:
     """A total of GETs and PUTs is no total of reads and writes. Nothing named fits everything."""
-    named = {o for w in WORKLOADS.values() for o in w.page.operations} & operations
+    named = {o for w in FAMILIES.values() for o in w.page.operations} & operations
     return not named or bool(named & set(page.operations))
 
 

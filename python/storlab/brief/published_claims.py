@@ -19,10 +19,10 @@ from storlab.brief.flags import cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.text import percent, ratio_spread
+from storlab.contracts.page import Quantity
 from storlab.figures.bars import far_places
 from storlab.figures.common import MISSING, quantity_named, times_text
 from storlab.model.published import PublishedTable, Row
-from storlab.workloads.page import Quantity
 
 IMPOSSIBLE = "impossible"
 FORMS = {"increase": "more", "reduction": "less", "slower": "slower", "faster": "faster"}

@@ -12,16 +12,16 @@ from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.common import console, emit_json, log, report_error
 
 if TYPE_CHECKING:
-    from storlab.lab.progress import Reporter
-    from storlab.lab.runner import Summary
-    from storlab.lab.store import ResultStore
+    from storlab.contracts.reporter import Reporter
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.run.campaign import Summary
     from storlab.model.result import RunRecord
 
 
 def reporter_for(quiet: bool, as_json: bool) -> Reporter:
     """Progress on stderr: live on a terminal, a line per run elsewhere."""
 
-    from storlab.lab.progress import make_reporter
+    from storlab.lab.run.progress import make_reporter
 
     return make_reporter(log, quiet or as_json)
 

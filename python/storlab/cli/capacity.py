@@ -15,8 +15,8 @@ from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
 
 if TYPE_CHECKING:
     from storlab.analysis.capacity import Capacity, CaseResult, Rule, Tried
-    from storlab.lab.capacity import SearchSession, Try
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.run.capacity import SearchSession, Try
 
 
 def capacity(
@@ -54,9 +54,9 @@ def capacity(
     """
     from storlab.analysis.capacity import Rule, survey
     from storlab.cli.campaign import reporter_for
-    from storlab.lab.capacity import capacity_cases, search, write_capacity
-    from storlab.lab.execution import StopRequest
-    from storlab.lab.study_file import load_study
+    from storlab.lab.run.capacity import capacity_cases, search, write_capacity
+    from storlab.lab.study.file import load_study
+    from storlab.process.execution import StopRequest
 
     loaded = load_study(study)
     rule = Rule(threshold, repeats)
@@ -114,7 +114,7 @@ def _print(found: Capacity, session: SearchSession, study: Path) -> None:
 def _telling(cases: list[CaseResult]) -> list[str]:
     """Parameters that tell the cases apart."""
 
-    from storlab.lab.capacity import PARAMETER
+    from storlab.lab.run.capacity import PARAMETER
 
     params = [case.case.point.params for case in cases]
     names = list(dict.fromkeys(n for each in params for n in each))

@@ -11,8 +11,8 @@ from storlab.base.errors import ExitCode
 from storlab.cli.common import JsonOption, console, emit_json, log, report_error
 
 if TYPE_CHECKING:
-    from storlab.lab.clean import Cleaned
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.run.clean import Cleaned
 
 
 def clean(
@@ -28,9 +28,9 @@ def clean(
     Example: storlab clean results/demo-20261120t113000z
     """
     from storlab.cli.campaign import reporter_for
-    from storlab.lab.clean import clean_campaign
-    from storlab.lab.execution import Interrupted, StopRequest
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.run.clean import clean_campaign
+    from storlab.process.execution import Interrupted, StopRequest
 
     store = ResultStore.open(directory)
     try:

@@ -48,7 +48,7 @@ def compare(
     from storlab.analysis.dataset import load_dataset
     from storlab.analysis.table import comparison_dict
     from storlab.brief.selection import shown
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
 
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
     keys = _keys(comparison, metrics)

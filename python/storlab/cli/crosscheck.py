@@ -16,7 +16,7 @@ from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
 
 if TYPE_CHECKING:
     from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement
-    from storlab.lab.runner import Summary
+    from storlab.lab.run.campaign import Summary
 
 
 def crosscheck(
@@ -60,11 +60,11 @@ def crosscheck(
     """
     from storlab.analysis.agreement import agreement
     from storlab.cli.campaign import reporter_for
-    from storlab.lab.crosscheck import crosscheck_plan, reference_of
-    from storlab.lab.execution import StopRequest
-    from storlab.lab.plan import make_plan
-    from storlab.lab.session import run_study
-    from storlab.lab.study_file import load_study
+    from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
+    from storlab.lab.plan.plan import make_plan
+    from storlab.lab.run.session import run_study
+    from storlab.lab.study.file import load_study
+    from storlab.process.execution import StopRequest
 
     loaded = load_study(study)
     base = make_plan(loaded)

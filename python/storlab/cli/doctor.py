@@ -11,7 +11,7 @@ from storlab.base.errors import ExitCode
 from storlab.cli.common import JsonOption, console, emit_json
 
 if TYPE_CHECKING:
-    from storlab.lab.checks import Check
+    from storlab.lab.preflight.checks import Check
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
@@ -28,10 +28,10 @@ def doctor(
 
     Example: storlab doctor studies/demo.toml
     """
-    from storlab.lab.plan import make_plan
-    from storlab.lab.preflight import check_machine, check_study
-    from storlab.lab.session import rehearse
-    from storlab.lab.study_file import load_study
+    from storlab.lab.plan.plan import make_plan
+    from storlab.lab.preflight.preflight import check_machine, check_study
+    from storlab.lab.run.session import rehearse
+    from storlab.lab.study.file import load_study
 
     if study is None:
         checks = check_machine()

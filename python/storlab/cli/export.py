@@ -10,7 +10,7 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.lab.exporters import default_output, format_names, get_format
+from storlab.exchange.exporters import default_output, format_names, get_format
 
 
 def export(
@@ -35,8 +35,8 @@ def export(
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """
-    from storlab.lab.files import replace_file
-    from storlab.lab.store import ResultStore
+    from storlab.base.files import replace_file
+    from storlab.lab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     chosen = get_format(form)

@@ -41,7 +41,7 @@ def import_(
 
     Example: storlab import old/*.json --target "1x SSD" --out results/old-ssd
     """
-    from storlab.lab.importer import import_files
+    from storlab.exchange.importer import import_files
 
     directory = out or Path("results") / f"import-{utc_stamp()}"
     store = import_files(files, directory, target, name)

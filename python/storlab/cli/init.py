@@ -25,7 +25,7 @@ def init(
 
     Example: storlab init study.toml
     """
-    from storlab.lab.starter import file_targets, found_devices, starter_study, summary
+    from storlab.lab.study.starter import file_targets, found_devices, starter_study, summary
 
     devices = found_devices()
     targets = file_targets(Path.cwd())

@@ -74,7 +74,7 @@ VERBS: dict[str, Verb] = {
         "Search for the most accelerators that each target keeps at or above a utilisation.",
     ),
     "preprocess": Verb(
-        "storlab.cli.preprocess:preprocess",
+        "storlab.workloads.preprocess.commands:preprocess",
         "Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.",
     ),
     "clean": Verb(

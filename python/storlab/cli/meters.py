@@ -11,7 +11,7 @@ from storlab.base.nearest import suggest
 from storlab.cli.common import JsonOption, console, emit_json
 
 if TYPE_CHECKING:
-    from storlab.meters import Discovered
+    from storlab.contracts.meter import Discovered
 
 
 def meters(
@@ -27,12 +27,12 @@ def meters(
 
     Example: storlab meters
     """
-    from storlab.meters import METERS, meter_module
+    from storlab.contracts.registry import METERS, get_meter
 
     if kind is not None and kind not in METERS:
         raise UsageError("KIND", f"{kind} is not a kind of meter", suggest(kind, METERS))
     kinds = list(METERS) if kind is None else [kind]
-    found = [one for name in kinds for one in meter_module(name).discover()]
+    found = [one for name in kinds for one in get_meter(name).discover()]
     if as_json:
         emit_json({"meters": found})
         return

@@ -13,7 +13,7 @@ from storlab.base.units import format_bytes_si, format_duration, format_size
 from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
 
 if TYPE_CHECKING:
-    from storlab.lab.study_file import LoadedStudy
+    from storlab.lab.study.file import LoadedStudy
     from storlab.model.point import Plan
     from storlab.model.study import Target, WorkloadSpec
 
@@ -35,8 +35,8 @@ def plan(
 
     Example: storlab plan studies/demo.toml
     """
-    from storlab.lab.plan import absent_devices, make_plan
-    from storlab.lab.study_file import load_study
+    from storlab.lab.plan.plan import absent_devices, make_plan
+    from storlab.lab.study.file import load_study
 
     loaded = load_study(study)
     planned = make_plan(loaded)
@@ -85,14 +85,14 @@ def _data_set(target: Target, size: int) -> str:
 
 
 def _place(target: Target, planned: Plan) -> str:
-    from storlab.workloads import WORKLOADS
+    from storlab.contracts.registry import FAMILIES
 
     if target.s3 is not None:
         return target.s3
     places = target.locations
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
     points = [point for point in planned.points.values() if point.target == target.name]
-    told = any(not WORKLOADS[point.kind].page.buffered for point in points)  # by direct
+    told = any(not FAMILIES[point.kind].page.buffered for point in points)  # by direct
     return text + (" (buffered)" if told and not target.direct and not target.is_null else "")
 
 
@@ -122,7 +122,7 @@ def _swept(workload: WorkloadSpec) -> dict[str, list[Any]]:
 
 
 def _shown(kind: str, name: str, value: Any) -> str:
-    from storlab.workloads import WORKLOADS
+    from storlab.contracts.registry import FAMILIES
 
     if isinstance(value, dict):
         if all(isinstance(weight, int | float) for weight in value.values()):
@@ -130,7 +130,7 @@ def _shown(kind: str, name: str, value: Any) -> str:
         return json.dumps(value)
     if value is None:
         return "-"
-    if name in WORKLOADS[kind].page.sizes:
+    if name in FAMILIES[kind].page.sizes:
         return format_size(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -149,8 +149,8 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
 
 
 def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
-    from storlab.lab.plan import prepare_ns_by_target
-    from storlab.workloads import WORKLOADS
+    from storlab.contracts.registry import FAMILIES
+    from storlab.lab.plan.plan import prepare_ns_by_target
 
     prepare = prepare_ns_by_target(loaded, planned)
     console.print(f"estimated duration: {format_duration(planned.estimated_ns)}", style="bold")
@@ -158,7 +158,7 @@ def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
         extra = f", of which {format_duration(prepare[name])} prepare it" if prepare[name] else ""
         console.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
     counted = format_bytes_si(planned.bytes_written)
-    ends_by_itself = all(WORKLOADS[each.kind].fixed_work for each in loaded.study.workload)
+    ends_by_itself = all(FAMILIES[each.kind].fixed_work for each in loaded.study.workload)
     rest = "" if ends_by_itself else "; see the notes for the rest"
     console.print(f"bytes written: {counted} counted beforehand{rest}")
     for note in planned.notes:

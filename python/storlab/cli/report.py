@@ -31,7 +31,7 @@ def report(
     """
     from storlab.brief import write_brief
     from storlab.cli.campaign import unwritten_brief
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     if out is not None and out.is_dir():

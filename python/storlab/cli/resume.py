@@ -29,9 +29,9 @@ def resume(
     Example: storlab resume results/demo-20261120t113000z
     """
     from storlab.cli.campaign import conclude, reporter_for
-    from storlab.lab.execution import StopRequest
-    from storlab.lab.session import resume_study
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.run.session import resume_study
+    from storlab.process.execution import StopRequest
 
     store = ResultStore.open(directory)
     store.check()

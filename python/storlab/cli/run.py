@@ -39,10 +39,10 @@ def run(
     Example: storlab run studies/demo.toml --out results/demo
     """
     from storlab.cli.campaign import conclude, reporter_for
-    from storlab.lab.execution import StopRequest
-    from storlab.lab.plan import make_plan
-    from storlab.lab.session import run_study
-    from storlab.lab.study_file import load_study
+    from storlab.lab.plan.plan import make_plan
+    from storlab.lab.run.session import run_study
+    from storlab.lab.study.file import load_study
+    from storlab.process.execution import StopRequest
 
     loaded = load_study(study)
     plan = make_plan(loaded)

@@ -25,7 +25,7 @@ def schema(
 
     Example: storlab schema --output study.schema.json
     """
-    from storlab.lab.study_schema import study_schema
+    from storlab.lab.study.json_schema import study_schema
 
     text = json.dumps(study_schema(), indent=2, ensure_ascii=False) + "\n"
     if output is None:

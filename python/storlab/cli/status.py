@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from storlab.base.files import is_locked
 from storlab.base.units import format_duration
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.lab.files import is_locked
-from storlab.lab.result_files import plan_object, read_result, run_id_of, run_objects
+from storlab.lab.results.files import plan_object, read_result, run_id_of, run_objects
 
 
 def status(
@@ -76,15 +76,15 @@ def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
     """Estimated as the plan does; what that needs is imported where runs are missing only."""
     if not missing:
         return 0
-    from storlab.lab.store import ResultStore
-    from storlab.workloads import WORKLOADS
+    from storlab.contracts.registry import FAMILIES
+    from storlab.lab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     total = 0
     for run in missing:
         point = store.plan.points[run["point_id"]]
         target = store.study.target_named(point.target)
-        total += WORKLOADS[point.kind].estimate(point, store.study.study, target).duration_ns
+        total += FAMILIES[point.kind].estimate(point, store.study.study, target).duration_ns
     return total
 
 

@@ -11,7 +11,7 @@ from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.common import JsonOption, console, emit_json
 
 if TYPE_CHECKING:
-    from storlab.lab.verification import Verifiable
+    from storlab.lab.run.verification import Verifiable
     from storlab.model.result import VerifyReport
 
 FIRST_EXAMPLES = 20
@@ -31,7 +31,7 @@ def verify(
 
     Example: storlab verify results/demo-20261120t113000z
     """
-    from storlab.lab.store import ResultStore
+    from storlab.lab.results.store import ResultStore
 
     store = ResultStore.open(directory)
     runs = _chosen(directory, run_id)
@@ -52,7 +52,7 @@ def verify(
 
 
 def _chosen(directory: Path, run_id: str | None) -> list[Verifiable]:
-    from storlab.lab.verification import verifiable_runs
+    from storlab.lab.run.verification import verifiable_runs
 
     runs = verifiable_runs(directory)
     if run_id is not None:
@@ -67,8 +67,8 @@ def _chosen(directory: Path, run_id: str | None) -> list[Verifiable]:
 
 
 def _verified(run: Verifiable, campaign: str) -> VerifyReport:
-    from storlab.engines.native import verify_pass
-    from storlab.lab.verification import held_files
+    from storlab.engines.native.engine import verify_pass
+    from storlab.lab.run.verification import held_files
 
     gone = [m.name for m in run.job.members if not Path(m.path).exists()]
     if gone:

@@ -75,21 +75,21 @@ FIGURES: dict[str, FigureKind] = {
         "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
     ),
     "object_throughput": FigureKind(
-        "storlab.figures.object_throughput:draw",
+        "storlab.workloads.object.figures.throughput:draw",
         "family",
         "Throughput by mix",
         "Mean of the repeats with its 95 % interval; every dot is one run. All three have the same "
         "scale, so that the parts can be seen to make the whole.",
     ),
     "object_latency": FigureKind(
-        "storlab.figures.object_latency:draw",
+        "storlab.workloads.object.figures.latency:draw",
         "family",
         "Latency by mix",
         "From the start of a request to the last byte of its answer. Solid: mean. Hollow: "
         "percentiles of the repeats’ merged histograms. Logarithmic scale.",
     ),
     "ttfb_bars": FigureKind(
-        "storlab.figures.ttfb_bars:draw",
+        "storlab.workloads.object.figures.first_byte:draw",
         "family",
         "Time to first byte by mix",
         "From the start of a request to the first byte of the answer’s body, and beside it how "
@@ -128,7 +128,7 @@ FIGURES: dict[str, FigureKind] = {
         "meter. Both axes measure the same bar. Hatched: declared, not measured.",
     ),
     "au_vs_accelerators": FigureKind(
-        "storlab.figures.au_vs_accelerators:draw",
+        "storlab.workloads.training.figures.au_vs_accelerators:draw",
         "section",
         "Accelerator utilisation",
         "DLIO-equivalent: accelerators are emulated, which is why bars are hatched and lines "
@@ -136,89 +136,89 @@ FIGURES: dict[str, FigureKind] = {
         "busy.",
     ),
     "training_throughput": FigureKind(
-        "storlab.figures.training_throughput:draw",
+        "storlab.workloads.training.figures.throughput:draw",
         "section",
         "Throughput of training",
         "Measured: bytes that were read of files, and samples. Nominal bytes are samples times the "
         "profile’s size of one.",
     ),
     "step_wait": FigureKind(
-        "storlab.figures.step_wait:draw",
+        "storlab.workloads.training.figures.step_wait:draw",
         "section",
         "Waits and stalls",
         "What accelerators wait for, as distributions over all repeats (the vertical axis counts "
         "nines), and how long each of them stood still; ring: the longest.",
     ),
     "epoch_bytes": FigureKind(
-        "storlab.figures.epoch_bytes:draw",
+        "storlab.workloads.training.figures.epoch_bytes:draw",
         "section",
         "Bytes of the device",
         "What the device read over what was read of the files, epoch by epoch. Much below 100 %, a "
         "cache served the rest.",
     ),
     "epoch_energy": FigureKind(
-        "storlab.figures.epoch_energy:draw",
+        "storlab.workloads.training.figures.epoch_energy:draw",
         "power",
         "Energy of training",
         "Mean of the repeats with its 95 % interval. Hatched or dashed: power is declared, or "
         "accelerators are emulated. Where storage does not keep accelerators busy, none are fed.",
     ),
     "checkpoint_time": FigureKind(
-        "storlab.figures.checkpoint_time:draw",
+        "storlab.workloads.checkpoint.figures.time:draw",
         "section",
         "Time",
         "Mean of the repeats with its 95 % interval; every dot is one run, a mean over its "
         "checkpoints. To durable is what stops a training that cannot afford to lose one.",
     ),
     "checkpoint_throughput": FigureKind(
-        "storlab.figures.checkpoint_throughput:draw",
+        "storlab.workloads.checkpoint.figures.throughput:draw",
         "section",
         "Throughput",
         "Bytes over time while checkpoints move; pauses are no part of it.",
     ),
     "checkpoint_energy": FigureKind(
-        "storlab.figures.checkpoint_energy:draw",
+        "storlab.workloads.checkpoint.figures.energy:draw",
         "section",
         "Energy",
         "Power integrated over a checkpoint and over a restore. Hatched: declared, not measured.",
     ),
     "rank_times": FigureKind(
-        "storlab.figures.rank_times:draw",
+        "storlab.workloads.checkpoint.figures.rank_times:draw",
         "section",
         "Ranks",
         "Mean over a run’s checkpoints, and the range of the repeats; ring: the slowest, which "
         "decides when a checkpoint is done.",
     ),
     "training_lost": FigureKind(
-        "storlab.figures.training_lost:draw",
+        "storlab.workloads.checkpoint.figures.training_lost:draw",
         "section",
         "What checkpoints cost the training",
         "Modelled from the measured times (dashed): share of time lost to checkpoints, restarts "
         "and work done again, where the study says how often failures come.",
     ),
     "preprocess_time": FigureKind(
-        "storlab.figures.preprocess_time:draw",
+        "storlab.workloads.preprocess.figures.time:draw",
         "section",
         "Time against workers",
         "Mean of the repeats with its 95 % interval; every dot is one run. Logarithmic scale. "
         "Ring: the device saturates, so that more workers wait and gain nothing.",
     ),
     "preprocess_stages": FigureKind(
-        "storlab.figures.preprocess_stages:draw",
+        "storlab.workloads.preprocess.figures.stages:draw",
         "section",
         "Which stage waits",
         "Time of each stage. Solid: the workers’ share of it on CPU; pale: they wait, for the "
         "device, for one another or for a core that others keep busy.",
     ),
     "preprocess_energy": FigureKind(
-        "storlab.figures.preprocess_energy:draw",
+        "storlab.workloads.preprocess.figures.energy:draw",
         "section",
         "Energy against workers",
         "Power integrated over the run, the stages from solid to pale. Hatched: declared, not "
         "measured.",
     ),
     "preprocess_throughput": FigureKind(
-        "storlab.figures.preprocess_throughput:draw",
+        "storlab.workloads.preprocess.figures.throughput:draw",
         "section",
         "Throughput against workers",
         "Raw data that went in over the completion time, and what the device read and wrote, all "

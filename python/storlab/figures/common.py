@@ -9,8 +9,8 @@ from typing import Any
 from storlab.analysis.compare import Comparison, Row
 from storlab.analysis.points import Section, WorkloadPoint, fill_in, format_value, title_of
 from storlab.analysis.stats import Interval
-from storlab.workloads import WORKLOADS
-from storlab.workloads.page import Page, Quantity
+from storlab.contracts.page import Page, Quantity
+from storlab.contracts.registry import FAMILIES
 
 MISSING = "not measured"
 NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched
@@ -83,7 +83,7 @@ def quantity_named(page: Page, key: str) -> Quantity | None:
 
 def window_words(section: Section) -> str:
     """What is measured: a window of time, or the whole of fixed work."""
-    return "run" if WORKLOADS[section.kind].fixed_work else "measure window"
+    return "run" if FAMILIES[section.kind].fixed_work else "measure window"
 
 
 def latency_kind(comparison: Comparison, section: Section) -> tuple[str, str]:

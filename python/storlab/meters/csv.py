@@ -20,7 +20,7 @@ from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.nearest import suggest
 from storlab.base.units import NS_PER_S, parse_duration
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, Sampling, SensorInfo
 from storlab.model.result import RunOutcome

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.units import NS_PER_S
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome, Sample

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from storlab.base.errors import MeterError, StudyError
 from storlab.base.nearest import suggest
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo

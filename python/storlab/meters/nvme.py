@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storlab.base.errors import MeterError, StudyError
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.nvme_admin import NvmeAdmin, PowerState, controller_of
 from storlab.meters.options import MeterOptions, read_options

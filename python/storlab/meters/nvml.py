@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import field_validator
 
 from storlab.base.errors import MeterError
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, Sampling, SensorInfo

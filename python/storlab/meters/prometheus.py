@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import FieldProblems, MeterError, Problem, StudyError
 from storlab.base.secrets import hide, secret
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.prometheus_text import Found, find_series

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.qis import DEFAULT_PORT, Channel, Qis, parse_stripe, power_channels

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import Field
 
 from storlab.base.errors import MeterError, StudyError
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Boundary, Reading, SensorInfo

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
 from storlab.base.units import NS_PER_S
-from storlab.meters import Discovered
+from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.snmp_mibs import FACTORS, MIBS, Unit

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storlab._native import Histogram
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import study_class
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import (
     Concurrency,
@@ -28,7 +29,6 @@ from storlab.model.result import (
     RunRecord,
     Sample,
 )
-from storlab.workloads import Study
 
 WINDOW_NS = 1_200_000_000
 INTERVAL_NS = 100_000_000
@@ -127,7 +127,7 @@ def build_store(
     for plain, name in zip(("Disk", "Memory"), names, strict=True):
         text = text.replace(f'"{plain}"', f'"{name}"')
         behaviours[name] = BEHAVIOURS[plain]
-    study = Study.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     points = [
         Point(
             target=target.name,

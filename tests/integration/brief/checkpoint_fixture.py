@@ -17,11 +17,11 @@ from integration.brief.fixed_fixture import (
     times,
     totals_of,
 )
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
 from storlab.model.study import StudyBase
-from storlab.workloads.checkpoint_rules import point_files, ranks_of
+from storlab.workloads.checkpoint.rules import point_files, ranks_of
 
 WORKLOAD = """
 kind = "checkpoint"

@@ -16,7 +16,7 @@ from integration.brief.training_fixture import build_training_store
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief import write_brief
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 MIXES = (30, 70)
 

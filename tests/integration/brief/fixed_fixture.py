@@ -9,17 +9,17 @@ from pathlib import Path
 
 from integration.brief.object_fixture import plan_of, points_of
 from storlab._native import Histogram
-from storlab.lab.metering import MeteredRun
-from storlab.lab.power_summary import SensorRun, Spans, boundary_power, summarise
-from storlab.lab.records import completed_record
-from storlab.lab.span_power import span_power
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import study_class
+from storlab.lab.power.metering import MeteredRun
+from storlab.lab.power.spans import span_power
+from storlab.lab.power.summary import SensorRun, Spans, boundary_power, summarise
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.records import completed_record
 from storlab.model.point import Plan, Point
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import OperationTotals, RunOutcome, Sample
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
-from storlab.workloads import Study
 
 SECOND_NS = 1_000_000_000
 START_NS = 100 * SECOND_NS
@@ -79,7 +79,7 @@ def fill_store(
     directory: Path, text: str, make: Make, seed: int, draws: Draws | None = None
 ) -> ResultStore:
     """The directory with its plan and all its runs; with a meter where ``draws`` says watts."""
-    study = Study.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     plan: Plan = plan_of(study, list(points_of(study)))
     store = ResultStore.create(directory, text, study, plan, ENVIRONMENT)
     draw = random.Random(seed)

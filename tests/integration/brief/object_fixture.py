@@ -16,17 +16,17 @@ from pathlib import Path
 
 from integration.brief.brief_fixture import finished_run
 from storlab._native import Histogram
-from storlab.lab.metering import MeteredRun
-from storlab.lab.power_summary import SensorRun, Spans, boundary_power, summarise
-from storlab.lab.records import completed_record
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import study_class
+from storlab.lab.power.metering import MeteredRun
+from storlab.lab.power.summary import SensorRun, Spans, boundary_power, summarise
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.records import completed_record
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, RunRecord, Sample
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
-from storlab.workloads import Study
-from storlab.workloads.object_sizes import mean_size
+from storlab.workloads.object.sizes import mean_size
 
 SSD, HDD = "1x SSD", "16x HDD"
 WARP = "micron-6600-ion-vs-16-hdd-minio-warp"
@@ -145,7 +145,7 @@ def build_object_store(
         repeats=repeats, window=WINDOW_S, header=header, ssd=ssd, mixes=list(mixes), sizes=sizes,
         concurrency=concurrency, use_cases=cases, more=more,
     )  # fmt: skip
-    study = Study.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     points = list(points_of(study))
     plan = plan_of(study, points)
     store = ResultStore.create(directory, text, study, plan, ENVIRONMENT)

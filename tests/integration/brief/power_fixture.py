@@ -19,11 +19,11 @@ from integration.brief.brief_fixture import (
     Behaviour,
     finished_run,
 )
-from storlab.lab.store import ResultStore
+from storlab.contracts.registry import study_class
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.power import PowerSummary, Reading, SensorInfo
 from storlab.model.result import Metric, RunRecord
-from storlab.workloads import Study
 
 Kind = Literal["wall", "device", "both", "declared", "lost", "none"]
 START_NS = 1_000_000_000  # of every measure window in brief_fixture
@@ -132,7 +132,7 @@ def build_power_store(
 ) -> ResultStore:
     """Create the directory and its runs. ``meters`` says how each target's power is known."""
     text = STUDY.format(repeats=repeats, mixes=list(mixes), header=header, rack=rack)
-    study = Study.model_validate(tomllib.loads(text))
+    study = study_class().model_validate(tomllib.loads(text))
     points = [
         Point(
             target=target.name,

@@ -24,11 +24,11 @@ from integration.brief.fixed_fixture import (
     times,
     totals_of,
 )
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
-from storlab.model.preprocess_job import STAGES
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
 from storlab.model.study import StudyBase
+from storlab.workloads.preprocess.job import STAGES
 
 WORKLOAD = """
 kind = "preprocess"

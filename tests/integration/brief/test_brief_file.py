@@ -16,10 +16,10 @@ from integration.brief.conftest import Made
 from storlab.analysis.compare import Comparison
 from storlab.brief import write_brief
 from storlab.cli.main import main
+from storlab.contracts.registry import FAMILIES
 from storlab.figures import FIGURES, Figure, draw
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import DARK
-from storlab.workloads import WORKLOADS
 
 MOST_BYTES = 6_000_000
 ADDRESS = re.compile(r"""(?:src|href|action|poster|data)\s*=\s*["'](?:https?:)?//""")
@@ -202,7 +202,7 @@ def test_report_writes_elsewhere_and_its_links_still_hold(
 
 def figures_of(comparison: Comparison) -> list[Figure]:
     found = []
-    for name in WORKLOADS["block"].figures:
+    for name in FAMILIES["block"].figures:
         sections = comparison.sections
         scopes = [[s] for s in sections] if FIGURES[name].scope == "section" else [sections]
         found += [figure for scope in scopes for figure in draw(name, comparison, scope)]
@@ -212,7 +212,7 @@ def figures_of(comparison: Comparison) -> list[Figure]:
 def test_specifications_are_valid_vega_lite(comparison: Comparison) -> None:
     figures = figures_of(comparison)
     without_meter = {"power_over_time", "efficiency_bars"}
-    assert {f.kind for f in figures} == set(WORKLOADS["block"].figures) - without_meter
+    assert {f.kind for f in figures} == set(FAMILIES["block"].figures) - without_meter
     for figure in figures:
         alt.Chart.from_dict(figure.spec).to_dict(validate=True)
 

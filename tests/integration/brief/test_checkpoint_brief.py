@@ -21,14 +21,14 @@ from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.audited import claim_data
 from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.contracts.registry import FAMILIES
 from storlab.figures import draw
 from storlab.figures.common import digits3
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
-from storlab.workloads import WORKLOADS
-from storlab.workloads.checkpoint_interval import daly_interval
+from storlab.workloads.checkpoint.interval import daly_interval
 
 SECTION = "mix-llama-3-405b-checkpoint-llama-3-405b-checkpoint-native"
 
@@ -202,7 +202,7 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
 
 def test_specifications_are_valid_vega_lite(checkpoint_comparison: Comparison) -> None:
     figures = figures_of(checkpoint_comparison, "checkpoint")
-    assert {figure.kind for figure in figures} == set(WORKLOADS["checkpoint"].figures)
+    assert {figure.kind for figure in figures} == set(FAMILIES["checkpoint"].figures)
     check_figures(figures)
 
 

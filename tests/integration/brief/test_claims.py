@@ -12,7 +12,7 @@ from storlab.analysis.stats import Interval
 from storlab.audit.from_claims import MUST_BE_SAID
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.brief.facts import CAVEATS
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 KEY = "throughput_mb_s.all"
 

@@ -14,7 +14,7 @@ from storlab.analysis.compare import Cell, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.table import comparison_dict
 from storlab.cli.main import main
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 
 
 def row_at(comparison: Comparison, read: int, block: int, jobs: int) -> Row:

@@ -20,11 +20,11 @@ from storlab.analysis.implementations import shared_works
 from storlab.analysis.stats import ratio_interval
 from storlab.brief import write_brief
 from storlab.brief.implementations import implementations
-from storlab.brief.preprocess import bottlenecks
 from storlab.brief.text import ratio_spread
 from storlab.figures.common import digits3, times_text
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads.preprocess.findings import bottlenecks
 
 THREE = 'implementation = ["polars", "native", "pandas"]'
 SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}

@@ -24,7 +24,7 @@ from storlab.brief.published import match
 from storlab.cli.main import main
 from storlab.figures import draw
 from storlab.figures.svg import render
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.published import read_table
 
 Make = Callable[..., ResultStore]

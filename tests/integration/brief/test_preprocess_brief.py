@@ -28,12 +28,12 @@ from storlab.analysis.saturation import saturations
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
+from storlab.contracts.registry import FAMILIES
 from storlab.figures import Figure, draw
 from storlab.figures.common import digits3
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
-from storlab.workloads import WORKLOADS
 
 SECTION = "mix-criteo-to-split-binary-criteo-to-split-binary-native"
 SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}
@@ -165,7 +165,7 @@ def test_the_verdicts_are_in_the_data_of_the_brief(preprocess_made: Made) -> Non
 def test_specifications_are_valid_vega_lite(preprocess_comparison: Comparison) -> None:
     figures = figures_of(preprocess_comparison, "preprocess")
     wanted = {"preprocess_time", "preprocess_stages", "preprocess_energy", "preprocess_throughput"}
-    assert wanted <= {figure.kind for figure in figures} <= set(WORKLOADS["preprocess"].figures)
+    assert wanted <= {figure.kind for figure in figures} <= set(FAMILIES["preprocess"].figures)
     check_figures(figures)
 
 

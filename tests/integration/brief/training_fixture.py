@@ -22,12 +22,12 @@ from integration.brief.fixed_fixture import (
     totals_of,
 )
 from storlab.analysis.capacity import Rule, survey
-from storlab.lab.capacity import Case
-from storlab.lab.store import ResultStore
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.capacity import Case
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
 from storlab.model.study import StudyBase
-from storlab.workloads.training_rules import settings_of
+from storlab.workloads.training.rules import settings_of
 
 WORKLOAD = """
 kind = "training"

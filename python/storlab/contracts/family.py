@@ -1,0 +1,122 @@
+"""What a family of work promises the floors above it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from storlab.contracts.page import Page
+from storlab.model.job import Job, Member
+from storlab.model.point import Point
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.s3 import S3Access
+from storlab.model.study import Header, Target, WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one run of a point costs, before it runs."""
+
+    duration_ns: int  # ramp + window + settle
+    bytes_written: int | None  # None: bounded by time, not by bytes
+    writes: bool  # does the point write to its target at all
+    files: int  # for directory targets: how many files the point needs
+    write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
+    reads: bool = True  # does the point read data that must be there before
+    data_bytes: int = 0  # of the data set that ``prepare`` makes for it; 0: the lab lays it out
+    data_set: str = ""  # which one that is: points that say the same share it; its name in a home
+    space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
+    buffer_bytes: int = 0  # of memory that its I/O takes at once
+    open_files: int = 0  # at once, sockets included, about; 0: few
+    cautions: tuple[str, ...] = ()  # what will bend its numbers and is known before it runs
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the guard grants of a target: files and devices, a prefix of a bucket, or a directory.
+
+    ``home``, of a directory target, is for families whose estimate needs no ``files``: all that is
+    in it belongs to storlab. Data sets lie in ``<home>/<Estimate.data_set>/``, what a run writes in
+    directories named by its run id.
+    """
+
+    members: list[Member] = field(default_factory=list)
+    s3: S3Access | None = None
+    home: Path | None = None  # absolute; exists, but where the guard only looks
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What the lab knows and a workload needs to make its job."""
+
+    header: Header
+    target: Target
+    access: Access
+    seed: int  # of this run: study seed, point and repeat combined
+    work_dir: Path  # of this run
+    run_id: str = ""
+
+    @property
+    def members(self) -> list[Member]:
+        """Files and devices of the target."""
+        return self.access.members
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A job outside of all measurement: it makes what a run needs, or removes what one left.
+
+    The native engine carries it out. Doing it again changes nothing.
+    """
+
+    text: str  # for people: "making 2,500 objects"
+    job: Job
+    total_bytes: int | None = None  # for the progress bar; None: not known
+
+
+class Workload(Protocol):
+    """One family of work."""
+
+    kind: str
+    fixed_work: bool  # a run ends when its work is done: no ramp, no runtime, no steady state
+    spec: type[WorkloadSpec]
+    places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
+    page: Page
+    figures: tuple[str, ...]  # names in storlab.figures, in the order of the brief
+
+    def check(self, params: dict[str, Any], target: Target) -> str | None:
+        """Why these values cannot run on this target, or None."""
+        ...
+
+    def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
+        """Time and bytes of one run."""
+        ...
+
+    def job(self, point: Point, context: JobContext) -> Job:
+        """The engine's order for one run."""
+        ...
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        """What these points of one target need before the first run of a session.
+
+        ``context.seed`` is the study's, and ``run_id`` is empty.
+        """
+        ...
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        """What is to be put right after each run, whether it finished or failed."""
+        ...
+
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        """Configured and implied outstanding I/O."""
+        ...
+
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        """The named quantities of one run."""
+        ...
+
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        """Warnings that belong beside its numbers."""
+        ...

@@ -1,0 +1,400 @@
+"""What runs as a program of its own: a coordinator, and workers that use a data frame library.
+
+``result.json`` is written after every stage; ``dataframe_run.py`` makes an outcome of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import multiprocessing
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S
+from storlab.engines.dataframe.encode import Journal, encode_units
+from storlab.engines.dataframe.layout import (
+    CATEGORICAL,
+    CATEGORIES,
+    Part,
+    clear_aside,
+    feature_spec,
+    fingerprint,
+    flush,
+    parts_of,
+    prepare,
+    states,
+)
+from storlab.engines.dataframe.library import Library
+from storlab.engines.dataframe.units import Unit, carry_out, pool_of
+from storlab.engines.dataframe.worker import Worker, mean_row_bytes
+from storlab.engines.torch.child import said_of, store
+from storlab.process.device_counter import counter_of, moved_bytes
+from storlab.process.session_cpu import family
+
+_LOOK_S = 0.25  # between two readings of memory
+_VOCABULARY = ("values", "counts")
+_SKIP = 'correct the file, or set malformed = "skip"'
+_UNCHANGED = "let nothing write to it, and begin anew in another directory"
+
+
+class RunError(Exception):
+    """What ends the run: a failure for ``result.json``."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.said = {"message": message, "fix": fix}
+
+
+class MemoryWatch(threading.Thread):
+    """The most memory that this process and its workers had at once, since ``start_stage``."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._ended = threading.Event()
+        self._most = 0
+        self.start()
+
+    def run(self) -> None:
+        """Look until ``end``."""
+        while not self._ended.wait(_LOOK_S):
+            self._look()
+
+    def start_stage(self) -> None:
+        """Forget what was."""
+        self._most = 0
+
+    def peak_bytes(self) -> int:
+        """Since the stage began."""
+        self._look()
+        return self._most
+
+    def end(self) -> None:
+        """No more readings."""
+        self._ended.set()
+        self.join()
+
+    def _look(self) -> None:
+        pids = [os.getpid(), *(each.pid for each in multiprocessing.active_children())]
+        self._most = max(self._most, sum(map(_resident_bytes, filter(None, pids))))
+
+
+def _resident_bytes(pid: int) -> int:
+    """Memory of a process, with its share of what it has in common with others."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+class Run:
+    """All stages, one after the other. ``result`` is what is known so far."""
+
+    def __init__(self, library: Library, job: dict[str, Any], work_dir: Path) -> None:
+        self._worker = Worker(library, job, mean_row_bytes(job["inputs"]))
+        self._job = job
+        self._work_dir = work_dir
+        self._directory = Path(job["directory"])
+        self._parts = parts_of(self._directory, job["inputs"], job["part_bytes"])
+        self._inputs = states(job["inputs"])
+        self._counter = counter_of(self._directory)
+        self._stages: list[dict[str, Any]] = []
+        self.result: dict[str, Any] = {
+            "stages": self._stages,
+            "events": {},
+            "input_bytes": sum(part.end - part.start for part in self._parts),
+            "rows": 0,
+            "lines": 0,
+            "malformed": {"count": 0, "by_reason": {}, "samples": []},
+            "device_counters": self._counter is not None,
+        }
+
+    def all(self, pool: Executor, memory: MemoryWatch) -> None:
+        """Raises RunError and OSError."""
+        self._pool, self._memory = pool, memory
+        self._ingest()
+        self._vocabulary()
+        self._encode()
+
+    def _stage(
+        self,
+        name: str,
+        units: Sequence[Unit],
+        parts: tuple[int, int],
+        inputs: Iterable[Path],
+        at_once: int,
+        journal: Journal | None = None,
+    ) -> None:
+        """Carry out units. ``parts``: of the whole stage, and done before. ``_ended`` follows."""
+        if self._job["cold"]:
+            flush(inputs, drop=True)
+        self._memory.start_stage()
+        moved = moved_bytes(self._counter)
+        cpu_ns = _cpu_ns()
+        start_ns = monotonic_ns()
+        events: list[tuple[Any, ...]] = []
+        passes = 1
+        for done in carry_out(self._pool, units, at_once, self._worker.library.release):
+            unit, latency_ns = done.unit, done.end_ns - done.start_ns
+            read = (unit.bytes, unit.columns, done.passes, unit.share)
+            events.append((done.end_ns, latency_ns, *read))
+            passes = max(passes, done.passes)
+            if journal is not None:
+                journal.add(unit.name)
+        self.result["events"][name] = events
+        self._stages.append(
+            {
+                "name": name,
+                "start_ns": start_ns,
+                "cpu_ns": -cpu_ns,
+                "device": moved,
+                "parts": parts[0],
+                "resumed_parts": parts[1],
+                "passes": passes,
+                "input_bytes": sum(unit.bytes for unit in units),  # raw; account() adds Parquet
+            }
+        )
+
+    def _ended(self, output: Iterable[Path], rows: int) -> None:
+        """The output of the last stage is durable: its end is now."""
+        stage = self._stages[-1]
+        moved, before = moved_bytes(self._counter), stage.pop("device")
+        read, written = (None, None)
+        if moved is not None and before is not None:
+            read, written = moved[0] - before[0], moved[1] - before[1]
+        stage |= {
+            "end_ns": monotonic_ns(),
+            "rows": rows,
+            "output_bytes": sum(path.stat().st_size for path in output),
+            "cpu_ns": stage["cpu_ns"] + _cpu_ns(),
+            "peak_memory_bytes": self._memory.peak_bytes(),
+            "device_read_bytes": read,
+            "device_written_bytes": written,
+        }
+        store(self._work_dir, self.result)
+
+    def _ingest(self) -> None:
+        places = sorted({part.parquet.parent for part in self._parts})
+        for place in places:
+            place.mkdir(exist_ok=True)
+        left = [part for part in self._parts if not part.is_done()]
+        units = [
+            Unit(str(part.parquet), self._worker.ingest, (part,), part.end - part.start)
+            for part in left
+        ]
+        inputs = [Path(source) for source in self._job["inputs"]]
+        done = (len(self._parts), len(self._parts) - len(left))
+        self._stage("ingest", units, done, inputs, self._worker.parts_at_once)
+        flush([*places, self._directory / "parquet"])
+        for before, now in zip(self._inputs, states(self._job["inputs"]), strict=True):
+            if before != now:
+                raise RunError(f"{now[0]} has changed since the run was begun", _UNCHANGED)
+        self._found = [json.loads(part.sidecar.read_text()) for part in self._parts]
+        self.result |= {
+            "rows": sum(part["rows"] for part in self._found),
+            "lines": sum(part["lines"] for part in self._found),
+            "malformed": _malformed(self._parts, self._found, self._job["malformed_samples"]),
+        }
+        self._ended((part.parquet for part in self._parts), self.result["rows"])
+        malformed = self.result["malformed"]
+        if malformed["count"] and self._job["malformed"] == "refuse":
+            raise RunError(_refusal(malformed, self._parts, self._found), _SKIP)
+        if not self.result["rows"]:
+            names = ", ".join(self._job["inputs"])
+            raise RunError(f"there are no rows in {names}", "name files that hold click logs")
+
+    def _vocabulary(self) -> None:
+        place = self._directory / "vocabulary"
+        left = [name for name in CATEGORIES if not (place / f"{name}.json").exists()]
+        paths = [part.parquet for part in self._parts]
+        files = self._files()
+        clear_aside(place)
+        units = [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in left]
+        done = (len(CATEGORIES), len(CATEGORIES) - len(left))
+        self._stage("vocabulary", units, done, paths, self._job["workers"])
+        flush([place])
+        files_out = (place / f"{name}.{kind}" for name in CATEGORIES for kind in _VOCABULARY)
+        self._ended(files_out, self.result["rows"])
+        kept = [json.loads((place / f"{name}.json").read_text())["kept"] for name in CATEGORIES]
+        self.result["cardinalities"] = [each + 1 for each in kept]
+
+    def _encode(self) -> None:
+        whole, partial = self._directory / "binary", self._directory / "binary.partial"
+        train = partial / "train"
+        units = encode_units(self._worker, self._files(), self.result["cardinalities"], train)
+        left: list[Unit] = []
+        journal = None
+        if not whole.exists():
+            train.mkdir(parents=True, exist_ok=True)
+            for name in ("label.bin", "numerical.bin", *CATEGORICAL):
+                (train / name).touch()
+            journal = Journal(partial / "journal", units)
+            left = [unit for unit in units if unit.name not in journal.done]
+        paths = [part.parquet for part in self._parts]
+        vocabulary = [self._directory / "vocabulary" / f"{name}.values" for name in CATEGORIES]
+        inputs = [*paths, *vocabulary]
+        done = (len(units), len(units) - len(left))
+        self._stage("encode", left, done, inputs, self._job["workers"], journal)
+        if journal is not None:
+            spec = feature_spec(self.result["cardinalities"], self._job["numerical"])
+            (partial / "feature_spec.yaml").write_text(spec)
+            try:
+                flush([*train.iterdir(), partial / "feature_spec.yaml", train])
+            finally:
+                journal.remove()
+            flush([partial])
+            partial.replace(whole)
+            flush([self._directory])
+        files = (path for path in whole.rglob("*") if path.is_file())
+        self._ended(files, self.result["rows"])
+
+    def _files(self) -> list[tuple[Path, int]]:
+        """Parquet files with their rows."""
+        found = zip(self._parts, self._found, strict=True)
+        return [(part.parquet, said["rows"]) for part, said in found]
+
+    def account(self) -> None:
+        """How many bytes of Parquet every unit read: after the run, since it takes footers."""
+        sizes = _column_bytes(part.parquet for part in self._parts)
+        events = self.result["events"]
+        for kind, rows in events.items():
+            events[kind] = [
+                (end_ns, ns, raw + round(passes * share * sum(sizes[name] for name in columns)))
+                for end_ns, ns, raw, columns, passes, share in rows
+            ]
+        self.result["parquet_bytes"] = sum(part.parquet.stat().st_size for part in self._parts)
+        for stage in self._stages:
+            stage["input_bytes"] = sum(row[2] for row in events[stage["name"]])
+
+
+def _column_bytes(paths: Iterable[Path]) -> Counter[str]:
+    """Of Parquet files, by column, as they are stored."""
+    import pyarrow.parquet as pq
+
+    sizes: Counter[str] = Counter()
+    for path in paths:
+        metadata = pq.read_metadata(path)
+        for group in range(metadata.num_row_groups):
+            for number in range(metadata.num_columns):
+                column = metadata.row_group(group).column(number)
+                sizes[column.path_in_schema] += column.total_compressed_size
+    return sizes
+
+
+def _malformed(parts: Sequence[Part], found: Sequence[dict[str, Any]], most: int) -> dict[str, Any]:
+    """Counts and samples of all parts, with lines as they are numbered in their files, from 1."""
+    reasons: Counter[str] = Counter()
+    samples: list[dict[str, Any]] = []
+    lines: Counter[int] = Counter()
+    for part, said in zip(parts, found, strict=True):
+        reasons.update(said["malformed"])
+        for sample in said["samples"]:
+            line = lines[part.file] + sample["line"] + 1
+            samples.append({"file": part.source, **sample, "line": line})
+        lines[part.file] += said["lines"]
+    by_reason = dict(sorted(reasons.items()))
+    return {"count": reasons.total(), "by_reason": by_reason, "samples": samples[:most]}
+
+
+def _refusal(
+    malformed: dict[str, Any], parts: Sequence[Part], found: Sequence[dict[str, Any]]
+) -> str:
+    """How many lines, and which one was the first: known where samples are kept."""
+    count, lines = malformed["count"], sum(said["lines"] for said in found)
+    if malformed["samples"]:
+        first = malformed["samples"][0]
+        where = f"{first['file']}, line {first['line']}: {first['reason']}"
+    else:
+        at = next(n for n, said in enumerate(found) if said["malformed"])
+        where = f"{parts[at].source}: {', '.join(sorted(found[at]['malformed']))}"
+    return f"{count} of {lines} lines are malformed, the first one is {where}"
+
+
+def _cpu_ns() -> int:
+    """User and system time of this process and of its workers so far."""
+    ticks = sum(user + system for user, system, _ in family(os.getpid()).values())
+    return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
+
+
+def _library(engine: str) -> Library:
+    if engine == "pandas":
+        from storlab.engines.dataframe.with_pandas import PandasLibrary
+
+        return PandasLibrary()
+    from storlab.engines.dataframe.with_polars import PolarsLibrary
+
+    return PolarsLibrary()
+
+
+def _await_others(directory: Path) -> None:
+    """Whom a killed storlab left at work here: two would take a part's file from each other."""
+    held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: forked workers hold it, too
+    fcntl.flock(held, fcntl.LOCK_EX)
+
+
+def _carry_out(run: Run, library: Library, job: dict[str, Any], engine: str) -> None:
+    directory = Path(job["directory"])
+    why = prepare(directory, fingerprint(job, engine), resume=job["resume"])
+    if why is not None:
+        raise RunError(why, "go on with the same study, or leave resume out")
+    _await_others(directory)
+    pool = pool_of(library, job["workers"])
+    memory = MemoryWatch()
+    try:
+        run.all(pool, memory)
+    finally:
+        memory.end()
+    pool.shutdown()
+    run.account()
+
+
+def main(order_file: str) -> int:
+    """Carry out the order in a file; 1 where it failed, and ``result.json`` says why."""
+    path = Path(order_file)
+    order: dict[str, Any] = json.loads(path.read_text())
+    job = order["job"]
+    if job["cpus"]:
+        os.sched_setaffinity(0, job["cpus"])
+    library = _library(order["engine"])
+    if library.threads:  # its threads and the workers share as many cores as there are workers
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job["workers"]])
+    run = None
+    result: dict[str, Any] = {}
+    failure: dict[str, Any] | None = None
+    try:
+        run = Run(library, job, path.parent)
+        result = run.result
+        _carry_out(run, library, job, order["engine"])
+    except RunError as error:
+        failure = error.said
+    except OSError as error:
+        failure = said_of(error)
+    store(path.parent, {**result, "failure": failure})
+    return 0 if failure is None else 1
+
+
+def _abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Tell, and end at once: workers end with this process, and nobody waits for them."""
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.flush()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.excepthook = _abort
+    code = main(sys.argv[1])
+    sys.stdout.flush()
+    os._exit(code)  # also of workers that are at work when one of them has failed

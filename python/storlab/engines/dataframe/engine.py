@@ -1,0 +1,105 @@
+"""Data frame libraries as engines of preprocessing: what a pipeline written with them costs.
+
+The program that does the work runs in this Python, which needs the extra ``preprocess``.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import EngineError
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.engines.dataframe.run import DataframeRun
+from storlab.model.job import Job
+from storlab.model.result import EngineInfo
+from storlab.process.child import Launch
+from storlab.workloads.preprocess.job import PreprocessJob
+
+_INSTALL = "`pip install 'storlab[preprocess]'`"
+_SLOWEST_BYTES_S = 1_000_000  # before a run counts as hung
+_GRACE_NS = 600 * NS_PER_S
+_MODULE = "storlab.engines.dataframe.child"
+
+
+class DataframeEngine:
+    """Runs preprocess jobs. A subclass says with what."""
+
+    name: str
+    title: str  # for people
+    packages: tuple[str, ...]  # the first one's version is the engine's
+    kinds: tuple[str, ...] = ("preprocess",)
+
+    def describe(self) -> EngineInfo:
+        """Versions. Raises EngineError, with how to get it, where a package is missing."""
+        versions = {}
+        for package in self.packages:
+            try:
+                versions[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                raise EngineError(package, "is not installed", _INSTALL) from None
+        version = versions.pop(self.packages[0])
+        features = [f"{package} {number}" for package, number in versions.items()]
+        features.append(f"Python {platform.python_version()}")
+        return EngineInfo(name=self.name, version=version, features=features, clock="monotonic")
+
+    def refuse(self, job: Job) -> str | None:
+        """Why it cannot run this job as it stands, or None."""
+        if not isinstance(job, PreprocessJob):
+            return f"{self.name} runs {' and '.join(self.kinds)} jobs only"
+        if job.task != "run":
+            return f'it carries out runs, and this job is a "{job.task}": the native engine does it'
+        return None
+
+    def start(self, job: Job, work_dir: Path) -> DataframeRun:
+        """Start one run in ``work_dir``.
+
+        Raises EngineError for a library that is missing, and for a job that it cannot run.
+        """
+        info = self.describe()
+        reason = self.refuse(job)
+        if reason is not None or not isinstance(job, PreprocessJob):
+            raise EngineError("engine", f"{self.name} cannot run this job: {reason}")
+        work_dir = work_dir.absolute()
+        order = work_dir / "order.json"
+        said: dict[str, Any] = {"engine": self.name, "job": job.model_dump(mode="json")}
+        order.write_text(json.dumps(said, indent=2) + "\n")
+        Path(job.directory).mkdir(parents=True, exist_ok=True)
+        launch = Launch(
+            name=self.title,
+            command=[sys.executable, "-m", _MODULE, str(order)],
+            environment={"PYTHONUNBUFFERED": "1", **self.environment(job)},
+            work_dir=work_dir,
+            place=Path(job.directory),
+            limit_ns=_limit_ns(job),
+        )
+        return DataframeRun(job, launch, info, [*self.notes(job), *self._notes(job)])
+
+    def environment(self, job: PreprocessJob) -> dict[str, str]:
+        """How many threads libraries take."""
+        raise TypeError(f"{type(self).__name__} says nothing of threads for {job.kind}")
+
+    def notes(self, job: PreprocessJob) -> list[str]:
+        """What it does in its own way."""
+        raise TypeError(f"{type(self).__name__} says nothing of its ways for {job.kind}")
+
+    def _notes(self, job: PreprocessJob) -> list[str]:
+        limit = format_bytes_si(job.memory_bytes)
+        return [
+            f"{self.title}: the memory of its processes is read four times a second, with their "
+            "share of common pages; short peaks may be missed",
+            f"{self.title}: parts at once, and values counted or looked up in one pass, are chosen "
+            f"to fit {limit} with what the libraries take in any case; a worker holds at least one "
+            "part",
+            f"{self.title}: imports and the start of workers lie before the first stage",
+        ]
+
+
+def _limit_ns(job: PreprocessJob) -> int:
+    """Inputs that are missing are found out by the child."""
+    size = sum(path.stat().st_size for path in map(Path, job.inputs) if path.exists())
+    return size * NS_PER_S // _SLOWEST_BYTES_S + _GRACE_NS

@@ -1,0 +1,213 @@
+"""Which lines are well-formed: at the speed of NumPy where all are, line by line where not.
+
+Libraries read CSV in their own ways: one takes ``+5`` for an integer, one fills up a line that is
+too short. So a piece of input goes to a library only when nothing in it could be read in two ways;
+what the library then refuses, and what does not look clean, is halved until the lines in question
+are found, and these are judged by ``malformation``.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, TypeVar
+
+import numpy as np
+
+from storlab.engines.dataframe.layout import COLUMNS, INTEGERS
+
+_PIECE_BYTES = 1 << 20  # that fit into a cache
+_LINE_BY_LINE_BYTES = 32 << 10
+_LONGEST_LINE = 4 << 20  # without its end; no line of a click log is longer
+_TEXT_BYTES = 200  # of a malformed line, in a sample
+_SEPARATORS = np.frombuffer(b"\t" * (len(COLUMNS) - 1) + b"\n", dtype=np.uint8)
+_LETTERS = b"\t\n-0123456789ABCDEFabcdef"
+_INTEGER = re.compile(rb"(-?)0*([0-9]{1,10})")
+_CATEGORY = re.compile(rb"[0-9A-Fa-f]{8}")
+_INT32 = range(-(1 << 31), 1 << 31)
+
+Frame = TypeVar("Frame")
+
+
+def owned_lines(source: Path, start: int, end: int, chunk_bytes: int) -> Iterator[bytes]:
+    """The lines that start in ``[start, end)``, in chunks of whole lines; the last may lack its LF.
+
+    A chunk has about ``chunk_bytes``, and more where a line is longer.
+    """
+    with source.open("rb") as file:
+        first = _after_line_feed(file, start - 1, end - 1) if start > 0 else 0
+        if first is None:
+            return
+        at = first
+        file.seek(at)
+        rest = b""
+        while at < end - 1:
+            data = file.read(min(chunk_bytes, end - 1 - at))
+            if not data:
+                break
+            at += len(data)
+            whole = data.rfind(b"\n") + 1
+            _check_length(source, len(rest) + (data.find(b"\n") if whole else len(data)))
+            if whole:
+                yield b"".join((rest, memoryview(data)[:whole]))
+                rest = data[whole:]
+            else:
+                rest += data
+        last = rest + file.readline(_LONGEST_LINE + 2)
+        _check_length(source, len(last.removesuffix(b"\n")[last.rfind(b"\n", 0, -1) + 1 :]))
+        if last:
+            yield last
+
+
+def _check_length(source: Path, length: int) -> None:
+    if length > _LONGEST_LINE:
+        words = "has a line of more than 4 MiB; name files that hold click logs"
+        raise OSError(errno.EINVAL, words, str(source))
+
+
+def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
+    """Where the first line starts after an LF in ``[start, end)``."""
+    file.seek(start)
+    while start < end:
+        data = file.read(min(_LINE_BY_LINE_BYTES, end - start))
+        found = data.find(b"\n")
+        if found >= 0:
+            return start + found + 1
+        if not data:
+            break
+        start += len(data)
+    return None
+
+
+def is_clean(data: bytes) -> bool:
+    """Whether all lines have 40 fields, a label, and no letter but those of numbers.
+
+    Every line ends by an LF. Digits may still lie where they should not: that is for a parser to
+    find, which gets the types of the columns.
+    """
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at + _PIECE_BYTES) + 1 or len(data)
+        if not _is_clean_piece(data[at:end]):
+            return False
+        at = end
+    return True
+
+
+def _is_clean_piece(data: bytes) -> bool:
+    if data.translate(None, _LETTERS):
+        return False
+    letters = np.frombuffer(data, dtype=np.uint8)
+    every = np.flatnonzero(letters <= ord("\n"))  # of the letters above: tab and LF
+    if len(every) % len(COLUMNS):
+        return False
+    separators = every.reshape(-1, len(COLUMNS))
+    if (letters[separators] != _SEPARATORS).any():
+        return False
+    starts = np.concatenate([[0], separators[:-1, -1] + 1])
+    labels = letters[starts]
+    return bool(
+        (separators[:, 0] == starts + 1).all()
+        and ((labels == ord("0")) | (labels == ord("1"))).all()
+    )
+
+
+def malformation(line: bytes) -> tuple[str, int | None] | None:
+    """Why a line is none, and which field (from 1) is the first wrong one; None for a good one."""
+    fields = line.split(b"\t")
+    if len(fields) != len(COLUMNS):
+        return "fields", None
+    if fields[0] not in (b"0", b"1"):
+        return "label", 1
+    categories = 1 + len(INTEGERS)
+    for number, field in enumerate(fields[1:categories], 2):
+        if field and not _is_int32(field):
+            return "integer", number
+    for number, field in enumerate(fields[categories:], categories + 1):
+        if field and not _CATEGORY.fullmatch(field):
+            return "category", number
+    return None
+
+
+def _is_int32(field: bytes) -> bool:
+    return _INTEGER.fullmatch(field) is not None and int(_plain(field)) in _INT32
+
+
+def _plain(field: bytes) -> bytes:
+    """An integer without zeros before it: not every library takes any number of them."""
+    return _INTEGER.sub(rb"\1\2", field)
+
+
+def _plain_line(line: bytes) -> bytes:
+    fields = line.split(b"\t")
+    integers = slice(1, 1 + len(INTEGERS))
+    fields[integers] = [_plain(field) for field in fields[integers]]
+    return b"\t".join(fields)
+
+
+class Screen(Generic[Frame]):
+    """Takes chunks of whole lines; keeps what a library made of them, and counts the rest."""
+
+    def __init__(
+        self,
+        parse: Callable[[bytes], Frame],
+        errors: tuple[type[Exception], ...],
+        samples: int,
+    ) -> None:
+        """``parse`` raises one of ``errors`` for a field that is not of its column's type."""
+        self._parse = parse
+        self._errors = errors
+        self._most = samples
+        self.frames: list[Frame] = []
+        self.lines = 0
+        self.reasons: Counter[str] = Counter()
+        self.samples: list[dict[str, Any]] = []
+
+    def add(self, data: bytes) -> None:
+        """Whole lines; the last one may lack its LF."""
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        frame = self._parsed(data) if is_clean(data) else None
+        if frame is not None:
+            self.frames.append(frame)
+            self.lines += data.count(b"\n")
+            return
+        middle = data.find(b"\n", len(data) // 2) + 1
+        if len(data) <= _LINE_BY_LINE_BYTES or middle == len(data):
+            self._sort_out(data)
+        else:
+            self.add(data[:middle])
+            self.add(data[middle:])
+
+    def _parsed(self, data: bytes) -> Frame | None:
+        try:
+            return self._parse(data)
+        except self._errors:
+            return None
+
+    def _sort_out(self, data: bytes) -> None:
+        good = []
+        for line in data.split(b"\n")[:-1]:
+            wrong = malformation(line)
+            if wrong is None:
+                good.append(_plain_line(line))
+            else:
+                self._count(line, *wrong)
+            self.lines += 1
+        if good:
+            self.frames.append(self._parse(b"\n".join([*good, b""])))
+
+    def _count(self, line: bytes, reason: str, field: int | None) -> None:
+        self.reasons[reason] += 1
+        if len(self.samples) < self._most:
+            said = {"line": self.lines, "reason": reason, "field": field, "text": shown(line)}
+            self.samples.append(said)
+
+
+def shown(line: bytes) -> str:
+    """The beginning of a line, with bytes outside printable ASCII as ``\\xNN``."""
+    letters = line[:_TEXT_BYTES]
+    return "".join(chr(c) if 0x20 <= c < 0x7F else f"\\x{c:02x}" for c in letters)

@@ -1,0 +1,155 @@
+"""Vocabularies within what memory there is: values counted in passes, their runs merged in blocks.
+
+A run is what one pass keeps, in order of ids, and lies in files until all passes are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from storlab.engines.dataframe.layout import aside, publish_json, settle
+from storlab.engines.dataframe.library import Library, Tally, batches
+
+_BATCH_ROWS = 1 << 22  # that are counted at once
+_KINDS: dict[str, np.dtype[Any]] = {"values": np.dtype("<u4"), "counts": np.dtype("<u8")}
+
+
+def vocabulary_passes(
+    library: Library, files: Sequence[tuple[Path, int]], column: str, modulo: int, most: int
+) -> Iterator[Tally]:
+    """Tallies of a column in all files, over ascending ranges of keys: one for each pass.
+
+    At most ``most`` values are held at once, or those of two files: where a pass finds more, it
+    leaves the upper half of its range to the next one.
+    """
+    low = 0
+    while low < modulo:
+        high = modulo
+        whole = library.merge([])
+        waiting: list[Tally] = []
+        for batch in batches(files, min(most // 4, _BATCH_ROWS)):
+            paths = [path for path, _ in batch]
+            waiting.append(library.count(paths, column, modulo, (low, high)))
+            held = sum(len(tally.values) for tally in waiting)
+            if held < max(len(whole.values), most // 4) and held + len(whole.values) < most:
+                continue
+            whole = library.merge([whole, *waiting])
+            waiting = []
+            if len(whole.values) > most // 2:
+                high = int(np.partition(whole.values, most // 2)[most // 2])
+                lower = whole.values < high
+                whole = Tally(whole.values[lower], whole.counts[lower])
+        whole = library.merge([whole, *waiting])
+        waiting = []
+        yield whole
+        low = high
+
+
+def in_id_order(tally: Tally, threshold: int) -> Tally:
+    """What is kept of it, most frequent first, and the smallest of equally frequent ones."""
+    kept = tally.counts >= threshold
+    return _sorted(tally.values[kept], tally.counts[kept])
+
+
+def _sorted(values: Any, counts: Any) -> Tally:
+    order = np.lexsort((values, -counts))
+    return Tally(values[order], counts[order])
+
+
+class Run:
+    """The values and counts of one pass, in order of ids; read from their beginning, once."""
+
+    def __init__(self, place: Path, name: str, tally: Tally) -> None:
+        """Write them aside."""
+        self.paths = [aside(place / f"{name}.{kind}") for kind in _KINDS]
+        self.left = len(tally.values)
+        self._at = 0
+        _write(self.paths, "wb", tally)
+
+    def read(self, most: int) -> Tally:
+        """At most so many of those that are left."""
+        count = min(most, self.left)
+        pieces = [
+            np.fromfile(path, dtype, count, offset=self._at * dtype.itemsize)
+            for path, dtype in zip(self.paths, _KINDS.values(), strict=True)
+        ]
+        self._at += count
+        self.left -= count
+        return Tally(pieces[0], pieces[1].astype(np.int64))
+
+
+def _write(paths: Sequence[Path], mode: str, tally: Tally) -> None:
+    numbers: tuple[npt.NDArray[Any], ...] = tally
+    for path, dtype, column in zip(paths, _KINDS.values(), numbers, strict=True):
+        with path.open(mode) as file:
+            file.write(column.astype(dtype, copy=False).data)
+
+
+def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
+    """The values of runs, each value in one of them, in order of ids; of each run ``most`` at once.
+
+    What comes after the last of a block that has a next one is held back, since the next one may
+    have smaller ones.
+    """
+    held = [run.read(most) for run in runs]
+    while any(len(block.values) for block in held):
+        ends = [
+            (-int(block.counts[-1]), int(block.values[-1]))
+            for run, block in zip(runs, held, strict=True)
+            if run.left
+        ]
+        cuts = [_until(block, *min(ends)) if ends else len(block.values) for block in held]
+        pieces = list(zip(held, cuts, strict=True))
+        yield _sorted(
+            np.concatenate([block.values[:cut] for block, cut in pieces]),
+            np.concatenate([block.counts[:cut] for block, cut in pieces]),
+        )
+        held = [Tally(block.values[cut:], block.counts[cut:]) for block, cut in pieces]
+        held = [
+            block if len(block.values) else run.read(most)
+            for run, block in zip(runs, held, strict=True)
+        ]
+
+
+def _until(block: Tally, minus_count: int, value: int) -> int:
+    """How many of a block do not come after that one."""
+    values, counts = block
+    before = (counts > -minus_count) | ((counts == -minus_count) & (values <= value))
+    return int(np.count_nonzero(before))
+
+
+def write_vocabulary(
+    place: Path, column: str, tallies: Iterable[Tally], threshold: int, most: int
+) -> int:
+    """The files of a column, from what its passes find; how many passes it took.
+
+    ``most`` values of all runs together are held while they are merged, or one of each.
+    """
+    runs: list[Run] = []
+    distinct = 0
+    for tally in tallies:
+        runs.append(Run(place, f"{column}.run-{len(runs)}", in_id_order(tally, threshold)))
+        distinct += len(tally.values)
+        del tally  # before the next pass begins
+    kept = sum(run.left for run in runs)
+    whole = [place / f"{column}.{kind}" for kind in _KINDS]
+    beside = [aside(path) for path in whole]
+    if len(runs) == 1:
+        for path, target in zip(runs[0].paths, beside, strict=True):
+            path.replace(target)
+    else:
+        for path in beside:
+            path.write_bytes(b"")
+        for tally in merged(runs, max(most // len(runs), 1)):
+            _write(beside, "ab", tally)
+    for path in whole:
+        settle(path)
+    for path in (path for run in runs for path in run.paths):
+        path.unlink(missing_ok=True)
+    publish_json(place / f"{column}.json", {"kept": kept, "distinct": distinct})
+    return len(runs)

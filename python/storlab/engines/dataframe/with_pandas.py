@@ -1,0 +1,164 @@
+"""pandas with PyArrow and NumPy, as one uses them together. Needs nothing else of storlab."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from storlab.engines.dataframe.layout import CATEGORIES, COLUMNS, INTEGERS
+from storlab.engines.dataframe.library import (
+    FEATURE_ROWS,
+    KEYS,
+    Features,
+    Ids,
+    Tally,
+    Values,
+    logarithms,
+)
+from storlab.workloads.preprocess.job import LIBRARY_BYTES
+
+_DIGITS = 8
+_TEXT = {
+    "label": pa.int8(),
+    **dict.fromkeys(INTEGERS, pa.int32()),
+    **dict.fromkeys(CATEGORIES, pa.binary(_DIGITS)),
+}
+_SCHEMA = pa.schema(
+    [
+        pa.field("label", pa.int8(), nullable=False),
+        *(pa.field(name, pa.int32()) for name in INTEGERS),
+        *(pa.field(name, pa.uint32()) for name in CATEGORIES),
+    ]
+)
+_BAD = -1
+
+
+def _pairs() -> npt.NDArray[np.int16]:
+    """The byte that two letters stand for, by the 16 bits that they are; ``_BAD``: none."""
+    table = np.full(1 << 16, _BAD, dtype=np.int16)
+    letters = b"0123456789abcdefABCDEF"
+    for high in letters:
+        for low in letters:
+            table[high | low << 8] = int(bytes([high, low]), 16)
+    table[0] = 0  # of a missing cell
+    return table
+
+
+_PAIRS = _pairs()
+
+
+class PandasLibrary:
+    """Implements ``Library``. Every worker is a process that uses one thread."""
+
+    threads = False
+    errors: tuple[type[Exception], ...] = (pa.ArrowInvalid,)
+    chunk_bytes = 4 << 20
+    base_bytes, worker_bytes = LIBRARY_BYTES["pandas"]
+    bytes_per_value = 112
+    bytes_per_id = 48
+
+    def release(self) -> None:
+        """What PyArrow and the heap of the C library keep; NumPy and pandas use the heap."""
+        pa.default_memory_pool().release_unused()
+        with suppress(AttributeError):  # other C libraries than GNU's
+            ctypes.CDLL(None).malloc_trim(0)
+
+    def parse(self, lines: bytes) -> pa.Table:
+        """Text to columns by PyArrow, eight letters to an integer by NumPy."""
+        table = pc.read_csv(
+            io.BytesIO(lines),
+            read_options=pc.ReadOptions(column_names=list(COLUMNS), use_threads=False),
+            parse_options=pc.ParseOptions(
+                delimiter="\t", quote_char=False, ignore_empty_lines=False
+            ),
+            convert_options=pc.ConvertOptions(
+                column_types=_TEXT,
+                null_values=[""],
+                strings_can_be_null=True,
+                check_utf8=False,
+            ),
+        )
+        plain = [table.column(name) for name in COLUMNS[: -len(CATEGORIES)]]
+        numbers = [_numbers(table.column(name)) for name in CATEGORIES]
+        return pa.table([*plain, *numbers], schema=_SCHEMA)
+
+    def write(self, frames: Sequence[pa.Table], path: Path, row_group_rows: int, codec: Any) -> int:
+        """By PyArrow, as it does it by default."""
+        table = pa.concat_tables(frames) if frames else _SCHEMA.empty_table()
+        pq.write_table(table, path, row_group_size=row_group_rows, compression=codec)
+        return int(table.num_rows)
+
+    def count(
+        self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
+    ) -> Tally:
+        """By sorting, which NumPy does with vector instructions."""
+        values = _reduced(_read(paths, [column]).column(0).drop_null().to_numpy(), modulo)
+        if keys != (0, modulo):
+            values = values[(values >= keys[0]) & (values < keys[1])]
+        return Tally(*np.unique(values, return_counts=True))
+
+    def merge(self, tallies: Sequence[Tally]) -> Tally:
+        """``groupby`` over all of them."""
+        if not tallies:
+            return Tally(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64))
+        if len(tallies) == 1:
+            return tallies[0]
+        values = np.concatenate([each.values for each in tallies])
+        counts = pd.Series(np.concatenate([each.counts for each in tallies]))
+        sums = counts.groupby(values, sort=False).sum()
+        return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
+
+    def features(self, paths: Sequence[Path]) -> Iterator[Features]:
+        """Frames of float64, in which missing integers are NaN."""
+        table = _read(paths, ["label", *INTEGERS])
+        for at in range(0, table.num_rows, FEATURE_ROWS):
+            frame = table.slice(at, FEATURE_ROWS).to_pandas(use_threads=False)
+            integers = frame[list(INTEGERS)].to_numpy(dtype=np.float64)
+            yield Features(frame["label"].to_numpy().astype(np.uint8), logarithms(integers))
+
+    def index(self, values: Values) -> Any:
+        """An index, whose positions are ids less one."""
+        return pd.Index(values)
+
+    def ids(self, paths: Sequence[Path], column: str, modulo: int, index: Any) -> Ids:
+        """``Index.get_indexer``, which says -1 for what is not in it."""
+        cells: Any = _read(paths, [column]).column(0)
+        values = _reduced(cells.fill_null(0).to_numpy(), modulo)
+        found: Ids = (index.get_indexer(values) + 1).astype(np.int32)
+        if cells.null_count:
+            found[cells.is_null().to_numpy()] = 0
+        return found
+
+
+def _read(paths: Sequence[Path], columns: list[str]) -> pa.Table:
+    return pa.concat_tables(
+        [pq.ParquetFile(path).read(columns, use_threads=False) for path in paths]
+    )
+
+
+def _numbers(column: Any) -> Any:
+    """Eight hexadecimal digits each as uint32. Raises ArrowInvalid for other letters."""
+    cells = column.combine_chunks()
+    validity, letters = cells.buffers()
+    pairs = np.frombuffer(letters, dtype=np.uint16, count=len(cells) * _DIGITS // 2)
+    values = _PAIRS[pairs].reshape(-1, _DIGITS // 2)
+    bad = values == _BAD
+    if bad.any() and bad[cells.is_valid().to_numpy(zero_copy_only=False)].any():
+        raise pa.ArrowInvalid("a category is not hexadecimal")
+    numbers: Any = values[:, ::-1].astype(np.uint8).view(np.uint32)
+    return pa.Array.from_buffers(pa.uint32(), len(cells), [validity, pa.py_buffer(numbers)])
+
+
+def _reduced(values: Values, modulo: int) -> Values:
+    return values if modulo == KEYS else values % np.uint32(modulo)

@@ -1,0 +1,189 @@
+"""A TrainingJob in DLIO's words: its configuration and command line, and what it cannot do.
+
+Checked against DLIO 2.0.0 and its main branch of June 2026. What it has no setting for is either
+refused, or told in ``caveats``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storlab.base.units import NS_PER_S
+from storlab.model.job import Job
+from storlab.workloads.training.job import TrainingJob
+
+WORKLOAD = "storlab"  # what the configuration is called in DLIO's search path
+OUTPUT = "output"  # DLIO's results, below the work directory
+FRAMEWORKS = {"npz": "pytorch", "tfrecord": "tensorflow"}
+_MOST_INT = 2**31 - 1  # NumPy takes seeds of 32 bits, and DLIO adds the rank
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A DLIO that is installed."""
+
+    path: Path
+    version: str
+    has_direct: bool  # whether it can read NPZ with O_DIRECT
+    frameworks: tuple[str, ...]  # of pytorch and tensorflow, those that its Python has
+    has_model_table: bool = False  # its configuration names the model in a table
+
+
+def refusal(job: Job) -> str | None:
+    """Why no DLIO can run the job as it stands, or None."""
+    if not isinstance(job, TrainingJob):
+        return "DLIO is run for training reads only"
+    if job.task != "run":
+        return f'DLIO carries out runs, and this job is a "{job.task}": the native engine does it'
+    if job.place.directory is None:
+        return "the data set is in a bucket: give a directory, or use native"
+    if job.records.format == "jpeg":
+        return "DLIO decodes JPEG files, and storlab's hold plain bytes: use native or torch"
+    if job.place.direct and job.records.format != "npz":
+        return (
+            f"DLIO reads {job.records.format} through the page cache only: set direct = false on "
+            'the target, or edition = "dlio-2.0"'
+        )
+    if not job.barrier:
+        return "DLIO's accelerators wait for one another after every step: leave barrier away"
+    if job.drop_caches:
+        return "DLIO 2 drops no caches between epochs: use another edition, or native"
+    if "/" in job.records.folder or job.records.folder != "train":
+        return "DLIO's files lie in train"
+    return None
+
+
+def misfit(job: TrainingJob, program: Program) -> str | None:
+    """Why this DLIO cannot run the job, or None."""
+    if job.place.direct and not program.has_direct:
+        return (
+            f"DLIO {program.version} reads through the page cache only: set direct = false on the "
+            'target or edition = "dlio-2.0", or install the main branch of DLIO'
+        )
+    framework = FRAMEWORKS[job.records.format]
+    if framework not in program.frameworks:
+        return (
+            f"DLIO reads {job.records.format} with {framework}, which its Python does not have: "
+            f"install {framework} beside DLIO"
+        )
+    return None
+
+
+def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> dict[str, Any]:
+    """The workload as DLIO reads it from YAML (of which JSON is a part).
+
+    Since February 2025 DLIO's hydra wants the model's name in a table, and before it a string.
+    """
+    records = job.records
+    framework = FRAMEWORKS[records.format]
+    shuffle = "off" if job.shuffle == "none" else "seed"
+    return {
+        "model": {"name": WORKLOAD} if model_table else WORKLOAD,
+        "framework": framework,
+        "workflow": {
+            "generate_data": False,
+            "train": True,
+            "checkpoint": False,
+            "evaluation": False,
+            "profiling": False,
+        },
+        "dataset": {
+            "data_folder": str(work_dir / "data"),
+            "format": records.format,
+            "num_files_train": records.files,
+            "num_files_eval": 0,
+            "num_samples_per_file": records.samples_per_file,
+            "record_length": records.record_bytes,
+            "record_length_stdev": records.record_stdev_bytes,
+            "record_length_resize": records.resize_bytes,
+            # the main branch calls the same things by these names
+            "record_length_bytes": records.record_bytes,
+            "record_length_bytes_stdev": records.record_stdev_bytes,
+            "record_length_bytes_resize": records.resize_bytes,
+            "file_prefix": records.prefix,
+            "keep_files": True,
+        },
+        "reader": {
+            "data_loader": framework,
+            "batch_size": job.batch,
+            "read_threads": job.reader_threads,
+            "prefetch_size": job.prefetch,
+            "file_shuffle": shuffle,
+            "sample_shuffle": shuffle,
+            "multiprocessing_context": "fork",
+            "odirect": job.place.direct,
+        },
+        "train": {
+            "epochs": job.epochs,
+            "computation_time": job.computation_ns / NS_PER_S,
+            "seed": job.seed % _MOST_INT,
+            "seed_change_epoch": job.shuffle == "epoch",
+            **({} if job.max_steps is None else {"total_training_steps": steps(job)}),
+        },
+        "output": {"folder": str(work_dir / OUTPUT)},
+        "metric": {"au": 0.9},
+    }
+
+
+def steps(job: TrainingJob) -> int:
+    """Of one accelerator in an epoch."""
+    samples = job.records.files * job.records.samples_per_file
+    whole = samples // job.accelerators // job.batch
+    return whole if job.max_steps is None else min(whole, job.max_steps)
+
+
+def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> None:
+    """Write the configuration, and a data folder in which only the data set itself is a link.
+
+    DLIO also looks into a folder for evaluation, which the data set does not have.
+    """
+    said = configuration(job, work_dir, model_table=model_table)
+    place = work_dir / "config" / "workload"
+    place.mkdir(parents=True)
+    (place / f"{WORKLOAD}.yaml").write_text(json.dumps(said, indent=2) + "\n")
+    data = work_dir / "data"
+    (data / "valid").mkdir(parents=True)
+    (data / "train").symlink_to(Path(job.place.directory or "") / job.records.folder)
+
+
+def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path) -> list[str]:
+    """The command line; by MPI where there is more than one accelerator."""
+    dlio = [
+        str(program),
+        "--config-dir",
+        str(work_dir / "config"),
+        f"workload={WORKLOAD}",
+    ]
+    if mpirun is None:
+        return dlio
+    return [str(mpirun), "-n", str(job.accelerators), *dlio]
+
+
+def environment() -> dict[str, str]:
+    """Clocks in UTC, since DLIO stamps its results in local time; no tracing."""
+    said = {"TZ": "UTC", "DFTRACER_ENABLE": "0", "PYTHONUNBUFFERED": "1"}
+    if sys.platform.startswith("linux"):  # Open MPI as root, in a container
+        said |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return said
+
+
+def caveats(job: TrainingJob) -> list[str]:
+    """What DLIO does in its own way, whatever the job says."""
+    said = [
+        "DLIO: each rank reads whole files with NumPy or TensorFlow; read_size and io_depth do not "
+        "apply, and nobody measures the latency of a read",
+    ]
+    if job.shuffle != "none":
+        said.append(
+            "DLIO: with the PyTorch loader of version 2.0 the shuffle by seed leaves the order of "
+            "reads the same in every epoch; a cache profits from that"
+        )
+    if job.reshard and job.accelerators > 1:
+        said.append("DLIO: accelerators read the same share of the data set in every epoch")
+    if job.records.format == "npz" and job.check != "crc" and not job.place.direct:
+        said.append("DLIO: numpy.load compares the checksums of NPZ files, which takes CPU")
+    return said

@@ -1,0 +1,181 @@
+"""DLIO as a reference engine: the benchmark of training reads that MLPerf Storage runs.
+
+Every rank's own record of its steps is kept in ``raw/``, and every number comes from those, none
+from DLIO's summary. ``STORLAB_DLIO`` names another program than the one on PATH, ``STORLAB_MPIRUN``
+another launcher of MPI.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import EngineError
+from storlab.base.units import NS_PER_S
+from storlab.engines.dlio import config as dlio_config
+from storlab.engines.dlio.config import Program
+from storlab.engines.dlio.run import DlioRun
+from storlab.model.job import Job
+from storlab.model.result import EngineInfo
+from storlab.process.child import Launch
+from storlab.workloads.training.job import TrainingJob
+
+_INSTALL = (
+    "install DLIO 2.0 or newer with PyTorch and an MPI: `pip install mpi4py torch "
+    "git+https://github.com/argonne-lcf/dlio_benchmark` (the release on PyPI does not install as "
+    "it is); or set STORLAB_DLIO to its path"
+)
+_MPI = "install an MPI (Debian: openmpi-bin; PyPI: mpich), or set STORLAB_MPIRUN to its mpirun"
+_SLOWEST_BYTES_S = 20_000_000  # of a read, before a run counts as hung
+_GRACE_NS = 600 * NS_PER_S
+_PROBE = """
+import importlib.metadata as m, importlib.util as u, json, os
+spec = u.find_spec("dlio_benchmark")
+home = list(spec.submodule_search_locations)[0] if spec else ""
+readers = os.listdir(os.path.join(home, "reader")) if home else []
+config = os.path.join(home, "configs", "config.yaml")
+schema = open(config).read() if home and os.path.exists(config) else ""
+print(json.dumps({
+    "version": m.version("dlio_benchmark") if spec else None,
+    "direct": "npz_reader_odirect.py" in readers,
+    "model_table": "workload.model.name" in schema,
+    "frameworks": [n for n, p in (("pytorch", "torch"), ("tensorflow", "tensorflow"))
+                   if u.find_spec(p)],
+}))
+"""
+
+
+class DlioEngine:
+    """Runs training jobs with the DLIO benchmark."""
+
+    name = "dlio"
+    kinds: tuple[str, ...] = ("training",)
+
+    def describe(self) -> EngineInfo:
+        """DLIO's version. Raises EngineError when it is missing or does not run."""
+        found = ask(find_dlio())
+        features = ["odirect"] if found.has_direct else []
+        return EngineInfo(name="dlio", version=found.version, features=features, clock="wall")
+
+    def refuse(self, job: Job) -> str | None:
+        """Why DLIO cannot run this job as it stands, or None. Of the one installed, if any is."""
+        reason = dlio_config.refusal(job)
+        if reason is not None or not isinstance(job, TrainingJob):
+            return reason
+        try:
+            return dlio_config.misfit(job, ask(find_dlio()))
+        except EngineError:
+            return None  # ``describe`` says it
+
+    def start(self, job: Job, work_dir: Path) -> DlioRun:
+        """Start one run in ``work_dir``.
+
+        Raises EngineError for a missing DLIO or MPI, and for a job that it cannot run.
+        """
+        program = ask(find_dlio())
+        reason = self.refuse(job)
+        if reason is not None or not isinstance(job, TrainingJob):
+            raise EngineError("engine", f"DLIO cannot run this job: {reason}")
+        mpirun = find_mpirun(program.path) if job.accelerators > 1 else None
+        work_dir = work_dir.absolute()
+        dlio_config.prepare(job, work_dir, model_table=program.has_model_table)
+        info = EngineInfo(
+            name="dlio",
+            version=program.version,
+            backend=f"DLIO with {dlio_config.FRAMEWORKS[job.records.format]}",
+            features=["odirect"] if job.place.direct else [],
+            clock="wall",
+        )
+        launch = Launch(
+            name="DLIO",
+            command=dlio_config.command(program.path, mpirun, job, work_dir),
+            environment=dlio_config.environment(),
+            work_dir=work_dir,
+            place=Path(job.place.directory or "."),
+            limit_ns=_limit_ns(job),
+            # mpirun ends its ranks when it is asked to end, and leaves them behind when killed
+            death_signal=signal.SIGKILL if mpirun is None else signal.SIGTERM,
+        )
+        return DlioRun(job, launch, info)
+
+
+def _limit_ns(job: TrainingJob) -> int:
+    """Patience: many of its users report that it hangs in MPI."""
+    steps = job.epochs * dlio_config.steps(job)
+    step_bytes = job.batch * job.accelerators * job.records.record_bytes
+    reading_ns = steps * step_bytes * NS_PER_S // _SLOWEST_BYTES_S
+    return reading_ns + steps * job.computation_ns * 3 + _GRACE_NS
+
+
+def find_dlio() -> Path:
+    """The DLIO to run. Raises EngineError, with how to get it, when there is none."""
+    asked = os.environ.get("STORLAB_DLIO")
+    found = shutil.which(asked or "dlio_benchmark")
+    if found is None:
+        where = f"STORLAB_DLIO={asked}" if asked else "dlio_benchmark"
+        raise EngineError(where, "is not an executable file" if asked else "is missing", _INSTALL)
+    return Path(found)
+
+
+def find_mpirun(dlio: Path) -> Path:
+    """What starts ranks: beside DLIO first, since the two have to be of one MPI.
+
+    Raises EngineError when there is none.
+    """
+    asked = os.environ.get("STORLAB_MPIRUN")
+    beside = str(dlio.absolute().parent)
+    places = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
+    for name in [asked] if asked else ["mpirun", "mpiexec"]:
+        found = shutil.which(name, path=places)
+        if found is not None:
+            return Path(found)
+    where = f"STORLAB_MPIRUN={asked}" if asked else "mpirun"
+    what = "is not an executable file" if asked else "is missing; several accelerators need it"
+    raise EngineError(where, what, _MPI)
+
+
+def ask(program: Path) -> Program:
+    """Version and abilities. Raises EngineError for something else than DLIO."""
+    stamp = program.stat()
+    return _ask_once(program, stamp.st_mtime_ns, stamp.st_size)
+
+
+@cache
+def _ask_once(program: Path, _modified_ns: int, _size: int) -> Program:
+    python = python_of(program)
+    if python is None:
+        raise EngineError(str(program), "does not name the Python that runs it", _INSTALL)
+    try:
+        said = subprocess.run(
+            [python, "-c", _PROBE], capture_output=True, text=True, check=False, timeout=120
+        )
+        found: dict[str, Any] = json.loads(said.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        raise EngineError(str(program), f"{python} does not run: {error}", _INSTALL) from error
+    if found["version"] is None:
+        raise EngineError(str(program), f"is not DLIO: {python} has none", _INSTALL)
+    return Program(
+        program,
+        found["version"],
+        found["direct"],
+        tuple(found["frameworks"]),
+        has_model_table=found["model_table"],
+    )
+
+
+def python_of(program: Path) -> str | None:
+    """The Python in the first lines of a script, as pip writes them; None where there is none.
+
+    A path that is too long for them stands in a line of shell.
+    """
+    with program.open("rb") as file:
+        head = file.read(1024).decode(errors="replace")
+    match = re.match(r"#!(?:/bin/sh\s+'''exec' )?(?:\"([^\"]+)\"|(\S*python[0-9.]*))", head)
+    return None if match is None else match[1] or match[2]

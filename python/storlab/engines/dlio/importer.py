@@ -1,0 +1,392 @@
+"""Result directories of DLIO as runs, alone or in a tree of MLPerf Storage.
+
+A run is a directory with ``summary.json`` and every rank's files; ``mlpstorage`` keeps them in
+``<results>/<training|checkpointing>/<model>/<command>/<YYYYMMDD_HHMMSS>/``. Training is computed
+anew from every rank's steps. Of checkpoints DLIO keeps begin and end of each, or means only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storlab.base.errors import ResultError
+from storlab.base.units import MB, NS_PER_S
+from storlab.engines.dlio import result as dlio_result
+from storlab.engines.dlio.result import GIB, DlioFormatError, Moved, Results
+from storlab.exchange.formats import ImportedRun
+from storlab.model.result import EngineInfo, Failure, OperationTotals, RunOutcome, Span
+from storlab.process.events import samples, totals
+from storlab.workloads.checkpoint.profiles import profile_names as checkpoint_names
+from storlab.workloads.training.profiles import Profile, load_profile, profile_names
+
+SUMMARY = "summary.json"
+_CONFIG = "*.yaml"  # hydra's copies of the configuration, in .hydra or dlio_config
+_BATCH = "workload.reader.batch_size"
+_CONFIG_PLACES = (".hydra", "dlio_config")
+_SETTING = re.compile(r"( *)([\w.-]+):(?: +(.*))?")  # of block YAML, as hydra writes it
+_DIRECT = re.compile(r"\bodirect\W{1,4}(?:True|true)\b")
+_WHOLE = 0.02  # how far from the batch size a rate may lead
+_COMPUTE = 0.05  # how far from the profile the compute time of a step may be
+_GIVE_CONFIG = "put the run's configuration beside it, as .hydra/config.yaml"
+_STAMP = re.compile(r"\d{8}_\d{6}")
+
+
+def run_directories(place: Path) -> list[Path]:
+    """The runs in a directory: itself, or those anywhere below it, in order of their names."""
+    return sorted(path.parent for path in place.rglob(SUMMARY))
+
+
+def result_files(directory: Path) -> dict[str, bytes]:
+    """The files of a run that are read and kept. Raises OSError."""
+    names = sorted(p for p in directory.iterdir() if dlio_result.is_result_file(p.name))
+    return {path.name: path.read_bytes() for path in names}
+
+
+def read_run(directory: Path, files: Mapping[str, bytes]) -> list[ImportedRun]:
+    """Its training, its checkpoints, or both as two runs. Raises ResultError."""
+    try:
+        results = dlio_result.read_results(files)
+        runs = []
+        if any(results.ranks):
+            runs.append(_training(directory, results))
+        if results.checkpoints or "checkpoint_size_GB" in results.metric:
+            runs.append(_checkpoint(directory, results))
+        if not runs:
+            raise DlioFormatError("metric", "it has neither steps nor checkpoints")
+    except DlioFormatError as error:
+        raise ResultError(
+            f"{directory}: {error.field}",
+            error.what,
+            f"give a result directory as DLIO left it, with {SUMMARY} and every rank's files",
+        ) from error
+    return runs
+
+
+def _training(directory: Path, results: Results) -> ImportedRun:
+    batch, source = _batch(directory, results)
+    nominal = dlio_result.nominal_bytes(results)
+    if nominal is None:
+        raise DlioFormatError("metric.train_io_mean_MB_per_second", "tells no size of a sample")
+    first_ns = min(start for times in results.times.values() for start, _ in times)
+    line = dlio_result.timeline(results, -first_ns, batch, nominal)
+    start_ns, end_ns = line.window
+    outcome = RunOutcome(
+        status="finished",
+        engine=_engine(results),
+        window_start_ns=start_ns,
+        window_end_ns=end_ns,
+        samples=samples(line.events, line.window, NS_PER_S),
+        totals=totals(line.events),
+        cpu=None,
+        notes=[*dlio_result.defects(results), *_training_notes(results), source],
+        details={
+            "epochs": line.epochs,
+            "steps": line.epochs[0]["accelerators"][0]["steps"],
+            "device_counters": False,
+            "host_memory_bytes": _memory_bytes(results),
+        },
+        spans=line.spans,
+    )
+    direct = _is_direct(directory)
+    fields, params = _training_fields(directory, results, batch, nominal)
+    fields["edition"] = "dlio-2.0-odirect" if direct else "dlio-2.0"
+    return _run("training", directory, fields, outcome, first_ns, direct=direct, params=params)
+
+
+def _training_notes(results: Results) -> list[str]:
+    notes = [
+        "bytes are samples x nominal size: DLIO tells of no others",
+        "steps are placed within their epoch by their lengths: only epochs are stamped",
+        "whose order was shuffled, and what was compared, DLIO does not tell: the edition is that "
+        "of its version 2.0",
+    ]
+    if any(len(times) > 1 for times in results.times.values()):
+        notes.append("checkpoints between steps are in no utilisation")
+    if any(results.summary.get("potential_caching") or ()):
+        notes.append("DLIO itself warns that memory may have held the data set")
+    return notes
+
+
+def _batch(directory: Path, results: Results) -> tuple[int, str]:
+    """Samples of a step, and what says so: its results hold no batch size.
+
+    Raises DlioFormatError where nothing says it, or two things contradict each other.
+    """
+    summary, ranks = results.summary, len(results.ranks)
+    files = int(summary.get("num_files_train") or 0)
+    per_file = int(summary.get("num_samples_per_file") or 1)
+    steps = max(sum(len(block.load) for block in blocks) for blocks in results.ranks[0].values())
+    settings = _settings(directory)
+    batch = _whole(settings.get(_BATCH))
+    if batch > 0:
+        due = [
+            files * per_file // (batch * ranks),
+            files // (per_file * batch * ranks) * per_file**2,  # the main branch leaves files out
+            _whole(settings.get("workload.train.total_training_steps")),
+        ]
+        if files and steps not in due:
+            what = f"is {batch}, and with {files:,} files an epoch then has {due[0]:,} steps"
+            raise DlioFormatError(_BATCH, f"{what}; there are {steps:,}")
+        return batch, "the batch size is that of its configuration"
+    batch = files * per_file // (steps * ranks)  # the largest with so many steps
+    if batch < 1 or files * per_file // ((steps + 1) * ranks) + 1 < batch:
+        what = f"leaves open which batch size {steps:,} steps in an epoch had; {_GIVE_CONFIG}"
+        raise DlioFormatError("num_files_train", what)
+    rates = _batches_by_rate(results)
+    if rates and not any(abs(rate - batch) <= _WHOLE * batch for rate in rates):
+        led = " or ".join(f"{rate:.4g}" for rate in rates)
+        what = f"leads to a batch size of {led}, files and steps to {batch}; {_GIVE_CONFIG}"
+        raise DlioFormatError("throughput", what)
+    return batch, "the batch size follows from files and steps: no configuration lies beside"
+
+
+def _whole(said: str | None) -> int:
+    return int(said) if said and said.isdigit() else 0
+
+
+def _batches_by_rate(results: Results) -> list[float]:
+    """What the rate of a block comes to, by the formula of each version; none where it has none."""
+    for epoch, times in sorted(results.times.items()):
+        for block, (start_ns, end_ns) in zip(results.ranks[0].get(epoch, []), times, strict=True):
+            seconds, steps = (end_ns - start_ns) / NS_PER_S, len(block.load)
+            if block.throughput > 0:
+                found = [block.throughput * seconds / steps]  # the release on PyPI
+                if steps > 2:
+                    found.append(block.throughput * (seconds - float(block.proc[0])) / (steps - 2))
+                return found
+    return []
+
+
+def _settings(directory: Path) -> dict[str, str]:
+    """Its configuration as hydra keeps it beside the results, by dotted names; without lists."""
+    found: dict[str, str] = {}
+    for path in (directory / place / "config.yaml" for place in _CONFIG_PLACES):
+        if not path.is_file():
+            continue
+        names: list[tuple[int, str]] = []
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if match := _SETTING.fullmatch(line):
+                names = [each for each in names if each[0] < len(match[1])]
+                names.append((len(match[1]), match[2]))
+                found[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
+    return found
+
+
+def _training_fields(
+    directory: Path, results: Results, batch: int, nominal: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the workload; and a profile in full where it is none that ships with storlab."""
+    blocks = [b for epochs in results.ranks for found in epochs.values() for b in found]
+    compute_s = float(np.median(np.concatenate([block.compute for block in blocks])))
+    summary = results.summary
+    files = int(summary.get("num_files_train") or 1)
+    per_file = int(summary.get("num_samples_per_file") or 1)
+    fields: dict[str, Any] = {
+        "accelerators": len(results.ranks),
+        "epochs": len(results.times),
+        "files": files,
+    }
+    for name in profile_names():
+        profile = load_profile(name)
+        if _is_like(profile, nominal, per_file, batch, compute_s):
+            return {"profile": name, **fields}, {}
+    name = f"{_model(directory) or 'imported'}.toml"
+    data = {
+        "source": "made from the results of a run of DLIO, which do not tell the files' format",
+        "published": False,
+        "dataset": {
+            "format": "npz" if per_file == 1 else "tfrecord",
+            "num_files_train": files,
+            "num_samples_per_file": per_file,
+            "record_length_bytes": nominal,
+        },
+        "reader": {"batch_size": batch},
+        "train": {"epochs": len(results.times), "computation_time": f"{compute_s:.6f}s"},
+    }
+    return {"profile": name, **fields}, {"profile_data": data}
+
+
+def _is_like(profile: Profile, nominal: int, per_file: int, batch: int, compute_s: float) -> bool:
+    data, compute_ns = profile.dataset, profile.train.computation_time
+    return (
+        abs(data.record_length_bytes - nominal) <= 1
+        and data.num_samples_per_file == per_file
+        and profile.reader.batch_size == batch
+        and abs(compute_s * NS_PER_S - compute_ns) <= _COMPUTE * compute_ns
+    )
+
+
+def _checkpoint(directory: Path, results: Results) -> ImportedRun:
+    size_gib = dlio_result.number(results.metric.get("checkpoint_size_GB"))
+    if size_gib is None or size_gib <= 0:
+        raise DlioFormatError("metric.checkpoint_size_GB", "is missing")
+    size = round(size_gib * GIB)
+    moved = results.checkpoints or _means(results)
+    if not moved:
+        raise DlioFormatError("metric", "it tells no duration of a checkpoint")
+    first_ns = min(each.start_ns for each in moved)
+    outcome = RunOutcome(
+        status="finished",
+        engine=_engine(results),
+        window_start_ns=0,
+        window_end_ns=max(each.end_ns for each in moved) - first_ns,
+        samples=[],
+        totals=_checkpoint_totals(moved, size),
+        cpu=None,
+        notes=_checkpoint_notes(results),
+        details=_checkpoint_details(moved, size, first_ns),
+        spans=[
+            Span(
+                kind="restore" if each.kind == "read" else "write",
+                name=f"checkpoint {number}",
+                start_ns=each.start_ns - first_ns,
+                end_ns=each.end_ns - first_ns,
+                bytes=size,
+            )
+            for number, each in enumerate(moved, 1)
+        ],
+    )
+    model = _model(directory) or "imported"
+    fields: dict[str, Any] = {
+        "profile": model if model in checkpoint_names() else f"{model}.toml",
+        "writes": max(1, sum(each.kind == "write" for each in moved)),
+        "restores": sum(each.kind == "read" for each in moved),
+        "sync": "none",
+    }
+    began_ns = first_ns if results.checkpoints else _started_ns(results)
+    return _run("checkpoint", directory, fields, outcome, began_ns)
+
+
+def _means(results: Results) -> list[Moved]:
+    """One checkpoint of the mean duration for each direction, where no single one is told."""
+    found, at_ns = [], 0
+    for kind, name in (("write", "save"), ("read", "load")):
+        seconds = dlio_result.number(results.metric.get(f"{name}_checkpoint_duration_mean_seconds"))
+        if seconds is not None and seconds > 0:
+            end_ns = at_ns + round(seconds * NS_PER_S)
+            found.append(Moved(kind, at_ns, end_ns, [(at_ns, end_ns)]))
+            at_ns = end_ns
+    return found
+
+
+def _checkpoint_totals(moved: Iterable[Moved], size: int) -> dict[str, OperationTotals]:
+    counted: dict[str, int] = {}
+    for each in moved:
+        counted[each.kind] = counted.get(each.kind, 0) + 1
+    return {
+        kind: OperationTotals(operations=count, bytes=count * size)
+        for kind, count in counted.items()
+    }
+
+
+def _checkpoint_details(moved: Iterable[Moved], size: int, first_ns: int) -> dict[str, Any]:
+    details: dict[str, Any] = {"writes": [], "restores": [], "device_counters": False}
+    for number, each in enumerate(moved, 1):
+        start_ns, end_ns = each.start_ns - first_ns, each.end_ns - first_ns
+        share = math.ceil(size / len(each.ranks))
+        said: dict[str, Any] = {"number": number, "start_ns": start_ns, "bytes": size}
+        said["ranks"] = [
+            {"rank": rank, "bytes": share, "start_ns": begin - first_ns, "end_ns": end - first_ns}
+            for rank, (begin, end) in enumerate(each.ranks)
+        ]
+        if each.kind == "write":
+            details["writes"].append({**said, "written_ns": end_ns, "durable_ns": end_ns})
+        else:
+            details["restores"].append({**said, "end_ns": end_ns})
+    return details
+
+
+def _checkpoint_notes(results: Results) -> list[str]:
+    notes = [
+        "an operation is a whole checkpoint: DLIO tells of no single write",
+        "DLIO flushes no checkpoint, although its configuration has fsync: times are those to "
+        "written, not to durable",
+        "its GB are GiB: sizes and rates here are in bytes, MB and GB of powers of ten",
+    ]
+    if not results.checkpoints:
+        notes.append("only means are told: one checkpoint of the mean duration stands for all")
+    for what, name in (("writes", "save"), ("restores", "load")):
+        rate = dlio_result.number(results.metric.get(f"{name}_checkpoint_io_mean_GB_per_second"))
+        if rate is not None:
+            notes.append(
+                f'DLIO\'s own summary says {rate:.5g} "GB/s" of {what}: the mean of the rates of '
+                f"single checkpoints, in GiB/s ({rate * GIB / MB:,.5g} MB/s); here it is all bytes "
+                "over all their time"
+            )
+    return notes
+
+
+def _engine(results: Results) -> EngineInfo:
+    features = ["measured compute"] if any(results.ranks) and results.compute_is_measured else []
+    return EngineInfo(name="dlio", version="unknown", features=features, clock="wall")
+
+
+def _memory_bytes(results: Results) -> int | None:
+    said = results.summary.get("host_memory_GB")
+    first = said[0] if isinstance(said, list) and said else said
+    value = dlio_result.number(first)
+    return None if value is None else round(value * GIB)
+
+
+def _started_ns(results: Results) -> int:
+    try:
+        return dlio_result.time_ns(str(results.summary.get("start")))
+    except ValueError:
+        return 0
+
+
+def _model(directory: Path) -> str | None:
+    """Of a tree of MLPerf Storage: ``<model>/<command>/<time>`` or ``<model>/<time>``."""
+    parts = directory.absolute().parts
+    for kind in ("training", "checkpointing"):
+        if kind in parts[:-1] and _STAMP.fullmatch(parts[-1]):
+            return parts[parts.index(kind) + 1]
+    return None
+
+
+def _is_direct(directory: Path) -> bool:
+    """Whether the configuration that lies beside the results asks for O_DIRECT."""
+    for place in (*_CONFIG_PLACES, "."):
+        for path in sorted((directory / place).glob(_CONFIG)):
+            if _DIRECT.search(path.read_text(encoding="utf-8", errors="replace")):
+                return True
+    return False
+
+
+def _run(
+    kind: str,
+    directory: Path,
+    fields: dict[str, Any],
+    outcome: RunOutcome,
+    began_ns: int,
+    *,
+    direct: bool = False,
+    params: dict[str, Any] | None = None,
+) -> ImportedRun:
+    if outcome.window_end_ns <= outcome.window_start_ns:
+        outcome.failure = Failure(message="the run has no length", fix="look at DLIO's dlio.log")
+        outcome.status = "failed"
+    outcome.notes.append("DLIO stamps in local time: its clock is taken for UTC")
+    started = datetime.fromtimestamp(began_ns / NS_PER_S, UTC)
+    return ImportedRun(
+        kind=kind,
+        fields=fields,
+        label=None,
+        target="imported" if _model(directory) else directory.absolute().name,
+        locations=["imported"],
+        direct=direct,
+        engine="dlio",
+        outcome=outcome,
+        metrics=[],
+        started_at=started.isoformat(timespec="milliseconds"),
+        ramp_ns=0,
+        runtime_ns=max(1, outcome.window_end_ns - outcome.window_start_ns),
+        params=params or {},
+    )

@@ -1,0 +1,99 @@
+"""Why a fio run failed, from its exit code, its JSON and what it said on stderr."""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import dataclass
+
+from storlab.engines.fio import result as fio_result
+from storlab.engines.fio.job import absolute
+from storlab.engines.fio.result import FioOutput
+from storlab.model.result import Failure
+from storlab.workloads.block.job import BlockJob
+
+_IO_ERROR = re.compile(
+    r"io_u error on file (?P<path>.*): (?P<what>[^:]*): (?P<operation>\w+) offset=(?P<offset>\d+)"
+)
+_THREAD_ERROR = re.compile(
+    r"err=(?P<errno>\d+)/file:[^,]*, func=(?P<func>[^,]*), error=(?P<what>.*)"
+)
+_FIXES = {
+    errno.EIO: "the device failed this operation: see the kernel's log (dmesg) and its SMART data",
+    errno.ENOSPC: "the device or file system is full: free some space, or use a smaller size",
+    errno.EROFS: "the file system is read-only: remount it, or measure reads only",
+    errno.ENODEV: "the device is gone: look at the cabling and the kernel's log (dmesg)",
+    errno.ENXIO: "the device is gone: look at the cabling and the kernel's log (dmesg)",
+    errno.EACCES: "give this user access to the target, or run as root",
+    errno.EINVAL: "O_DIRECT needs multiples of the device's logical block, or is not supported",
+    errno.EOPNOTSUPP: "this device or file system does not support the operation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a fio process left: ``output`` is None where it cannot be read, for ``damage``."""
+
+    exit_code: int
+    output: FioOutput | None
+    damage: str | None
+    stdout: str
+    stderr: str
+
+    @property
+    def said(self) -> str:
+        """What fio said outside its JSON."""
+        match = re.search(r"^\{", self.stdout, re.MULTILINE)
+        notes = self.stdout[: match.start()] if match else self.stdout
+        return f"{notes}\n{self.stderr}"
+
+
+def explain(job: BlockJob, ended: Ended) -> Failure | None:
+    """The failure, or None for a valid result.
+
+    Invalid are: a non-zero exit, an ``error`` in any job, no readable JSON, no I/O in the window.
+    """
+    figures = None
+    if ended.output is not None:
+        figures = fio_result.merge(fio_result.read_document(ended.output.documents[-1]))
+    thread = _THREAD_ERROR.search(ended.said)
+    code = figures.error if figures is not None else 0
+    if code == 0 and thread is not None:
+        code = int(thread["errno"])
+    if code or ended.exit_code:
+        return _failure(job, ended, code, thread)
+    if figures is None:
+        return Failure(message=f"fio's output cannot be read: {ended.damage}", fix="see raw/")
+    if not figures.measuring:
+        return Failure(
+            message="fio completed no I/O in the measure window",
+            fix="lengthen the window, or lower the queue depth or block size",
+        )
+    return None
+
+
+def _failure(job: BlockJob, ended: Ended, code: int, thread: re.Match[str] | None) -> Failure:
+    error = _IO_ERROR.search(ended.said)
+    said = error["what"] if error else thread["what"] if thread else _first_line(ended.stderr)
+    fix = _FIXES.get(code, "see raw/stderr.txt")
+    if thread is not None and "init" in thread["func"]:
+        fix = 'io_uring is not allowed here: set backend = "posix" and queue_depth = 1, or allow it'
+    return Failure(
+        message=f"fio: {said or f'exit code {ended.exit_code}'}",
+        fix=fix,
+        errno=code or None,
+        errno_name=errno.errorcode.get(code),
+        operation=error["operation"] if error else None,
+        offset=int(error["offset"]) if error else None,
+        path=_name_of(job, error["path"]) if error else None,
+    )
+
+
+def _first_line(stderr: str) -> str:
+    lines = (line.strip() for line in stderr.splitlines())
+    return next((line.removeprefix("fio: ") for line in lines if line), "")
+
+
+def _name_of(job: BlockJob, path: str) -> str:
+    """The member's name in messages: the path may be a descriptor that the guard holds."""
+    return next((m.name for m in job.members if absolute(m) == path), path)

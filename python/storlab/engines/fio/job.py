@@ -1,0 +1,388 @@
+"""A BlockJob in fio's words: the job file, the command line, and what fio cannot be asked for.
+
+Options follow fio's HOWTO for 3.33 and later. fio's defaults stay where a BlockJob does not say
+otherwise, because the field's numbers were taken with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from storlab.model.job import Member
+from storlab.workloads.block.job import BlockJob
+
+IoEngine = Literal["io_uring", "psync", "null"]
+BACKENDS: dict[IoEngine, str] = {"io_uring": "uring", "psync": "posix", "null": "null"}
+_HELD_FD = re.compile(r"/proc/self/fd/(\d+)")
+_SHORTEST_STATUS_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of the job file: what one job does, or ``numjobs`` equal ones."""
+
+    members: tuple[Member, ...]
+    offset: int  # the region, the same in each member
+    size: int
+    cpu: int | None
+
+
+def sections(job: BlockJob) -> list[Section]:
+    """Job ``j``'s members, region and CPU, by the spreading rule of the native engine.
+
+    Sequential and permuted jobs on the same member each get an even part of its region.
+    """
+    result = []
+    for index in range(job.jobs):
+        members = members_of(job, index)
+        offset, size = members[0].offset, members[0].size
+        if job.offsets.kind in ("sequential", "permutation") and job.layout != "per_job":
+            begin, end = _part(job, index, size)
+            offset, size = offset + begin, end - begin
+        cpu = job.cpus[index % len(job.cpus)] if job.cpus else None
+        result.append(Section(tuple(members), offset, size, cpu))
+    return result
+
+
+def _part(job: BlockJob, index: int, size: int) -> tuple[int, int]:
+    """Begin and end of a job's part of ``size`` bytes, in whole blocks of the largest size."""
+    members = len(job.members)
+    place, sharers = index // members, len(range(index % members, job.jobs, members))
+    block = max(s.bytes for s in job.block_sizes)
+    begin = size // block * place // sharers * block
+    end = size // block * (place + 1) // sharers * block
+    return begin, size if place + 1 == sharers else end
+
+
+def members_of(job: BlockJob, index: int) -> list[Member]:
+    """The members that job ``index`` uses: its own, one of them in turn, or every jobs-th."""
+    count = len(job.members)
+    if job.layout == "per_job" or job.jobs >= count:
+        return [job.members[index % count]]
+    return [m for number, m in enumerate(job.members) if number % job.jobs == index]
+
+
+def held_fds(job: BlockJob) -> tuple[int, ...]:
+    """Descriptors named by ``/proc/self/fd/N`` paths: fio has to inherit them."""
+    found = (_HELD_FD.fullmatch(member.path) for member in job.members)
+    return tuple(sorted({int(match.group(1)) for match in found if match}))
+
+
+def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
+    """fio's engine for the backend; ``auto`` is io_uring where the kernel allows it."""
+    if job.backend == "null" or all(member.kind == "null" for member in job.members):
+        return "null"
+    if job.backend == "posix" or (job.backend == "auto" and not uring_available):
+        return "psync"
+    return "io_uring"
+
+
+def refusal(job: BlockJob, uring_available: bool) -> str | None:
+    """Why fio cannot run the job as it stands, or None."""
+    checks = (
+        _refuse_mode(job),
+        _refuse_members(job),
+        _refuse_mix(job),
+        _refuse_percents(job),
+        _refuse_rate(job),
+    )
+    for reason in checks:
+        if reason is not None:
+            return reason
+    if ioengine(job, uring_available) == "psync" and job.queue_depth > 1:
+        return (
+            "fio's psync engine keeps one I/O outstanding per job: set queue_depth = 1 and raise "
+            'jobs, or use backend = "uring"'
+        )
+    return None
+
+
+def _refuse_mode(job: BlockJob) -> str | None:
+    if job.verify is not None:
+        return "fio does not write storlab's verify headers: run verify mode with the native engine"
+    if job.layout == "stripe":
+        return "fio cannot stripe one job over devices in chunks: use layout = jbod, or native"
+    if (job.window_ns is None) == (job.window_bytes is None):
+        return "a job needs exactly one of window_ns and window_bytes"
+    return None
+
+
+def _refuse_members(job: BlockJob) -> str | None:
+    if job.layout == "per_job" and len(job.members) < job.jobs:
+        return f"{job.jobs} jobs need one file each, and there are {len(job.members)}"
+    for member in job.members:
+        if re.search(r"[\n\r]|\$\{", member.path):
+            return f"{member.name}: fio's job files cannot hold a path with a line break or ${{"
+    for section in sections(job):
+        if section.size <= 0:
+            return f"{section.members[0].name}: too small to give each of its jobs a part"
+        if len({(m.size, m.offset) for m in section.members}) > 1:
+            return (
+                "a fio job over several devices uses the same region of each, and these differ in "
+                "size or offset: set the target's size, or use at least one job per device"
+            )
+    return None
+
+
+def _refuse_mix(job: BlockJob) -> str | None:
+    mix = job.mix
+    if mix.trim and mix.trim != 100:
+        return "fio cannot mix trim with reads and writes by percentage: trim = 100, or native"
+    if mix.read != int(mix.read):
+        return f"fio takes whole percentages of reads, not {mix.read}"
+    return None
+
+
+def _refuse_percents(job: BlockJob) -> str | None:
+    shares = [("compress_percent", job.payload.compress_percent)]
+    shares.append(("dedupe_percent", job.payload.dedupe_percent))
+    if job.offsets.kind == "hot_cold":
+        shares.append(("hot_space_percent", job.offsets.hot_space_percent))
+        shares.append(("hot_access_percent", job.offsets.hot_access_percent))
+    for name, value in shares:
+        if value != int(value):
+            return f"fio takes whole percentages: {name} is {value}"
+    if 0 in _bssplit_percents(job):
+        return "fio takes whole percentages of block sizes, and one weight is below half a percent"
+    if job.offsets.kind == "zipf" and job.offsets.theta == 1:
+        return "fio's zipf distribution is undefined at theta = 1: use 1.01 or 0.99"
+    return None
+
+
+def _refuse_rate(job: BlockJob) -> str | None:
+    if job.arrival.kind == "closed":
+        return None
+    if not job.arrival.rate_iops:
+        return "an open loop needs rate_iops"
+    if any(share > 0 and rate == 0 for share, rate in _rates(job)):
+        return (
+            "fio takes whole operations per second of each job and direction, and "
+            f"{job.arrival.rate_iops} over {job.jobs} jobs leaves less than one"
+        )
+    return None
+
+
+def _rates(job: BlockJob) -> list[tuple[float, int]]:
+    """(percent, whole operations per second of one job) of reads, writes and trims."""
+    total = (job.arrival.rate_iops or 0) / job.jobs
+    return [(p, round(total * p / 100)) for p in (job.mix.read, job.mix.write, job.mix.trim)]
+
+
+def _bssplit_percents(job: BlockJob) -> list[int]:
+    """Whole percentages that sum to 100, by largest remainder."""
+    total = sum(size.weight for size in job.block_sizes)
+    exact = [100 * size.weight / total for size in job.block_sizes]
+    whole = [int(value) for value in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for index in by_remainder[: 100 - sum(whole)]:
+        whole[index] += 1
+    return whole
+
+
+def caveats(job: BlockJob) -> list[str]:
+    """What differs from the native engine's reading of the same job: for the run's notes."""
+    notes = []
+    if job.arrival.kind != "closed":
+        notes.append(
+            "fio counts latency from submission: stalls of an open loop are missing from it "
+            "(coordinated omission), and there is no latency from the intended start"
+        )
+        said, meant = sum(rate for _, rate in _rates(job)) * job.jobs, job.arrival.rate_iops
+        if said != meant:
+            notes.append(f"fio takes whole rates: {said} operations/s instead of {meant}")
+    percents = _bssplit_percents(job)
+    total = sum(size.weight for size in job.block_sizes)
+    if any(
+        abs(100 * size.weight / total - percent) > 1e-9
+        for size, percent in zip(job.block_sizes, percents, strict=True)
+    ):
+        notes.append(f"fio takes whole percentages: block sizes are drawn {percents} percent")
+    mixed = 0 < job.mix.read < 100
+    if job.offsets.kind == "sequential" and mixed:
+        notes.append("fio's sequential reads and writes advance apart, native's together")
+    if job.offsets.kind == "hot_cold":
+        notes.append("fio's hot zone is the region's beginning; native scatters it")
+    if job.offsets.kind == "permutation" and job.jobs > len(job.members):
+        notes.append("fio's jobs each permute a part of their own; native's permute the whole")
+    if job.sync.final:
+        notes.append("the final sync is in fio's run, and fio does not tell how long it took")
+    return notes
+
+
+_HUGE_PAGE_BYTES = 2 << 20
+
+
+def job_file(job: BlockJob, engine: IoEngine, *, huge_pages: bool = False) -> str:
+    """The job file's text. With ``huge_pages`` each job's buffers begin on one (see
+    :func:`huge_page_tunables`): otherwise jobs of a few MiB share theirs with plain pages.
+    """
+    lines = ["# written by storlab", "[global]", *_common(job, engine)]
+    if huge_pages:
+        lines.append(f"iomem_align={_HUGE_PAGE_BYTES}")
+    parts = sections(job)
+    if len(set(parts)) == 1:
+        lines += ["", "[jobs]", *_section(parts[0]), f"numjobs={job.jobs}"]
+    else:
+        for index, part in enumerate(parts):
+            lines += ["", f"[job{index}]", *_section(part)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Section) -> list[str]:
+    lines = [
+        "filename=" + ":".join(_filename(member) for member in section.members),
+        f"size={section.size * len(section.members)}",
+    ]
+    if section.offset:
+        lines.append(f"offset={section.offset}")
+    if section.cpu is not None:
+        lines.append(f"cpus_allowed={section.cpu}")
+    return lines
+
+
+def _filename(member: Member) -> str:
+    if member.kind == "null":
+        return "storlab-null"
+    return absolute(member).replace("\\", "\\\\").replace(":", "\\:")
+
+
+def absolute(member: Member) -> str:
+    """The member's path as fio is given it: fio runs in a directory of its own."""
+    return str(Path(member.path).absolute())
+
+
+def _common(job: BlockJob, engine: IoEngine) -> list[str]:
+    lines = [
+        "thread=1",
+        "group_reporting=1",
+        "lat_percentiles=1",
+        "clat_percentiles=0",
+        "exitall_on_error=1",
+        # never make, grow, drop from the cache or delete what storlab has laid out
+        "allow_file_create=0",
+        "fallocate=none",
+        "invalidate=0",
+        f"ioengine={engine}",
+        f"direct={int(job.direct and engine != 'null')}",
+        f"iodepth={job.queue_depth}",
+        f"randseed={job.seed & 0x7FFF_FFFF_FFFF_FFFF}",
+        *_access(job),
+        *_window(job),
+    ]
+    if job.batch > 1:
+        lines += [
+            f"iodepth_batch_submit={job.batch}",
+            "iodepth_batch_complete_min=1",
+            f"iodepth_batch_complete_max={job.batch}",
+        ]
+    if job.arrival.kind != "closed":
+        # one direction takes one value; of a mix, reads stand before writes
+        lines.append("rate_iops=" + ",".join(str(rate) for share, rate in _rates(job) if share))
+        lines.append(f"rate_process={'poisson' if job.arrival.kind == 'poisson' else 'linear'}")
+    if job.sync.kind != "none" and job.sync.every_writes:
+        lines.append(f"{job.sync.kind}={job.sync.every_writes}")
+    if job.sync.final:
+        lines.append("end_fsync=1")
+    return lines + _payload(job)
+
+
+def _access(job: BlockJob) -> list[str]:
+    kind, mix = job.offsets.kind, job.mix
+    random = "" if kind == "sequential" else "rand"
+    if mix.trim:
+        lines = [f"rw={random}trim"]
+    elif mix.read in (0, 100):
+        lines = [f"rw={random}{'read' if mix.read else 'write'}"]
+    else:
+        lines = [f"rw={'rw' if kind == 'sequential' else 'randrw'}", f"rwmixread={int(mix.read)}"]
+    if len(job.block_sizes) == 1:
+        lines.append(f"bs={job.block_sizes[0].bytes}")
+    else:
+        pairs = zip(job.block_sizes, _bssplit_percents(job), strict=True)
+        lines.append("bssplit=" + ":".join(f"{size.bytes}/{percent}" for size, percent in pairs))
+    if kind == "uniform":
+        lines.append("norandommap=1")
+    elif kind == "zipf":
+        lines.append(f"random_distribution=zipf:{job.offsets.theta}")
+    elif kind == "hot_cold":
+        access, space = int(job.offsets.hot_access_percent), int(job.offsets.hot_space_percent)
+        lines.append(f"random_distribution=zoned:{access}/{space}:{100 - access}/{100 - space}")
+    if any(len(section.members) > 1 for section in sections(job)):
+        lines.append("file_service_type=roundrobin:1")
+    return lines
+
+
+def _window(job: BlockJob) -> list[str]:
+    lines = [f"ramp_time={job.ramp_ns // 1000}us"] if job.ramp_ns else []
+    if job.window_ns is not None:
+        return [*lines, f"runtime={job.window_ns // 1000}us", "time_based=1"]
+    return [*lines, f"io_size={-(-(job.window_bytes or 0) // job.jobs)}"]
+
+
+def _payload(job: BlockJob) -> list[str]:
+    lines = []
+    if job.payload.compress_percent:
+        lines.append(f"buffer_compress_percentage={int(job.payload.compress_percent)}")
+        lines.append("buffer_compress_chunk=4096")
+    if job.payload.dedupe_percent:
+        lines.append(f"dedupe_percentage={int(job.payload.dedupe_percent)}")
+    if not lines:
+        lines.append("scramble_buffers=1")
+    return lines
+
+
+def status_interval_ms(job: BlockJob) -> int:
+    """How often fio is asked for its state: the sample length, within what fio can do."""
+    return max(_SHORTEST_STATUS_MS, job.interval_ns // 1_000_000)
+
+
+def command(binary: Path, job_path: Path, job: BlockJob) -> list[str]:
+    """The command line. Status documents give the time series, and tie fio's life to ours.
+
+    fio writes one at every interval into our pipe: when storlab dies, the next one ends fio too.
+    """
+    return [
+        str(binary),
+        "--output-format=json+",
+        "--eta=never",
+        f"--status-interval={status_interval_ms(job)}ms",
+        str(job_path),
+    ]
+
+
+def huge_page_tunables() -> str:
+    """glibc settings that put fio's buffers into huge pages, where the kernel has them to give.
+
+    The native engine's buffers lie in huge pages. Through plain 4 KiB pages a large I/O is a list
+    of many segments, which on a virtual disk costs up to half of the throughput: without this, two
+    engines would be compared by their allocators. The heap grows as one arena by ``brk`` (mapped
+    chunks would be too ill-aligned), with room above, and is advised to be huge.
+    """
+    return ":".join(
+        (
+            "glibc.malloc.hugetlb=1",
+            "glibc.malloc.arena_max=1",
+            f"glibc.malloc.mmap_threshold={1 << 40}",
+            f"glibc.malloc.top_pad={4 << 20}",
+        )
+    )
+
+
+def short_files(members: Sequence[Member]) -> list[tuple[Member, int | None]]:
+    """Files that are missing (None) or shorter than the job needs, with their size.
+
+    fio deletes a file that is too short before it makes a new one, so it must never see it.
+    """
+    found: list[tuple[Member, int | None]] = []
+    for member in members:
+        if member.kind != "file":
+            continue
+        path = Path(member.path)
+        size = path.stat().st_size if path.exists() else None
+        if size is None or size < member.offset + member.size:
+            found.append((member, size))
+    return found

@@ -1,0 +1,223 @@
+"""PyTorch as an engine: what the framework itself costs.
+
+Training reads go through a real DataLoader, checkpoints through ``torch.save`` (engine ``torch``)
+or ``torch.distributed.checkpoint`` (engine ``torch_dcp``). All of it happens in a child, so that
+storlab never imports PyTorch. ``STORLAB_TORCH_PYTHON`` names another Python that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from storlab import _native
+from storlab.base.errors import EngineError
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.engines.torch.run import TorchRun
+from storlab.model.job import Job
+from storlab.model.result import EngineInfo
+from storlab.process.child import Launch
+from storlab.workloads.checkpoint.job import CheckpointJob
+from storlab.workloads.training.job import TrainingJob
+
+_INSTALL = (
+    "`pip install 'storlab[torch]'`, or set STORLAB_TORCH_PYTHON to a Python that has torch 2.4 "
+    "or newer and numpy"
+)
+_OLDEST = (2, 4)
+_HOME = Path(__file__).resolve().parents[2]  # the package storlab
+_MEMORY_SHARE = 0.8  # of this machine's memory, for the tensors of all ranks
+_SLOWEST_BYTES_S = 5_000_000  # before a run counts as hung
+_GRACE_NS = 600 * NS_PER_S
+
+# The packages are made without their __init__.py: those need what the other Python does not have.
+BOOT = """
+import sys, types
+home, order = sys.argv[1:]
+parts = ("base", "engines", "engines.torch", "process")
+for name in ("storlab", *(f"storlab.{part}" for part in parts)):
+    package = types.ModuleType(name)
+    package.__path__ = ["/".join([home, *name.split(".")[1:]])]
+    sys.modules[name] = package
+from storlab.engines.torch.child import main
+sys.exit(main(order))
+"""
+_PROBE = """
+import importlib.metadata as m, json, platform
+found = {"python": platform.python_version()}
+for name in ("torch", "numpy"):
+    try:
+        found[name] = m.version(name)
+    except m.PackageNotFoundError:
+        found[name] = None
+print(json.dumps(found))
+"""
+
+
+class TorchEngine:
+    """Runs training jobs with DataLoader, and checkpoint jobs with ``torch.save``."""
+
+    name = "torch"
+    kinds: tuple[str, ...] = ("training", "checkpoint")
+    format = "save"
+
+    def describe(self) -> EngineInfo:
+        """PyTorch's version. Raises EngineError, with how to get it, when it is missing."""
+        found = _ask(_python())
+        features = [f"numpy {found['numpy']}", f"Python {found['python']}"]
+        return EngineInfo(
+            name=self.name, version=found["torch"], features=features, clock="monotonic"
+        )
+
+    def refuse(self, job: Job) -> str | None:
+        """Why PyTorch cannot run this job as it stands, or None."""
+        if not isinstance(job, (TrainingJob, CheckpointJob)) or job.kind not in self.kinds:
+            return f"{self.name} runs {' and '.join(self.kinds)} jobs only"
+        if job.task != "run":
+            return f'it carries out runs, and this job is a "{job.task}": the native engine does it'
+        if job.place.directory is None:
+            return "its data is in a bucket: give a directory, or use native"
+        return _refuse_checkpoint(job, self.format) if isinstance(job, CheckpointJob) else None
+
+    def start(self, job: Job, work_dir: Path) -> TorchRun:
+        """Start one run in ``work_dir``.
+
+        Raises EngineError for a missing PyTorch, and for a job that it cannot run.
+        """
+        info = self.describe()
+        reason = self.refuse(job)
+        if reason is not None or not isinstance(job, (TrainingJob, CheckpointJob)):
+            raise EngineError("engine", f"{self.name} cannot run this job: {reason}")
+        work_dir = work_dir.absolute()
+        order = work_dir / "order.json"
+        said = {"kind": job.kind, "format": self.format, "job": job.model_dump(mode="json")}
+        order.write_text(json.dumps(said, indent=2) + "\n")
+        training = isinstance(job, TrainingJob)
+        backend = "DataLoader" if training else _WRITERS[self.format]
+        launch = Launch(
+            name="PyTorch",
+            command=[_python(), "-c", BOOT, str(_HOME), str(order)],
+            environment={"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"},
+            work_dir=work_dir,
+            limit_ns=_limit_ns(job),
+        )
+        notes = _training_notes(job) if isinstance(job, TrainingJob) else _checkpoint_notes(job)
+        return TorchRun(job, launch, info.model_copy(update={"backend": backend}), notes)
+
+
+_WRITERS = {"save": "torch.save", "dcp": "torch.distributed.checkpoint"}
+
+
+def _refuse_checkpoint(job: CheckpointJob, kind: str) -> str | None:
+    if job.format != "raw":
+        return "PyTorch writes its own format: use layout = profile, or native"
+    if len({file.name for file in job.files}) < len(job.files):
+        return "two files have one name"
+    if job.restores and not job.writes:
+        return "it restores only what it has written itself"
+    if all(file.bytes == 0 for file in job.files):
+        return "the checkpoint is empty"
+    needed, memory = _memory_bytes(job, kind), _machine_memory_bytes()
+    if needed > _MEMORY_SHARE * memory:
+        return (
+            f"PyTorch holds the checkpoint in memory: {format_bytes_si(needed)} with what it "
+            f"restores, and this machine has {format_bytes_si(memory)}; set a smaller scale or "
+            "subset, or use native"
+        )
+    return None
+
+
+def _memory_bytes(job: CheckpointJob, kind: str) -> int:
+    """Of all ranks at their peak: the state, and while restoring what has been loaded."""
+    total = sum(file.bytes for file in job.files)
+    if not job.restores:
+        return total
+    if kind == "dcp":
+        return 2 * total
+    largest: dict[int, int] = {}
+    for file in job.files:
+        largest[file.rank] = max(largest.get(file.rank, 0), file.bytes)
+    return total + sum(largest.values())
+
+
+def _machine_memory_bytes() -> int:
+    return _native.memory_bytes()
+
+
+def _limit_ns(job: TrainingJob | CheckpointJob) -> int:
+    if isinstance(job, TrainingJob):
+        records = job.records
+        samples = records.files * records.samples_per_file
+        moved = job.epochs * samples * records.record_bytes
+        waited_ns = job.epochs * (samples // job.batch + 1) * job.computation_ns * 3
+    else:
+        moved = (job.writes + job.restores) * sum(file.bytes for file in job.files)
+        waited_ns = job.writes * job.pause_ns
+    return moved * NS_PER_S // _SLOWEST_BYTES_S + waited_ns + _GRACE_NS
+
+
+def _training_notes(job: TrainingJob) -> list[str]:
+    """What a DataLoader does in its own way."""
+    notes = [
+        "PyTorch: workers are processes, and batches come from them through shared memory; the "
+        "first step of the first epoch includes their start",
+    ]
+    if job.records.format == "npz":
+        notes.append("PyTorch: numpy.load compares the checksums of NPZ files, whatever check says")
+    elif job.check == "crc":
+        notes.append("PyTorch: checksums of this format are not compared")
+    if job.place.direct:
+        notes.append("PyTorch: files are read with O_DIRECT into a buffer, and parsed from there")
+    if job.shuffle != "none":
+        notes.append("PyTorch: the order is shuffled like the native one, but it is another order")
+    return notes
+
+
+def _checkpoint_notes(job: CheckpointJob) -> list[str]:
+    """What PyTorch does in its own way."""
+    total = format_bytes_si(sum(file.bytes for file in job.files))
+    notes = [f"PyTorch: {job.ranks} ranks hold the whole checkpoint in memory, {total}"]
+    if job.place.direct:
+        notes.append("PyTorch: files are written and read through the page cache, and flushed")
+    if job.restores and job.cold == "direct":
+        notes.append("PyTorch: before a restore the kernel is asked to drop the files")
+    if job.restores and job.verify:
+        notes.append("PyTorch: comparing tensors is part of the time of a restore")
+    return notes
+
+
+def _python() -> str:
+    """The Python that is to have PyTorch. Raises EngineError for one that is not there."""
+    asked = os.environ.get("STORLAB_TORCH_PYTHON")
+    if not asked:
+        return sys.executable
+    found = shutil.which(asked)
+    if found is None:
+        where = f"STORLAB_TORCH_PYTHON={asked}"
+        raise EngineError(where, "is not an executable file", _INSTALL)
+    return found
+
+
+@cache
+def _ask(python: str) -> dict[str, Any]:
+    """Versions. Raises EngineError where there is no PyTorch, or one that is too old."""
+    try:
+        said = subprocess.run(
+            [python, "-c", _PROBE], capture_output=True, text=True, check=False, timeout=60
+        )
+        found: dict[str, Any] = json.loads(said.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        raise EngineError(python, f"does not run: {error}", _INSTALL) from error
+    for name in ("torch", "numpy"):
+        if found[name] is None:
+            raise EngineError("PyTorch", f"{python} has no {name}", _INSTALL)
+    version = tuple(int(part) for part in found["torch"].split(".")[:2] if part.isdigit())
+    if version < _OLDEST:
+        raise EngineError("PyTorch", f"is {found['torch']}, which is too old", _INSTALL)
+    return found

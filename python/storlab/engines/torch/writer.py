@@ -1,0 +1,412 @@
+"""Checkpoints by PyTorch itself, in the child that has PyTorch (``torch_child``).
+
+Each rank holds its files as tensors in memory, as a trainer does, and writes them with
+``torch.save`` or, all ranks together, with ``torch.distributed.checkpoint``. They are published as
+the native engine publishes: written aside, flushed, renamed. Content changes from one checkpoint to
+the next in every 4 KiB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import shutil
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.engines.torch.child import ChildError, Crew, Log, Order, drop_caches, said_of, store
+from storlab.process.device_counter import counter_of, moved_bytes
+
+TENSOR_BYTES = 256 << 20  # at most; a file holds several
+PAGE = 4096
+MANIFEST = "storlab-checkpoint.json"  # the names of crates/load/src/checkpoint/publish.rs
+PARTIAL = ".partial-"
+WHOLE = "checkpoint-"
+NS_PER_S = 1_000_000_000
+
+
+def run(order: Order, work_dir: Path, result: Order) -> None:
+    """Write and restore. Raises ChildError and OSError; ``result`` has what was done by then."""
+    torch: Any = import_module("torch")  # before the fork: once for all processes
+    job = order["job"]
+
+    def work(rank: int, pipe: Connection) -> None:
+        torch.set_num_threads(1)
+        kind = Distributed if order["format"] == "dcp" else Rank
+        kind(torch, job, rank, work_dir).serve(pipe)
+
+    shelf = Shelf(Path(job["place"]["directory"]), job["sync"] == "fsync", job["publish"])
+    shelf.open()
+    crew = Crew(job["ranks"], work)
+    names = [] if order["format"] == "dcp" else [file["name"] for file in job["files"]]
+    run_of = Coordinator(job, shelf, crew, names, result, work_dir)
+    try:
+        run_of.work()
+    except BaseException:
+        crew.end(kill=True)
+        raise
+    crew.end()
+
+
+class Shelf:
+    """The directory of all checkpoints of a run."""
+
+    def __init__(self, home: Path, sync: bool, publish: str) -> None:
+        self.home = home
+        self.sync = sync
+        self.aside = publish == "rename"
+
+    def open(self) -> None:
+        """Make it where it is missing, and remove what a crash left behind."""
+        self.home.mkdir(exist_ok=True)
+        for path in self.home.glob(f"{PARTIAL}*"):
+            shutil.rmtree(path)
+
+    def whole(self, number: int) -> Path:
+        """Where a checkpoint is once it is published."""
+        return self.home / f"{WHOLE}{number:06}"
+
+    def partial(self, number: int) -> Path:
+        """Where it is written."""
+        return self.home / f"{PARTIAL}{number:06}" if self.aside else self.whole(number)
+
+    def numbers(self) -> list[int]:
+        """Of those that are whole, the newest last."""
+        found = [p for p in self.home.glob(f"{WHOLE}*") if (p / MANIFEST).exists()]
+        return sorted(int(path.name.removeprefix(WHOLE)) for path in found)
+
+    def prepare(self, number: int, names: list[str]) -> Path:
+        """The directories of a new one. One of the same number is replaced."""
+        place = self.partial(number)
+        for old in {place, self.whole(number)}:
+            if old.exists():
+                shutil.rmtree(old)
+        for name in ("", *names):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(exist_ok=True)
+        return place
+
+    def publish(self, number: int, manifest: dict[str, Any]) -> None:
+        """All files are written: make them one checkpoint."""
+        place = self.partial(number)
+        path = place / MANIFEST
+        path.write_text(json.dumps(manifest))
+        if self.sync:
+            flush(path)
+            for directory, _, _ in os.walk(place, topdown=False):
+                flush(Path(directory))
+        if self.aside:
+            place.rename(self.whole(number))
+        if self.sync:
+            flush(self.home)
+
+    def delete(self, number: int) -> None:
+        """First the name: a crash in between must not leave half a checkpoint under it."""
+        gone = self.home / f"{PARTIAL}{number:06}"
+        self.whole(number).rename(gone)
+        shutil.rmtree(gone)
+
+
+class Coordinator:
+    """Follows the ranks from one checkpoint to the next."""
+
+    def __init__(
+        self,
+        job: dict[str, Any],
+        shelf: Shelf,
+        crew: Crew,
+        names: list[str],
+        result: Order,
+        work_dir: Path,
+    ) -> None:
+        self.job = job
+        self.names = names  # of files, where PyTorch does not choose them itself
+        self.shelf = shelf
+        self.crew = crew
+        self.work_dir = work_dir
+        self.result = result
+        self.counter = counter_of(shelf.home)
+        result["details"] |= {
+            "writes": [],
+            "restores": [],
+            "device_counters": self.counter is not None,
+        }
+
+    def work(self) -> None:
+        """All of it."""
+        self.crew.all({"ready": True})  # their tensors are made before the window begins
+        self.result["start_ns"] = monotonic_ns()
+        first = max(self.shelf.numbers(), default=0) + 1
+        for number in range(first, first + self.job["writes"]):
+            if number > first:
+                sleep_s(self.job["pause_ns"] / NS_PER_S)
+            self.crew.all({"prepare": number})  # a step of training changes the weights
+            try:
+                self.write(number)
+            except BaseException:
+                self.discard(number)
+                raise
+            self.delete_old()
+            store(self.work_dir, self.result)
+        for _ in range(self.job["restores"]):
+            self.restore()
+            store(self.work_dir, self.result)
+
+    def write(self, number: int) -> None:
+        """One checkpoint."""
+        place = self.shelf.prepare(number, self.names)
+        before = moved_bytes(self.counter)
+        start_ns = monotonic_ns()
+        ranks = self.crew.all({"write": str(place)})
+        names = sorted(str(p.relative_to(place)) for p in place.rglob("*") if p.is_file())
+        sizes = [(name, (place / name).stat().st_size) for name in names]
+        manifest = {"number": number, "seed": self.job["seed"], "io_bytes": 0, "slots": 0}
+        self.shelf.publish(number, {**manifest, "files": sizes})
+        end_ns = monotonic_ns()
+        after = moved_bytes(self.counter)
+        total = sum(size for _, size in sizes)
+        self.result["details"]["writes"].append(
+            {
+                "number": number,
+                "start_ns": start_ns,
+                "written_ns": max(rank["moved_ns"] for rank in ranks),
+                "durable_ns": end_ns,
+                "bytes": total,
+                "device_written_bytes": None if not before or not after else after[1] - before[1],
+                "ranks": ranks,
+            }
+        )
+        self.span("write", f"checkpoint {number}", start_ns, end_ns, total)
+
+    def discard(self, number: int) -> None:
+        """It failed: remove what there is of it, and say what is left."""
+        shutil.rmtree(self.shelf.partial(number), ignore_errors=True)
+        left = self.shelf.numbers()
+        what = f"checkpoint {left[-1]} is the newest whole one" if left else "there is no whole one"
+        self.result["notes"].append(f"checkpoint {number} was not published; {what}")
+
+    def delete_old(self) -> None:
+        """All but the newest."""
+        keep = self.job["keep_last"]
+        old = self.shelf.numbers()[:-keep] if keep else []
+        start_ns = monotonic_ns()
+        for number in old:
+            self.shelf.delete(number)
+        if old:
+            self.span("delete", f"{len(old)} older", start_ns, monotonic_ns(), 0)
+
+    def restore(self) -> None:
+        """The newest one."""
+        number = self.shelf.numbers()[-1]
+        place = self.shelf.whole(number)
+        files = [p for p in sorted(place.rglob("*")) if p.is_file() and p.name != MANIFEST]
+        if self.job["cold"] != "as_is":
+            drop_caches(files)
+        resident = sum(resident_bytes(path) for path in files)
+        before = moved_bytes(self.counter)
+        start_ns = monotonic_ns()
+        ranks = self.crew.all({"restore": str(place)})
+        end_ns = monotonic_ns()
+        after = moved_bytes(self.counter)
+        total = sum(path.stat().st_size for path in files)
+        self.result["details"]["restores"].append(
+            {
+                "number": number,
+                "start_ns": start_ns,
+                "end_ns": end_ns,
+                "bytes": total,
+                "resident_before_bytes": resident,
+                "device_read_bytes": None if not before or not after else after[0] - before[0],
+                "verified": self.job["verify"],
+                "ranks": ranks,
+            }
+        )
+        self.span("restore", f"checkpoint {number}", start_ns, end_ns, total)
+
+    def span(self, kind: str, name: str, start_ns: int, end_ns: int, size: int) -> None:
+        """A stretch of the window."""
+        self.result["spans"].append(
+            {"kind": kind, "name": name, "start_ns": start_ns, "end_ns": end_ns, "bytes": size}
+        )
+        self.result["end_ns"] = end_ns
+
+
+class Rank:
+    """Writes its files with ``torch.save``, one after the other, and loads them again."""
+
+    def __init__(self, torch: Any, job: dict[str, Any], rank: int, work_dir: Path) -> None:
+        self.torch = torch
+        self.job = job
+        self.rank = rank
+        self.log = Log(work_dir, rank)
+        self.files = [file for file in job["files"] if file["rank"] == rank]
+        draw = np.random.default_rng([job["seed"] % (1 << 63), rank])
+        self.state = {file["name"]: self._tensors(draw, file["bytes"]) for file in self.files}
+
+    def _tensors(self, draw: np.random.Generator, size: int) -> dict[str, Any]:
+        parts = [min(TENSOR_BYTES, size - at) for at in range(0, size, TENSOR_BYTES)]
+        return {
+            f"tensor{n}": self.torch.from_numpy(draw.integers(0, 256, part, dtype=np.uint8))
+            for n, part in enumerate(parts)
+        }
+
+    def serve(self, pipe: Connection) -> None:
+        """Orders, until there are no more."""
+        while (order := pipe.recv()) is not None:
+            (what, value), *_ = order.items()
+            try:
+                answer = getattr(self, what)(value)
+            except RuntimeError as error:  # PyTorch's writer and reader know no errno
+                message = f"rank {self.rank}, {what}: {str(error).strip().splitlines()[0]}"
+                said = {"message": message, "operation": what}
+                raise ChildError({**said, "fix": "a full file system looks like this"}) from error
+            self.log.save()
+            pipe.send(answer)
+
+    def ready(self, _: bool) -> dict[str, Any]:
+        """It is."""
+        return {}
+
+    def prepare(self, number: int) -> dict[str, Any]:
+        """New weights: a word of each 4 KiB says which checkpoint they are of."""
+        for tensors in self.state.values():
+            for tensor in tensors.values():
+                words = tensor.numpy()[: len(tensor) // 8 * 8].view(np.uint64)
+                words[:: PAGE // 8] = number
+        return {}
+
+    def write(self, place: str) -> dict[str, Any]:
+        """A checkpoint into that directory."""
+        start_ns = monotonic_ns()
+        paths = self.save(Path(place))
+        moved_ns = monotonic_ns()
+        if self.job["sync"] == "fsync":
+            for path in paths:
+                begin_ns = monotonic_ns()
+                flush(path)
+                self.log.add("sync", begin_ns, monotonic_ns(), 0)
+        size = sum(path.stat().st_size for path in paths)
+        return self.times(start_ns, moved_ns, size)
+
+    def save(self, place: Path) -> list[Path]:
+        """The files that it has written."""
+        paths = []
+        for name, tensors in self.state.items():
+            path = place / name
+            begin_ns = monotonic_ns()
+            self.torch.save(tensors, path)
+            end_ns = monotonic_ns()
+            self.log.add("write", begin_ns, end_ns, path.stat().st_size)
+            paths.append(path)
+        return paths
+
+    def restore(self, place: str) -> dict[str, Any]:
+        """A checkpoint from that directory, file after file; compared where the job says so."""
+        start_ns = monotonic_ns()
+        size = 0
+        for name, tensors in self.state.items():
+            path = Path(place) / name
+            begin_ns = monotonic_ns()
+            loaded = self.torch.load(path, mmap=False, weights_only=True)
+            self.log.add("read", begin_ns, monotonic_ns(), path.stat().st_size)
+            size += path.stat().st_size
+            self.compare(path, tensors, loaded)
+        return self.times(start_ns, monotonic_ns(), size)
+
+    def compare(self, path: Path, tensors: dict[str, Any], loaded: dict[str, Any]) -> None:
+        """Raises ChildError for content that is not what was written."""
+        if not self.job["verify"]:
+            return
+        same = tensors.keys() == loaded.keys()
+        if not same or not all(bool(self.torch.equal(t, loaded[n])) for n, t in tensors.items()):
+            said = {"message": f"{path}: what was read is not what was written"}
+            raise ChildError({**said, "operation": "verify", "path": str(path)})
+
+    def times(self, start_ns: int, moved_ns: int, size: int) -> dict[str, Any]:
+        """As the native engine tells them."""
+        return {
+            "rank": self.rank,
+            "bytes": size,
+            "start_ns": start_ns,
+            "moved_ns": moved_ns,
+            "end_ns": monotonic_ns(),
+        }
+
+
+class Distributed(Rank):
+    """All ranks together with ``torch.distributed.checkpoint``, each its own tensors."""
+
+    def __init__(self, torch: Any, job: dict[str, Any], rank: int, work_dir: Path) -> None:
+        super().__init__(torch, job, rank, work_dir)
+        dist: Any = import_module("torch.distributed")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        meeting = f"file://{work_dir / 'rendezvous'}"
+        dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=job["ranks"])
+        self.dcp: Any = import_module("torch.distributed.checkpoint")
+        self.flat = {
+            f"{name}/{part}": tensor
+            for name, tensors in self.state.items()
+            for part, tensor in tensors.items()
+        }
+
+    def save(self, place: Path) -> list[Path]:
+        """The files that it has written; of the first rank the index, too."""
+        begin_ns = monotonic_ns()
+        writer = self.dcp.FileSystemWriter(place, sync_files=False)
+        self.dcp.save(self.flat, storage_writer=writer)
+        end_ns = monotonic_ns()
+        paths = self._own(place)
+        self.log.add("write", begin_ns, end_ns, sum(path.stat().st_size for path in paths))
+        return paths
+
+    def _own(self, place: Path) -> list[Path]:
+        paths = sorted(place.glob(f"__{self.rank}_*.distcp"))
+        return [*paths, place / ".metadata"] if self.rank == 0 else paths
+
+    def restore(self, place: str) -> dict[str, Any]:
+        """Into tensors of its own, beside those that were written."""
+        loaded = {name: self.torch.empty_like(tensor) for name, tensor in self.flat.items()}
+        start_ns = monotonic_ns()
+        reader = self.dcp.FileSystemReader(place)
+        self.dcp.load(loaded, storage_reader=reader)
+        moved_ns = monotonic_ns()
+        size = sum(path.stat().st_size for path in self._own(Path(place)))
+        self.log.add("read", start_ns, moved_ns, size)
+        self.compare(Path(place), self.flat, loaded)
+        return self.times(start_ns, moved_ns, size)
+
+
+def flush(path: Path) -> None:
+    """fsync of a file or directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        error.filename = str(path)
+        raise ChildError(said_of(error, "sync")) from error
+    finally:
+        os.close(descriptor)
+
+
+def resident_bytes(path: Path) -> int:
+    """Bytes of a file that lie in the page cache. Source: mincore(2)."""
+    size = path.stat().st_size
+    if size == 0:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    with path.open("rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as view:
+        pages = ctypes.create_string_buffer(-(-size // PAGE))
+        start = np.frombuffer(view, dtype=np.uint8)
+        failed = libc.mincore(start.ctypes.data, size, pages)
+        del start  # a mapping with a view on it cannot be closed
+    if failed:
+        return 0
+    return min(size, PAGE * sum(byte & 1 for byte in pages.raw))

@@ -1,0 +1,138 @@
+"""warp as a reference engine: the object benchmark that the field already uses, on the same job.
+
+Its command line, everything it prints and its record of every request are kept in ``raw/``, and
+every number comes from that record. ``STORLAB_WARP`` names another warp than the one on PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from storlab.base.errors import EngineError
+from storlab.engines.warp import command as warp_command
+from storlab.engines.warp.command import Launch
+from storlab.engines.warp.run import WarpRun
+from storlab.model.job import Job
+from storlab.model.result import EngineInfo
+from storlab.workloads.object.job import ObjectJob
+
+_INSTALL = (
+    "install MinIO's warp 1.1 or newer: `go install github.com/minio/warp@latest`, or a program "
+    "from https://github.com/minio/warp/releases; or set STORLAB_WARP to its path"
+)
+_NEEDED = ("full", "noclear", "list-existing", "disable-multipart", "benchdata")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A warp: its version, and the flags that its help names."""
+
+    version: str
+    flags: frozenset[str]
+
+
+class WarpEngine:
+    """Runs object jobs with MinIO's warp."""
+
+    name = "warp"
+    kinds: tuple[str, ...] = ("object",)
+
+    def describe(self) -> EngineInfo:
+        """warp's version. Raises EngineError when warp is missing, something else or too old."""
+        return EngineInfo(name="warp", version=_ask(find_warp()).version, clock="warp")
+
+    def refuse(self, job: Job) -> str | None:
+        """Why warp cannot run this job as it stands, or None."""
+        if not isinstance(job, ObjectJob):
+            return "warp runs object jobs only"
+        return warp_command.refusal(job)
+
+    def start(self, job: Job, work_dir: Path) -> WarpRun:
+        """Start one run in ``work_dir``. Keys reach warp through its environment only.
+
+        Raises EngineError for a missing warp and a job that it cannot run.
+        """
+        program = find_warp()
+        found = _ask(program)
+        reason = self.refuse(job)
+        if reason is not None or not isinstance(job, ObjectJob):
+            raise EngineError("engine", f"warp cannot run this job: {reason}")
+        if "session_token" in job.secrets() and "session-token" not in found.flags:
+            raise EngineError(
+                str(program),
+                f"is warp {found.version}, which takes no session token",
+                f"use keys without a session, or a newer warp: {_INSTALL}",
+            )
+        info = EngineInfo(
+            name="warp",
+            version=found.version,
+            backend=f"warp {warp_command.benchmark(job)}",
+            features=_features(job),
+            clock="warp",
+        )
+        launch = Launch(
+            command=warp_command.command(program, job, work_dir / "requests"),
+            environment=warp_command.environment(job),
+            secrets=warp_command.secrets(job),
+            work_dir=work_dir,
+        )
+        return WarpRun(job, launch, info)
+
+
+def _features(job: ObjectJob) -> list[str]:
+    """What changes its results and is no parameter of warp's own."""
+    found = [f"payload={job.payload}"] if job.mix.put else []
+    return found + (["verify_tls=false"] if not job.store.verify_tls else [])
+
+
+def find_warp() -> Path:
+    """The warp to run. Raises EngineError, with how to get it, when there is none."""
+    asked = os.environ.get("STORLAB_WARP")
+    found = shutil.which(asked or "warp")
+    if found is None:
+        where = f"STORLAB_WARP={asked}" if asked else "warp"
+        raise EngineError(where, "is not an executable file" if asked else "is missing", _INSTALL)
+    return Path(found)
+
+
+def _ask(program: Path) -> _Found:
+    """Version and flags. Raises EngineError for one too old, or for something else."""
+    stamp = program.stat()
+    return _ask_once(program, stamp.st_mtime_ns, stamp.st_size)
+
+
+@cache
+def _ask_once(program: Path, _modified_ns: int, _size: int) -> _Found:
+    said = _output(program, "--version")
+    match = re.match(r"\S+ version (\S+)", said)
+    if match is None:
+        raise EngineError(str(program), f"does not say its version but {said[:80]!r}", _INSTALL)
+    version = match.group(1)
+    flags = frozenset(re.findall(r"--([a-z0-9][a-z0-9.-]*)", _output(program, "get", "--help")))
+    missing = [flag for flag in _NEEDED if flag not in flags]
+    if missing:
+        what = f"is warp {version}, which has no --{missing[0]}"
+        raise EngineError(str(program), what, _INSTALL)
+    return _Found(version, flags)
+
+
+def _output(program: Path, *arguments: str) -> str:
+    try:
+        said = subprocess.run(
+            [str(program), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=30,
+            env={k: v for k, v in os.environ.items() if not k.startswith("WARP_")},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(str(program), f"does not run: {error}", _INSTALL) from error
+    return said.stdout.strip()

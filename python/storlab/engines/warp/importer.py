@@ -1,0 +1,292 @@
+"""warp's benchmark data as runs: the record of every request, or its aggregated JSON.
+
+From a record (``.csv.zst``; warp with ``--full``, and all of them before 1.1) everything is
+computed anew, as for a run by storlab. The JSON (``.json.zst``) has only what warp aggregated: of
+that, what can be told without averaging percentiles is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from storlab.base.errors import ResultError
+from storlab.base.units import NS_PER_S
+from storlab.engines.warp import errors as warp_errors
+from storlab.engines.warp import records as warp_records
+from storlab.engines.warp import summary as warp_summary
+from storlab.engines.warp.importer_options import Seen, duration_ns, endpoints_of, fields, sizes_of
+from storlab.engines.warp.records import Records, WarpFormatError, Window
+from storlab.engines.warp.summary import OperationSummary, Summary
+from storlab.exchange.formats import ImportedRun
+from storlab.model.result import (
+    EngineInfo,
+    Failure,
+    Metric,
+    Operation,
+    OperationTotals,
+    RunOutcome,
+)
+from storlab.model.target import s3_address_problem
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+
+_DEFAULT_BUCKET = "warp-benchmark-bucket"
+_UNKNOWN_PLACE = "http://imported/imported"
+
+
+class WarpImport:
+    """Reads both forms of warp's benchmark data, compressed or not."""
+
+    name = "warp"
+
+    def matches(self, text: str) -> bool:
+        """True for the header of a record, or warp's JSON."""
+        return warp_records.looks_like(text) or warp_summary.looks_like(text)
+
+    def read(self, text: str, file: str) -> list[ImportedRun]:
+        """Its one run. Raises ResultError."""
+        try:
+            if warp_records.looks_like(text):
+                return [_of_records(warp_records.read_records(text.encode()))]
+            return [_of_summary(warp_summary.read_summary(text))]
+        except WarpFormatError as error:
+            raise ResultError(
+                f"{file}: {error.field}",
+                error.what,
+                "give the benchmark data file as warp wrote it (warp-*.csv.zst or .json.zst)",
+            ) from error
+
+    def suffix(self, text: str) -> str:
+        """CSV for a record, JSON for what warp aggregated."""
+        return ".csv" if warp_records.looks_like(text) else ".json"
+
+    def cleaned(self, text: str) -> str:
+        """Without a session token, which warp writes down with its command line."""
+        return warp_records.without_token(text)
+
+
+def _of_records(records: Records) -> ImportedRun:
+    load, left_out = warp_records.load_of(records)
+    if not len(load.start_ns):
+        raise WarpFormatError("record", "it holds no request that storlab has a word for")
+    flags = warp_summary.flags(load.command)
+    start_ns = int(load.start_ns.min())
+    end_ns = _end_ns(load, start_ns, duration_ns(flags.get("duration", "")))
+    window = Window(start_ns, end_ns, NS_PER_S, offset_ns=-start_ns)
+    outcome = RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="warp", version="unknown", clock="warp"),
+        window_start_ns=0,
+        window_end_ns=end_ns - start_ns,
+        samples=warp_records.samples(load, window),
+        totals=warp_records.totals(load, window),
+        cpu=None,
+        notes=_record_notes(load, left_out),
+    )
+    seen = Seen(
+        done={kind: total.operations for kind, total in outcome.totals.items()},
+        sizes=sizes_of(load),
+        workers=load.workers,
+        keys_per_delete=int(load.objects.max()) if len(load.objects) else 1,
+        tls=any(endpoint.startswith("https") for endpoint in load.endpoints),
+    )
+    return _run(flags, seen, list(load.endpoints), outcome, start_ns, [])
+
+
+def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
+    """The end of full load: the time that was asked for, else the start of the last request."""
+    planned_ns = start_ns + asked_ns
+    if asked_ns and int(load.end_ns.max()) >= planned_ns:
+        return planned_ns
+    last_ns = int(load.start_ns.max())
+    return last_ns if last_ns > start_ns else int(load.end_ns.max()) + 1
+
+
+def _record_notes(load: Records, left_out: int) -> list[str]:
+    notes = ["the ramp is not told: the window begins with the first request"]
+    if left_out:
+        notes.append(f"{left_out:,} uploads of warp's preparation are left out")
+    if load.stepped:
+        notes.append("the wall clock was set during the run: warp's record is stamped with it")
+    return notes + _unknown_note(load.unknown)
+
+
+def _unknown_note(unknown: tuple[str, ...]) -> list[str]:
+    if not unknown:
+        return []
+    return [f"requests of kind {', '.join(unknown)} have no place in storlab and are left out"]
+
+
+def _of_summary(summary: Summary) -> ImportedRun:
+    operations = _load_of(summary)
+    if not operations:
+        raise WarpFormatError("by_op_type", "it holds no operation that storlab has a word for")
+    flags = warp_summary.flags(summary.command)
+    start_ns = min(said.start_ns for said in operations.values())
+    window_ns = max(said.end_ns for said in operations.values()) - start_ns
+    if window_ns <= 0:
+        raise WarpFormatError("by_op_type", "its operations end before they begin")
+    outcome = RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="warp", version=summary.version or "unknown", clock="warp"),
+        window_start_ns=0,
+        window_end_ns=window_ns,
+        samples=[],
+        totals={kind: _totals(said) for kind, said in operations.items()},
+        cpu=None,
+        notes=_summary_notes(operations) + _unknown_note(summary.unknown),
+    )
+    endpoints = list(dict.fromkeys(host for said in operations.values() for host in said.hosts))
+    sizes = {said.size for said in operations.values() if said.size}
+    batches = [-(-said.objects // max(1, said.requests)) for said in operations.values()]
+    seen = Seen(
+        done={kind: said.succeeded for kind, said in operations.items()},
+        sizes=dict.fromkeys(sizes, 1),
+        workers=max(said.concurrency for said in operations.values()),
+        keys_per_delete=max(batches),
+        tls=any(endpoint.startswith("https") for endpoint in endpoints),
+    )
+    metrics = _given_metrics(operations, window_ns)
+    return _run(flags, seen, endpoints, outcome, start_ns, metrics)
+
+
+def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:
+    """Without the uploads of a preparation, which some files count."""
+    found = dict(summary.operations)
+    others = [said.start_ns for kind, said in found.items() if kind != "put"]
+    if "put" in found and others and found["put"].end_ns <= min(others):
+        del found["put"]
+    return found
+
+
+def _totals(said: OperationSummary) -> OperationTotals:
+    moved = said.bytes_moved
+    if moved is None:
+        moved = said.bytes * said.succeeded // max(1, said.requests)
+    return OperationTotals(operations=said.succeeded, bytes=moved, errors=_errors(said))
+
+
+def _errors(said: OperationSummary) -> dict[str, int]:
+    """The file names the first few errors only."""
+    if not said.errors:
+        return {}
+    kinds = {warp_errors.kind(text) for text in said.first_errors}
+    return {kinds.pop() if len(kinds) == 1 else "of several kinds": said.errors}
+
+
+def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str]:
+    notes = [
+        "warp aggregated these requests: there is no histogram and no time series, and the window "
+        "is its whole run, with the requests that ended after it (warp --full keeps all)"
+    ]
+    if any(len(said.pieces) > 1 for said in operations.values()):
+        notes.append(
+            "percentiles are known for each 10 s only; warp prints their mean, which is none, and "
+            "it is not imported"
+        )
+    if any(not said.pieces for said in operations.values()):
+        notes.append("sizes differ, and warp keeps no latencies then")
+    failed = [said for said in operations.values() if said.errors]
+    if failed:
+        notes.append("warp's latencies include those of failed requests")
+    if any(said.bytes_moved is None for said in failed):
+        notes.append(
+            "warp counted failed requests as moved bytes; of unequal sizes their share can only "
+            "be estimated, by the share of failed requests"
+        )
+    return notes
+
+
+def _given_metrics(
+    operations: Mapping[Operation, OperationSummary], window_ns: int
+) -> list[Metric]:
+    found: list[Metric] = []
+    waited_ns = 0.0
+    for kind, said in operations.items():
+        requests = sum(piece.requests for piece in said.pieces)
+        if not requests:
+            continue
+        waited = sum(piece.requests * piece.mean_ns for piece in said.pieces)
+        waited_ns += waited
+        values = {
+            "latency_mean_ns": waited / requests,
+            "latency_max_ns": max(piece.max_ns for piece in said.pieces),
+        }
+        if len(said.pieces) == 1:
+            only = said.pieces[0]
+            values |= {f"latency_{name}_ns": getattr(only, f"{name}_ns") for name in _PERCENTILES}
+        found += [_metric(name, value, kind) for name, value in values.items()]
+        found += _ttfb_metrics(kind, said)
+    if found:
+        found.append(Metric(name="concurrency_effective", value=waited_ns / window_ns, unit="1"))
+    return found
+
+
+_PERCENTILES = ("p50", "p90", "p99")
+
+
+def _ttfb_metrics(kind: Operation, said: OperationSummary) -> list[Metric]:
+    """Of GET only: what warp calls so of a PUT is the wait after its body was sent."""
+    if kind != "get" or any(piece.ttfb_mean_ns is None for piece in said.pieces):
+        return []
+    requests = sum(piece.requests for piece in said.pieces)
+    waited = sum(piece.requests * (piece.ttfb_mean_ns or 0) for piece in said.pieces)
+    values = {
+        "ttfb_mean_ns": waited / requests,
+        "ttfb_max_ns": max(piece.ttfb_max_ns or 0 for piece in said.pieces),
+    }
+    if len(said.pieces) == 1:
+        only = said.pieces[0]
+        values |= {f"ttfb_{name}_ns": getattr(only, f"ttfb_{name}_ns") for name in _PERCENTILES}
+    return [_metric(name, value, kind) for name, value in values.items()]
+
+
+def _metric(name: str, value: float, operation: Operation) -> Metric:
+    return Metric(name=name, value=value, unit="ns", operation=operation)
+
+
+def _run(
+    flags: Mapping[str, str],
+    seen: Seen,
+    endpoints: list[str],
+    outcome: RunOutcome,
+    start_ns: int,
+    metrics: list[Metric],
+) -> ImportedRun:
+    told, notes = fields(flags, seen)
+    outcome.notes += notes
+    outcome.totals = {k: outcome.totals[k] for k in OBJECT_OPERATIONS if k in outcome.totals}
+    outcome.failure = _failure(outcome)
+    outcome.status = "failed" if outcome.failure else "finished"
+    hosts = endpoints or endpoints_of(flags)
+    place = f"{hosts[0]}/{flags.get('bucket', _DEFAULT_BUCKET)}" if hosts else _UNKNOWN_PLACE
+    if s3_address_problem(place) is not None:
+        place = _UNKNOWN_PLACE
+    name = urlsplit(place).netloc + urlsplit(place).path
+    return ImportedRun(
+        kind="object",
+        fields=told,
+        label=None,
+        target="imported" if place == _UNKNOWN_PLACE else name,
+        locations=[],
+        direct=False,
+        engine="warp",
+        outcome=outcome,
+        metrics=metrics,
+        started_at=datetime.fromtimestamp(start_ns / NS_PER_S, UTC).isoformat(
+            timespec="milliseconds"
+        ),
+        ramp_ns=0,
+        runtime_ns=max(1, outcome.window_end_ns),
+        facts={"s3_options": {"endpoints": hosts[1:]}} if len(hosts) > 1 else {},
+        s3=place,
+    )
+
+
+def _failure(outcome: RunOutcome) -> Failure | None:
+    if any(total.operations for total in outcome.totals.values()):
+        return None
+    return Failure(
+        message="warp completed no request", fix="look at the messages of that run; see raw/"
+    )

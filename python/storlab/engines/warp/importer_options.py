@@ -1,0 +1,156 @@
+"""warp's options in storlab's words: the fields of an ``object`` workload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from storlab.base.units import NS_PER_S, parse_size
+from storlab.engines.warp.records import Records
+from storlab.model.result import Operation
+
+Flags = Mapping[str, str]
+
+_LIBRARY_PART = 16 << 20  # of warp's client: larger objects are uploaded in parts of this size
+_MOST_SIZES = 16  # that are told as a list of weights
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+_UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
+_UNITS_NS |= {"us": 1_000, "µs": 1_000}
+_DISTRIBUTION = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
+_PERCENTS = ("get", "head", "list", "delete", "multi_delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the data itself tells of the options."""
+
+    done: Mapping[Operation, int]  # requests by operation
+    sizes: Mapping[int, int]  # bytes of a request -> how many
+    workers: int  # requests in flight; 0: not told
+    keys_per_delete: int
+    tls: bool
+
+
+def sizes_of(records: Records) -> dict[int, int]:
+    """Sizes of what was read or written, with their counts."""
+    moved = (records.kind("get") | records.kind("put")) & (records.bytes > 0)
+    values, counts = np.unique(records.bytes[moved], return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def duration_ns(text: str) -> int:
+    """A duration as Go writes it, ``1m30s``; 0 for what is none."""
+    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
+        return 0
+    return round(sum(float(n) * _UNITS_NS[unit] for n, unit in _DURATION.findall(text)))
+
+
+def endpoints_of(flags: Flags) -> list[str]:
+    """The endpoints that the options name."""
+    scheme = "https" if flags.get("tls") == "true" else "http"
+    hosts = [host for host in flags.get("host", "").split(",") if host and "{" not in host]
+    return [f"{scheme}://{host}" for host in hosts]
+
+
+def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
+    """Fields of an ``object`` workload, and notes on what they cannot say."""
+    notes: list[str] = []
+    percents = _percents(flags, seen)
+    result: dict[str, Any] = {f"{kind}_percent": percents.get(kind, 0.0) for kind in _PERCENTS}
+    result = {name: value for name, value in result.items() if value or name == "get_percent"}
+    result["object_size"] = _object_size(flags, seen, notes)
+    result["concurrency"] = seen.workers or _whole(flags, "concurrent", 20)
+    if set(percents) != {"put"}:
+        objects = _whole(flags, "objects", 0)
+        result |= {"objects": objects} if objects else {}
+    if "multi_delete" in percents:
+        result["delete_batch"] = max(1, min(1000, seen.keys_per_delete))
+    if "get" in percents and flags.get("range-size"):
+        result["range_size"] = _size(flags["range-size"]) or 1
+        if not _size(flags.get("obj.size", "")):
+            notes.append(
+                "warp read ranges of objects whose size is not told: object_size is theirs"
+            )
+    if "range" in flags and "range-size" not in flags:
+        notes.append("warp read ranges of random length, told as whole objects of these sizes")
+    if "put" in percents:
+        result |= _uploads(flags, seen, notes)
+        if {"get", "head"} & set(percents):
+            result["read_written"] = True
+    if "," in flags.get("host", "") and flags.get("host-select", "weighed") == "weighed":
+        result["routing"] = "least_busy"
+    if flags.get("rps-limit", "0") != "0":
+        notes.append("warp held requests back (--rps-limit) and timed them from after that wait")
+    return result, notes
+
+
+def _percents(flags: Flags, seen: Seen) -> dict[str, float]:
+    """Percent by operation: as configured for a mix, else as done."""
+    given = {
+        kind: _number(flags, f"{name}-distrib")
+        for kind, name in _DISTRIBUTION.items()
+        if f"{name}-distrib" in flags
+    }
+    counts = given if sum(given.values()) > 0 else {k: float(n) for k, n in seen.done.items()}
+    total = sum(counts.values())
+    if not total:
+        return {"get": 100.0}
+    return {kind: round(100 * n / total, 6) for kind, n in counts.items() if n > 0}
+
+
+def _object_size(flags: Flags, seen: Seen, notes: list[str]) -> Any:
+    told = _size(flags.get("obj.size", ""))
+    plain = "obj.randsize" not in flags and "list-existing" not in flags
+    if told and (plain or not seen.sizes):
+        return told
+    if not seen.sizes:
+        notes.append("the size of its objects is not told; object_size is a guess")
+        return 1024
+    if len(seen.sizes) == 1:
+        return next(iter(seen.sizes))
+    if len(seen.sizes) <= _MOST_SIZES:
+        total = sum(seen.sizes.values())
+        return {f"{size}B": round(100 * n / total, 3) for size, n in sorted(seen.sizes.items())}
+    notes.append("warp drew the sizes by a distribution of its own, told as uniform")
+    return {"uniform": [min(seen.sizes), max(seen.sizes)]}
+
+
+def _uploads(flags: Flags, seen: Seen, notes: list[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    if flags:
+        unsigned = "disable-sha256-payload" in flags or seen.tls or flags.get("tls") == "true"
+        checked = bool(flags.get("checksum")) and unsigned
+        payload = "trailer-crc" if checked else "unsigned" if unsigned else "streaming"
+        result["payload"] = payload
+    else:
+        notes.append("the file does not tell warp's options, so that payload and parts are guesses")
+    largest = max(seen.sizes, default=0)
+    part = _size(flags.get("part.size", "")) or _LIBRARY_PART
+    if largest > part and "disable-multipart" not in flags:
+        result |= {"part_size": part, "part_concurrency": 4}
+    return result
+
+
+def _size(text: str) -> int:
+    """Bytes; 0 for what is no plain size. warp takes ``10M`` for 10 MB."""
+    short = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTkmgt])", text)
+    try:
+        return parse_size(f"{short[1]}{short[2].upper()}B" if short else text) if text else 0
+    except ValueError:
+        return 0
+
+
+def _whole(flags: Flags, name: str, default: int) -> int:
+    text = flags.get(name, "")
+    return int(text) if text.isdigit() else default
+
+
+def _number(flags: Flags, name: str) -> float:
+    try:
+        return max(0.0, float(flags[name]))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,379 @@
+"""warp's record of every request, and what storlab computes from it.
+
+The record is TAB-separated text with a header (warp 1.0 to 1.6; columns grew over time: ``op``,
+``bytes``, ``error``, ``start``, ``first_byte``, ``end`` and ``duration_ns`` were always there),
+followed by its command line as a comment. ``start``, ``first_byte`` and ``end`` are wall time;
+``duration_ns`` is taken from the monotonic clock, so that latency comes from it and a request's end
+is ``start + duration_ns``. ``bytes`` is the size that was asked for, also of a request that failed.
+``first_byte`` is the arrival of a GET's first byte. A PUT has ``last_byte``, the moment at which
+its body had been read: warp prints the time from then on as "TTFB" too, which it is not.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from storlab.engines.warp import errors as warp_errors
+from storlab.model.result import Operation, OperationTotals, Sample
+from storlab.process.histograms import histogram, summary
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+NAMES: dict[str, Operation] = {
+    "GET": "get",
+    "PUT": "put",
+    "POST": "put",
+    "STAT": "head",
+    "DELETE": "delete",
+    "LIST": "list",
+}
+_NEEDED = ("op", "bytes", "error", "start", "first_byte", "end", "duration_ns")
+_STAMP = pa.timestamp("ns", "UTC")
+_TYPES: dict[str, pa.DataType] = {
+    "thread": pa.int64(),
+    "op": pa.string(),
+    "n_objects": pa.int64(),
+    "bytes": pa.int64(),
+    "file": pa.string(),
+    "error": pa.string(),
+    "endpoint": pa.string(),
+    "client_id": pa.string(),
+    "start": _STAMP,
+    "first_byte": _STAMP,
+    "end": _STAMP,
+    "duration_ns": pa.int64(),
+}
+_TOKEN = re.compile(r"(--session-token=)(?!\*REDACTED\*)\S+")
+_STEP_NS = 1_000_000  # wall time and monotonic time of one request may differ by this much
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Column = Any  # a chunked array of Arrow
+
+
+class WarpFormatError(ValueError):
+    """Not warp's benchmark data; ``field`` names what is missing or wrong."""
+
+    def __init__(self, field: str, what: str) -> None:
+        self.field = field
+        self.what = what
+        super().__init__(f"{field}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Requests in parallel arrays. Times are UNIX time in ns; ``ttfb_ns`` is -1 where unknown."""
+
+    command: str  # command line of warp, as far as the file tells
+    names: tuple[Operation, ...]  # operations that occur
+    name: Ints  # index in ``names``
+    messages: tuple[str, ...]  # distinct errors, warp's words; the first one is "" (no error)
+    message: Ints  # index in ``messages``
+    start_ns: Ints
+    duration_ns: Ints
+    ttfb_ns: Ints
+    bytes: Ints
+    objects: Ints
+    worker: Ints  # which thread of which client sent it; -1 where that is not told
+    endpoints: tuple[str, ...] = ()
+    stepped: int = 0  # requests during which the wall clock was set
+    unknown: tuple[str, ...] = ()  # kinds that storlab has no word for; not among the requests
+
+    @property
+    def end_ns(self) -> Ints:
+        """When each request was done."""
+        return self.start_ns + self.duration_ns
+
+    @property
+    def ok(self) -> Bools:
+        """Which requests succeeded."""
+        return np.equal(self.message, 0)
+
+    def kind(self, operation: Operation) -> Bools:
+        """Which requests are of this kind."""
+        if operation not in self.names:
+            return np.zeros(len(self.name), dtype=np.bool_)
+        return np.equal(self.name, self.names.index(operation))
+
+    def only(self, chosen: Bools) -> Records:
+        """Those requests."""
+        fields = (
+            "name",
+            "message",
+            "start_ns",
+            "duration_ns",
+            "ttfb_ns",
+            "bytes",
+            "objects",
+            "worker",
+        )
+        return replace(self, **{field: getattr(self, field)[chosen] for field in fields})
+
+    @property
+    def workers(self) -> int:
+        """How many threads sent these requests, over all clients; 0 where that is not told."""
+        return len(np.unique(self.worker[self.worker >= 0]))
+
+    @property
+    def present(self) -> list[Operation]:
+        """Operations among the requests, in storlab's order."""
+        seen = {self.names[index] for index in np.unique(self.name)}
+        return [operation for operation in OBJECT_OPERATIONS if operation in seen]
+
+
+def unpacked(data: bytes) -> bytes:
+    """What a benchmark data file holds. Raises WarpFormatError for damaged compression."""
+    if not data.startswith(ZSTD_MAGIC):
+        return data
+    try:
+        with pa.input_stream(io.BytesIO(data), compression="zstd") as stream:
+            return stream.read()
+    except OSError as error:
+        raise WarpFormatError("file", f"its compression is damaged: {error}") from error
+
+
+def packed(data: bytes) -> bytes:
+    """Compressed as warp does (zstd)."""
+    frame: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return frame
+
+
+def without_token(text: str) -> str:
+    """Without the session token: warp hides the keys in its command line, but not that."""
+    return _TOKEN.sub(r"\1*REDACTED*", text)
+
+
+def looks_like(text: str) -> bool:
+    """True for a text that begins with the record's header."""
+    header = text.split("\n", 1)[0].split("\t")
+    return {"idx", "thread", *_NEEDED} <= set(header)
+
+
+def read_records(data: bytes) -> Records:
+    """The requests of an uncompressed record. Raises WarpFormatError."""
+    rows, command = _split(data)
+    names = rows.split(b"\n", 1)[0].decode(errors="replace").rstrip("\r").split("\t")
+    for needed in _NEEDED:
+        if needed not in names:
+            raise WarpFormatError(needed, "this column is missing")
+    try:
+        table = csv.read_csv(
+            io.BytesIO(rows),
+            parse_options=csv.ParseOptions(delimiter="\t", newlines_in_values=b'\t"' in rows),
+            convert_options=csv.ConvertOptions(
+                column_types={n: t for n, t in _TYPES.items() if n in names},
+                include_columns=[n for n in names if n in _TYPES],
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise WarpFormatError("record", str(error).splitlines()[0]) from error
+    for needed in ("op", "bytes", "start", "end", "duration_ns"):
+        if table[needed].null_count:
+            raise WarpFormatError(needed, "a request has none")
+    return _records(table, command)
+
+
+def _split(data: bytes) -> tuple[bytes, str]:
+    """The rows, and the comment behind them without its marks."""
+    end = len(data)
+    comment: list[bytes] = []
+    while end > 0:
+        cut = data.rfind(b"\n", 0, end - 1) + 1
+        line = data[cut:end]
+        if line.strip() and not line.startswith(b"#"):
+            break
+        comment.append(line.lstrip(b"# ").rstrip())
+        end = cut
+    said = b"\n".join(reversed([line for line in comment if line]))
+    return data[:end], said.decode(errors="replace")
+
+
+def _records(table: pa.Table, command: str) -> Records:
+    start_ns = _ints(table["start"])
+    duration_ns = _ints(table["duration_ns"])
+    first_byte_ns = _ints(table["first_byte"])
+    wall_ns = _ints(table["end"]) - start_ns
+    objects = _ints(table["n_objects"]) if "n_objects" in table.column_names else start_ns * 0 + 1
+    said, coded = _coded(table["op"])
+    many = np.zeros(len(start_ns), dtype=np.bool_)
+    if "DELETE" in said:  # the benchmark of deletes alone sends many keys at once, and names none
+        many = (coded == said.index("DELETE")) & ((objects > 1) | _nameless(table))
+    every = [*NAMES.values(), "multi_delete"]
+    names = tuple(op for op in OBJECT_OPERATIONS if op in every)
+    lookup = np.array([_place(names, text) for text in said] or [-1], dtype=np.int64)
+    name = lookup[coded]
+    name[many] = names.index("multi_delete")
+    messages, message = _messages(table["error"])
+    reads = (name == names.index("get")) & (first_byte_ns >= 0)
+    found = Records(
+        command=command,
+        names=names,
+        name=name,
+        messages=messages,
+        message=message,
+        start_ns=start_ns,
+        duration_ns=np.maximum(duration_ns, 0),
+        ttfb_ns=np.where(reads, np.maximum(first_byte_ns - start_ns, 0), -1),
+        bytes=_ints(table["bytes"]),
+        objects=objects,
+        worker=_workers(table),
+        endpoints=_distinct(table, "endpoint"),
+        stepped=int(np.count_nonzero(np.abs(wall_ns - duration_ns) > _STEP_NS)),
+        unknown=tuple(sorted(text for text in said if text not in NAMES)),
+    )
+    return found.only(name >= 0)
+
+
+def _nameless(table: pa.Table) -> Bools:
+    """Requests that name no object."""
+    if "file" not in table.column_names:
+        return np.ones(table.num_rows, dtype=np.bool_)
+    texts, codes = _coded(table["file"])
+    return np.equal(codes, texts.index("") if "" in texts else -1)
+
+
+def _place(names: tuple[Operation, ...], said: str) -> int:
+    return names.index(NAMES[said]) if said in NAMES else -1
+
+
+def _ints(column: Column) -> Ints:
+    """As integers; -1 where there is none."""
+    filled: Column = pc.fill_null(column.cast(pa.int64()), -1)
+    return np.array(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _coded(column: Column) -> tuple[list[str], Ints]:
+    """Distinct texts in order of appearance, and each row's index among them."""
+    filled: Column = pc.fill_null(column, "")
+    coded = filled.combine_chunks().dictionary_encode()
+    texts: list[str] = coded.dictionary.to_pylist()
+    return texts, np.array(coded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _messages(column: Column) -> tuple[tuple[str, ...], Ints]:
+    texts, codes = _coded(column)
+    messages = ("", *(text for text in texts if text))
+    lookup = np.array([messages.index(text) for text in texts] or [0], dtype=np.int64)
+    return messages, lookup[codes]
+
+
+def _distinct(table: pa.Table, name: str) -> tuple[str, ...]:
+    if name not in table.column_names:
+        return ()
+    values: list[Any] = pc.unique(table[name]).to_pylist()
+    return tuple(str(value) for value in values if value)
+
+
+def _workers(table: pa.Table) -> Ints:
+    if "thread" not in table.column_names:
+        return np.full(table.num_rows, -1, dtype=np.int64)
+    threads = _ints(table["thread"])
+    if "client_id" not in table.column_names:
+        return threads
+    return _coded(table["client_id"])[1] * (int(threads.max(initial=0)) + 1) + threads
+
+
+def load_of(records: Records) -> tuple[Records, int]:
+    """The benchmark's own requests, and how many of its preparation were left out.
+
+    warp also records the uploads with which it prepares a benchmark of reads or deletes: they end
+    before the first other request begins.
+    """
+    puts = records.kind("put")
+    if not puts.any() or puts.all():
+        return records, 0
+    if records.end_ns[puts].max() > records.start_ns[~puts].min():
+        return records, 0
+    return records.only(~puts), int(np.count_nonzero(puts))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A measure window, in UNIX time (ns); ``offset_ns`` leads to the run's clock."""
+
+    start_ns: int
+    end_ns: int
+    interval_ns: int
+    offset_ns: int = 0
+
+    def edges(self) -> list[int]:
+        """Bounds of its intervals; the last one may be shorter."""
+        inner = range(self.start_ns, self.end_ns, self.interval_ns)
+        return [*inner, self.end_ns]
+
+
+def totals(records: Records, window: Window) -> dict[Operation, OperationTotals]:
+    """By operation: requests that ended inside the window; failed ones only by their kind."""
+    inside = records.only(_inside(records, window.start_ns, window.end_ns))
+    found: dict[Operation, OperationTotals] = {}
+    for operation in inside.present:
+        mine = inside.only(inside.kind(operation))
+        good = mine.only(mine.ok)
+        known = good.ttfb_ns[good.ttfb_ns >= 0]
+        found[operation] = OperationTotals(
+            operations=len(good.name),
+            bytes=int(good.bytes.sum()),
+            latency=summary(good.duration_ns),
+            ttfb=summary(known),
+            errors=errors(mine),
+        )
+    return found
+
+
+def errors(records: Records) -> dict[str, int]:
+    """How many requests failed, by kind; the most frequent first."""
+    counted: dict[str, int] = {}
+    indices, counts = np.unique(records.message, return_counts=True)
+    for index, count in zip(indices, counts, strict=True):
+        if index:
+            kind = warp_errors.kind(records.messages[index])
+            counted[kind] = counted.get(kind, 0) + int(count)
+    return dict(sorted(counted.items(), key=lambda entry: -entry[1]))
+
+
+def samples(records: Records, window: Window, cpu_ns: Iterator[int] | None = None) -> list[Sample]:
+    """One sample per interval and operation. ``cpu_ns``: of the client, interval by interval."""
+    edges = window.edges()
+    operations = records.only(_inside(records, window.start_ns, window.end_ns)).present
+    order = np.argsort(records.end_ns, kind="stable")
+    ends = records.end_ns[order]
+    result: list[Sample] = []
+    for interval, (start_ns, end_ns) in enumerate(pairwise(edges)):
+        first, last = np.searchsorted(ends, [start_ns, end_ns])
+        used_ns = next(cpu_ns, 0) if cpu_ns is not None else 0
+        for place, operation in enumerate(operations):
+            chosen = order[first:last]
+            chosen = chosen[records.kind(operation)[chosen]]
+            good = chosen[records.ok[chosen]]
+            ttfb = records.ttfb_ns[good]
+            result.append(
+                Sample(
+                    interval=interval,
+                    start_ns=start_ns + window.offset_ns,
+                    end_ns=end_ns + window.offset_ns,
+                    operation=operation,
+                    operations=len(good),
+                    bytes=int(records.bytes[good].sum()),
+                    latency=histogram(records.duration_ns[good]).to_v2(),
+                    worker_cpu_ns=used_ns if place == 0 else 0,
+                    ttfb=histogram(ttfb[ttfb >= 0]).to_v2() if operation == "get" else None,
+                    errors=len(chosen) - len(good),
+                )
+            )
+    return result
+
+
+def _inside(records: Records, start_ns: int, end_ns: int) -> Bools:
+    ends = records.end_ns
+    return (ends >= start_ns) & (ends < end_ns)

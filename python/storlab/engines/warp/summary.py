@@ -1,0 +1,237 @@
+"""warp's own summary (its JSON, alone or in a ``.json.zst`` file): read, and compared with ours.
+
+What to know about it (warp 1.0 to 1.6): latencies are kept as one row of figures for each piece of
+10 s, and warp prints the plain mean of these rows, percentiles included; ``total_bytes`` and the
+throughput count failed requests at full size; the first and last two seconds are cut off from the
+throughput but not from the latencies; the "TTFB" of a PUT runs from the end of its body.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from storlab.base.units import MB, NS_PER_S, format_latency
+from storlab.engines.warp.records import NAMES, Ints, Records, WarpFormatError
+from storlab.model.result import Operation
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+
+NS_PER_MS = 1_000_000
+_WORTH_SAYING = 0.10  # a difference of percentiles, as a share
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Requests of one size that ended in one piece of 10 s; times in ns."""
+
+    requests: int
+    mean_ns: float
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    min_ns: float
+    max_ns: float
+    stdev_ns: float
+    ttfb_mean_ns: float | None = None
+    ttfb_p50_ns: float | None = None
+    ttfb_p90_ns: float | None = None
+    ttfb_p99_ns: float | None = None
+    ttfb_max_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSummary:
+    """One kind of operation. ``bytes`` include failed requests, as warp counts them."""
+
+    operation: Operation
+    requests: int
+    errors: int
+    objects: int
+    bytes: int
+    concurrency: int
+    start_ns: int  # UNIX time
+    end_ns: int
+    throughput_bytes_s: float | None
+    first_errors: tuple[str, ...]
+    hosts: tuple[str, ...]
+    size: int | None  # of each request; None where they differ
+    pieces: tuple[Piece, ...]  # none where sizes differ: warp keeps rates of ranges then
+
+    @property
+    def succeeded(self) -> int:
+        """Requests that did not fail."""
+        return max(0, self.requests - self.errors)
+
+    @property
+    def bytes_moved(self) -> int | None:
+        """Without those of failed requests; None where that cannot be told."""
+        if not self.errors:
+            return self.bytes
+        return None if self.size is None else self.size * self.succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A whole file."""
+
+    version: str
+    command: str
+    operations: dict[Operation, OperationSummary]
+    unknown: tuple[str, ...]
+
+
+def looks_like(text: str) -> bool:
+    """True for a text that begins like warp's JSON."""
+    head = text.lstrip()[:2000]
+    return head.startswith("{") and '"commandline"' in head and '"total"' in head
+
+
+def read_summary(text: str) -> Summary:
+    """The summary. Raises WarpFormatError naming the field that is missing or wrong."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise WarpFormatError("file", f"is not JSON: {error}") from error
+    by_kind = document.get("by_op_type") if isinstance(document, dict) else None
+    if not isinstance(by_kind, dict):
+        raise WarpFormatError("by_op_type", "is missing")
+    found = [_operation(kind, said) for kind, said in by_kind.items() if kind in NAMES]
+    order = sorted(found, key=lambda said: OBJECT_OPERATIONS.index(said.operation))
+    return Summary(
+        version=str(document.get("warp_version") or ""),
+        command=str(document.get("commandline") or ""),
+        operations={said.operation: said for said in order},
+        unknown=tuple(sorted(set(by_kind) - set(NAMES))),
+    )
+
+
+def _operation(kind: str, said: dict[str, Any]) -> OperationSummary:
+    where = f"by_op_type.{kind}"
+    try:
+        objects, requests = int(said["total_objects"]), int(said["total_requests"])
+        many = kind == "DELETE" and objects > requests
+        rows = [
+            segment
+            for segments in (said.get("requests_by_client") or {}).values()
+            for segment in segments
+        ]
+        singles = [row["single_sized_requests"] for row in rows if row.get("single_sized_requests")]
+        sizes = {int(single["obj_size"]) for single in singles if not single.get("skipped")}
+        return OperationSummary(
+            operation="multi_delete" if many else NAMES[kind],
+            requests=requests,
+            errors=int(said["total_errors"]),
+            objects=objects,
+            bytes=int(said["total_bytes"]),
+            concurrency=int(said["concurrency"]),
+            start_ns=time_ns(said["start_time"], f"{where}.start_time"),
+            end_ns=time_ns(said["end_time"], f"{where}.end_time"),
+            throughput_bytes_s=_throughput(said.get("throughput") or {}),
+            first_errors=tuple(said.get("first_errors") or ()),
+            hosts=tuple(said.get("hosts") or ()),
+            size=sizes.pop() if len(sizes) == 1 else None,
+            pieces=tuple(_piece(single) for single in singles if not single.get("skipped")),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise WarpFormatError(where, f"{error} is missing or of another type") from error
+
+
+def _throughput(said: dict[str, Any]) -> float | None:
+    length_ms = float(said.get("measure_duration_millis") or 0)
+    return 1000 * float(said["bytes"]) / length_ms if length_ms > 0 else None
+
+
+def _piece(single: dict[str, Any]) -> Piece:
+    first = single.get("first_byte") or {}
+    entries = max(1, int(single.get("merged_entries") or 1))
+    times = {
+        "mean_ns": single["dur_avg_millis"] / entries,
+        "p50_ns": single["dur_median_millis"] / entries,
+        "p90_ns": single["dur_90_millis"] / entries,
+        "p99_ns": single["dur_99_millis"] / entries,
+        "min_ns": single["fastest_millis"],
+        "max_ns": single["slowest_millis"],
+        "stdev_ns": single["std_dev_millis"] / entries,
+    }
+    if first:
+        times |= {
+            "ttfb_mean_ns": first["average_millis"] / entries,
+            "ttfb_p50_ns": first["median_millis"] / entries,
+            "ttfb_p90_ns": first["p90_millis"] / entries,
+            "ttfb_p99_ns": first["p99_millis"] / entries,
+            "ttfb_max_ns": first["slowest_millis"],
+        }
+    scaled = {name: value * NS_PER_MS for name, value in times.items()}
+    return Piece(requests=int(single["requests"]), **scaled)
+
+
+def time_ns(text: str, field: str) -> int:
+    """RFC 3339 as UNIX time in ns. Raises WarpFormatError naming the field."""
+    try:
+        stamp = pa.array([text]).cast(pa.timestamp("ns", "UTC"))
+    except pa.ArrowInvalid as error:
+        raise WarpFormatError(field, f"{text!r} is not a time") from error
+    return int(stamp.cast(pa.int64())[0].as_py())
+
+
+def misleading(own: Records, summary: Summary) -> list[str]:
+    """Where warp's summary of these same requests says something else, with both figures."""
+    notes: list[str] = []
+    for operation, said in summary.operations.items():
+        mine = own.only(own.kind(operation))
+        good = mine.only(mine.ok)
+        notes += _error_note(said)
+        notes += _percentile_note(said, good.duration_ns)
+        if operation == "get":
+            notes += _percentile_note(said, good.ttfb_ns[good.ttfb_ns >= 0], ttfb=True)
+    return notes
+
+
+def _error_note(said: OperationSummary) -> Iterable[str]:
+    rate, moved = said.throughput_bytes_s, said.bytes_moved
+    if not said.errors or not rate or moved is None or said.bytes <= moved:
+        return
+    length_s = (said.end_ns - said.start_ns) / NS_PER_S
+    truth = moved / length_s / MB if length_s > 0 else 0.0
+    yield (
+        f"warp's own summary says {rate / MB:.4g} MB/s of {said.operation}, because it counts "
+        f"{said.errors:,} failed of {said.requests:,} requests as moved; without them it is "
+        f"{truth:.4g} MB/s over its whole run"
+    )
+
+
+def _percentile_note(
+    said: OperationSummary, values_ns: Ints, *, ttfb: bool = False
+) -> Iterable[str]:
+    pieces = [piece.ttfb_p99_ns if ttfb else piece.p99_ns for piece in said.pieces]
+    known = [value for value in pieces if value is not None]
+    if len(known) < 2 or not len(values_ns):
+        return
+    printed_ns = sum(known) / len(known)
+    truth_ns = float(np.percentile(values_ns, 99, method="inverted_cdf"))
+    if not truth_ns or abs(printed_ns / truth_ns - 1) <= _WORTH_SAYING:
+        return
+    what = "p99 of the time to first byte" if ttfb else "p99"
+    yield (
+        f"warp's own summary says {format_latency(printed_ns)} as {what} of {said.operation}, the "
+        f"mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
+        f"{format_latency(truth_ns)}"
+    )
+
+
+def flags(command: str) -> Mapping[str, str]:
+    """The flags of a command line as warp writes it down, by name; the benchmark as ``""``."""
+    words = command.split()
+    found: dict[str, str] = {}
+    if len(words) > 1:
+        found[""] = words[1]
+    for word in words[2:]:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and equals:
+            found[name] = value
+    return found

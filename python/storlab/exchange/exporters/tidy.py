@@ -1,0 +1,147 @@
+"""Tidy tables: one row per run and metric, or per run and sample."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from storlab.base.errors import ResultError
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+
+SCHEMA_KEY = b"storlab.schema"
+METRICS_SCHEMA = b"metrics-1"
+SAMPLES_SCHEMA = b"samples-1"
+
+
+class CsvExport:
+    """CSV with a header line; histograms are left out of samples."""
+
+    name = "csv"
+    suffix = ".csv"
+
+    def content(self, store: ResultStore, samples: bool) -> bytes:
+        """UTF-8, commas, quotes where needed."""
+        table = samples_table(store) if samples else metrics_table(store)
+        binary = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+        sink = io.BytesIO()
+        pyarrow.csv.write_csv(table.drop_columns(binary), sink)
+        return sink.getvalue()
+
+
+class ParquetExport:
+    """Parquet (zstd), histograms included."""
+
+    name = "parquet"
+    suffix = ".parquet"
+
+    def content(self, store: ResultStore, samples: bool) -> bytes:
+        """One table; its schema's metadata names the version under ``storlab.schema``."""
+        table = samples_table(store) if samples else metrics_table(store)
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        return sink.getvalue().to_pybytes()
+
+
+_METRIC_COLUMNS = (
+    "operation",
+    "metric",
+    "value",
+    "unit",
+    "provenance",
+    "boundary",
+    "uncertainty",
+)
+
+
+def metrics_table(store: ResultStore) -> pa.Table:
+    """One row per run and metric: the run's identity, its parameters, and name, value and unit.
+
+    Parameters are columns named ``param_<name>``; one with tables or lists in it is JSON text.
+    Failed runs are there with the metrics that they have, or one row without a metric.
+    """
+    records = _records(store)
+    rows: list[tuple[RunRecord, dict[str, Any]]] = []
+    for record in records:
+        for metric in record.metrics:
+            row: dict[str, Any] = {
+                "operation": metric.operation,
+                "metric": metric.name,
+                "value": metric.value,
+            }
+            row |= {"unit": metric.unit, "provenance": metric.provenance}
+            row |= {"boundary": metric.boundary, "uncertainty": metric.uncertainty}
+            rows.append((record, row))
+        if not record.metrics:
+            rows.append((record, {"provenance": record.provenance}))
+    columns = _identity([record for record, _ in rows], store)
+    types = {"value": pa.float64(), "uncertainty": pa.float64()}
+    for name in _METRIC_COLUMNS:
+        values = [row.get(name) for _, row in rows]
+        columns[name] = pa.array(values, types.get(name, pa.string()))
+    return pa.table(columns).replace_schema_metadata({SCHEMA_KEY: METRICS_SCHEMA})
+
+
+def samples_table(store: ResultStore) -> pa.Table:
+    """The samples of all runs, each with its run's identity and parameters in front."""
+    tables, owners = [], []
+    for record in _records(store):
+        table = store.samples(record.run_id)
+        tables.append(table)
+        owners += [record] * table.num_rows
+    joined = pa.concat_tables(tables)
+    columns = _identity(owners, store)
+    columns |= {name: joined.column(name) for name in joined.column_names}
+    return pa.table(columns).replace_schema_metadata({SCHEMA_KEY: SAMPLES_SCHEMA})
+
+
+def _records(store: ResultStore) -> list[RunRecord]:
+    records = store.records()
+    if not records:
+        raise ResultError(
+            str(store.directory), "holds no run yet", "`storlab resume` measures missing runs"
+        )
+    return records
+
+
+def _identity(records: Sequence[RunRecord], store: ResultStore) -> dict[str, Any]:
+    text: dict[str, Iterable[str | None]] = {
+        "study": (store.study.study.name for _ in records),
+        "run_id": (r.run_id for r in records),
+        "point_id": (r.point_id for r in records),
+        "target": (r.target for r in records),
+        "workload": (r.workload for r in records),
+        "kind": (r.kind for r in records),
+        "engine": (r.engine.name for r in records),
+        "engine_version": (r.engine.version for r in records),
+        "status": (r.status for r in records),
+        "started_at": (r.started_at for r in records),
+        "flags": (",".join(sorted({f.kind for f in r.flags})) for r in records),
+    }
+    columns: dict[str, Any] = {k: pa.array(list(v), pa.string()) for k, v in text.items()}
+    columns["repeat"] = pa.array([r.repeat for r in records], pa.int32())
+    for name in dict.fromkeys(name for record in records for name in record.params):
+        columns[f"param_{name}"] = _parameter([r.params.get(name) for r in records])
+    return columns
+
+
+def _parameter(values: Sequence[Any]) -> Any:
+    """A column of the narrowest type that holds all values as they are."""
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return pa.array(values, pa.bool_())
+    numbers = [v for v in known if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if known and len(numbers) == len(known):
+        whole = all(isinstance(value, int) for value in known)
+        return pa.array(values, pa.int64() if whole else pa.float64())
+    texts = [
+        value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True)
+        for value in values
+    ]
+    return pa.array(texts, pa.string())

@@ -1,0 +1,242 @@
+"""Result files of other tools as a result directory: read like any other from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from storlab._native import Histogram
+from storlab.base.errors import ResultError, UsageError
+from storlab.contracts.registry import FAMILIES, study_class
+from storlab.exchange.formats import ImportedFile, ImportedRun, read_path
+from storlab.lab.results.store import ResultStore
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.result import Metric, RunOutcome, RunRecord
+from storlab.model.study import StudyBase, Target
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file, and one run in it."""
+
+    file: ImportedFile
+    run: ImportedRun
+
+
+def import_files(
+    paths: Sequence[Path], directory: Path, target: str | None = None, name: str | None = None
+) -> ResultStore:
+    """Make a result directory of these files' runs.
+
+    ``target`` names what all of them measured; by default each run's file tells. Runs of the same
+    target with the same parameters become repeats of one point, in the order given. Raises
+    ResultError, naming file and field, for a file that cannot be read; nothing is then written.
+    """
+    if not paths:
+        raise UsageError("FILE", "no file to import is given", "name at least one")
+    sources = []
+    for file in (file for path in paths for file in read_path(path)):
+        sources += [_Source(file, _with_target(run, target)) for run in file.runs]
+    text, study = _study(name or _title(paths), sources)
+    points = _points(study, sources)
+    store = ResultStore.create(directory, text, study, _plan(text, study, points), _about(sources))
+    for (point, repeat), source in zip(points, sources, strict=True):
+        record = _record(study, point, repeat, source)
+        raw = {source.file.name: source.file.content, **source.file.others}
+        store.write_run(record, source.run.outcome.samples, raw)
+    return store
+
+
+def _title(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"import of {paths[0].name}{more}"
+
+
+def _with_target(run: ImportedRun, target: str | None) -> ImportedRun:
+    return run if target is None else replace(run, target=target)
+
+
+def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
+    """A study whose points are exactly the imported ones: its text, and what it says."""
+    first = sources[0].run
+    header = {
+        "name": title,
+        "repeats": 1,
+        "ramp": f"{first.ramp_ns}ns",
+        "runtime": f"{first.runtime_ns}ns",
+    }
+    parts = ["# written by `storlab import`", _toml("[study]", header)]
+    seen: dict[str, ImportedRun] = {}
+    for source in sources:
+        seen.setdefault(source.run.target, source.run)
+    parts += [_toml("[[target]]", _target(run)) for run in seen.values()]
+    for run in _distinct(sources):
+        table = {"kind": run.kind, "name": run.label, "engine": run.engine, **run.fields}
+        parts.append(_toml("[[workload]]", {**table, "targets": [run.target]}))
+    text = "\n".join(parts)
+    try:
+        return text, study_class().model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        first_error = error.errors()[0]
+        where = ".".join(str(part) for part in first_error["loc"])
+        raise ResultError(
+            f"{sources[0].file.path}: {where}",
+            f"these options are not those of a workload: {first_error['msg']}",
+            "report it, with the file's job options",
+        ) from error
+
+
+def _target(run: ImportedRun) -> dict[str, Any]:
+    table: dict[str, Any] = {"name": run.target, **run.facts}
+    if run.s3 is not None:
+        return {**table, "s3": run.s3}
+    places = run.locations or ["imported"]
+    if FAMILIES[run.kind].places == ("directory",):
+        table["directory"] = places[0]
+    elif len(places) == 1:
+        table["path"] = places[0]
+    else:
+        table["paths"] = places
+    return {**table, "direct": run.direct}
+
+
+def _distinct(sources: Sequence[_Source]) -> list[ImportedRun]:
+    found: dict[str, ImportedRun] = {}
+    for source in sources:
+        found.setdefault(_identity(source.run), source.run)
+    return list(found.values())
+
+
+def _identity(run: ImportedRun) -> str:
+    said = [run.target, run.kind, run.label, run.engine, run.fields, run.params]
+    return json.dumps(said, sort_keys=True, default=str)
+
+
+def _toml(head: str, values: Mapping[str, Any]) -> str:
+    lines = [f"{key} = {_toml_value(value)}" for key, value in values.items() if value is not None]
+    return "\n".join([head, *lines, ""])
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = (f"{_toml_value(str(k))} = {_toml_value(v)}" for k, v in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml_value(v) for v in value) + "]"
+    return repr(value)
+
+
+def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, int]]:
+    """The point and the repeat of each source, in their order."""
+    by_identity: dict[str, Point] = {}
+    for index, run in enumerate(_distinct(sources)):
+        workload = study.workload[index]
+        by_identity[_identity(run)] = Point(
+            target=run.target,
+            workload=workload.label,
+            workload_index=index,
+            kind=run.kind,
+            engine=run.engine,
+            params={**workload.values()[0], **run.params},
+        )
+    repeats: dict[str, int] = {}
+    found = []
+    for source in sources:
+        point = by_identity[_identity(source.run)]
+        repeats[point.point_id] = repeats.get(point.point_id, 0) + 1
+        found.append((point, repeats[point.point_id]))
+    return found
+
+
+def _plan(text: str, study: StudyBase, points: Sequence[tuple[Point, int]]) -> Plan:
+    return Plan(
+        study_name=study.study.name,
+        study_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        points={point.point_id: point for point, _ in points},
+        runs=[
+            PlannedRun(order=order, repeat=repeat, point_id=point.point_id)
+            for order, (point, repeat) in enumerate(points)
+        ],
+        estimated_ns=0,
+        bytes_written=0,
+        notes=["imported: these runs were measured elsewhere, and cannot be resumed"],
+    )
+
+
+def _about(sources: Sequence[_Source]) -> dict[str, Any]:
+    files = {str(s.file.path): {"name": s.file.path.name, "sha256": s.file.sha256} for s in sources}
+    return {
+        "imported": {
+            "files": list(files.values()),
+            "engines": sorted({f"{_engine_text(s.run)}" for s in sources}),
+            "note": "host, kernel and drives of these runs are not known",
+        }
+    }
+
+
+def _engine_text(run: ImportedRun) -> str:
+    return f"{run.outcome.engine.name} {run.outcome.engine.version}"
+
+
+def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> RunRecord:
+    run, outcome = source.run, source.run.outcome
+    workload = FAMILIES[point.kind]
+    target: Target = study.target_named(point.target)
+    plain = outcome if _has_histograms(outcome) else replace(outcome, samples=[])
+    finished = outcome.status == "finished"  # a failed run has no metrics, as everywhere
+    metrics = workload.metrics(point, plain) if finished else []
+    known = {(m.name, m.operation) for m in metrics}
+    given = run.metrics if finished else []
+    metrics += [m for m in given if (m.name, m.operation) not in known]
+    concurrency = workload.concurrency(point, plain) if finished else None
+    if concurrency is not None and concurrency.implied is None:
+        implied = next((m.value for m in metrics if m.name == "concurrency_effective"), None)
+        concurrency = concurrency.model_copy(update={"implied": implied})
+    return RunRecord(
+        run_id=f"{point.point_id}-r{repeat}",
+        point_id=point.point_id,
+        repeat=repeat,
+        target=point.target,
+        workload=point.workload,
+        kind=point.kind,
+        params=point.params,
+        provenance=run.provenance,
+        status=outcome.status,
+        failure=outcome.failure,
+        engine=outcome.engine,
+        started_at=run.started_at,
+        window_start_ns=outcome.window_start_ns,
+        window_end_ns=outcome.window_end_ns,
+        totals=outcome.totals,
+        cpu=outcome.cpu,
+        details=outcome.details,
+        spans=outcome.spans,
+        concurrency=concurrency,
+        metrics=[_from(run, metric) for metric in metrics],
+        flags=workload.flags(point, target, plain) if finished else [],
+        notes=[*outcome.notes, f"imported from {source.file.path.name}"],
+    )
+
+
+def _from(run: ImportedRun, metric: Metric) -> Metric:
+    """With the run's provenance, unless it was never measured at all: emulated, modelled."""
+    if metric.provenance != "measured":
+        return metric
+    return metric.model_copy(update={"provenance": run.provenance})
+
+
+def _has_histograms(outcome: RunOutcome) -> bool:
+    """Whether every kind of operation with a latency has a histogram in its samples."""
+    filled = {s.operation for s in outcome.samples if Histogram.from_v2(s.latency).count}
+    return all(kind in filled for kind, t in outcome.totals.items() if t.latency is not None)

@@ -1,0 +1,1 @@
+"""The guard: nothing is written before every target has passed it."""

@@ -1,0 +1,243 @@
+"""The guard: nothing is written before every target of the study has passed it.
+
+The rules, and why they are what they are, stand in ``docs/safety.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import GuardError, PreflightError
+from storlab.contracts.family import Access
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.guard.device import DeviceHold, hold_device
+from storlab.model.job import Member
+from storlab.model.point import Plan, Point
+from storlab.model.study import StudyBase, Target
+from storlab.stores.data_file import check_data_file
+from storlab.stores.home import HomeHold, uses_home
+from storlab.stores.s3.target import S3Hold
+from storlab.stores.sidecar import DataFileHold, check_not_in_use, is_ours
+
+NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
+
+
+class Guard:
+    """Checks and holds every target of a campaign; use it as a context manager.
+
+    Block devices stay open from entering to leaving (exclusively, where the study writes to them),
+    and engines reach them through that open file: a name that moves to another device in between
+    changes nothing. Of a data file it holds the lock, from its sidecar on. Of a bucket, storlab has
+    a prefix of its own, marked with the campaign's id; of a directory, a home. Entering raises
+    GuardError when any target is refused, with nothing written: sidecars, homes and stores come
+    last, and what was made of them is taken back. ``look_only`` makes none of them.
+    """
+
+    def __init__(
+        self,
+        study: StudyBase,
+        plan: Plan,
+        *,
+        plan_hash: str | None = None,
+        base: Path | None = None,
+        recorded: Mapping[str, Any] | None = None,
+        look_only: bool = False,
+    ) -> None:
+        self.study = study
+        self.plan = plan
+        self.consent = plan_hash
+        self.base = base or Path.cwd()
+        self.recorded = recorded
+        self.look_only = look_only
+        self.campaign = str((recorded or {}).get("campaign") or os.urandom(6).hex())
+        self.access: dict[str, Access] = {}  # by target
+        self.holds: list[DeviceHold] = []
+        self.stores: dict[str, S3Hold] = {}  # by target
+        self.homes: dict[str, HomeHold] = {}  # by target; two in one directory share theirs
+        self.files: dict[str, DataFileHold] = {}  # by path; none of a file that is somebody's
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Guard:
+        used = {point.target for point in self.plan.points.values()}
+        targets = [target for target in self.study.target if target.name in used]
+        with ExitStack() as stack:
+            self._check_plan_hash()
+            for target in targets:
+                if target.s3 is None:
+                    self.access[target.name] = Access(self._members(target, stack))
+            self._check_overlaps()
+            self._check_shared_files()
+            if self.recorded is not None:
+                self._check_same_devices(self.recorded)
+            self._hold_files(stack)
+            for target in targets:
+                if self._needs_home(target):
+                    self._hold_home(target, stack)
+            for target in targets:
+                if target.s3 is not None:
+                    self._hold_store(target, stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def members(self) -> dict[str, list[Member]]:
+        """Files and devices by target; none for a target of another kind."""
+        return {name: access.members for name, access in self.access.items()}
+
+    def _hold_files(self, stack: ExitStack) -> None:
+        """Lock what storlab laid out or is to lay out; a file of somebody's is only read."""
+        writers = {t.name for t in self.study.target if t.name in self.access and self.writes_to(t)}
+        files = [(n, m) for n, each in self.members.items() for m in each if m.kind == "file"]
+        for name, member in files:
+            path = Path(member.path)
+            if path.exists() and not is_ours(path):
+                continue
+            if self.look_only:
+                check_not_in_use(path)
+                continue
+            if member.path not in self.files:
+                hold = stack.enter_context(DataFileHold(path, self.campaign))
+                self.files[member.path] = hold
+            seed, writes = self.study.study.seed, name in writers
+            self.files[member.path].begin(member.size, seed, writes=writes)
+
+    def _hold_store(self, target: Target, stack: ExitStack) -> None:
+        before = (self.recorded or {}).get("s3", {}).get(target.name)
+        hold = S3Hold(target, self.campaign, self.base, before, look_only=self.look_only)
+        self.stores[target.name] = stack.enter_context(hold)
+        self.access[target.name] = Access(s3=hold.access)
+
+    def _needs_home(self, target: Target) -> bool:
+        header = self.study.study
+        return any(uses_home(point, header, target) for point in self._points(target))
+
+    def _hold_home(self, target: Target, stack: ExitStack) -> None:
+        directory = self.base / (target.directory or "")
+        hold = HomeHold(directory, self.campaign, look_only=self.look_only)
+        held = {other.path: other for other in self.homes.values()}
+        if hold.path in held:
+            hold = held[hold.path]
+        else:
+            stack.enter_context(hold)
+        self.homes[target.name] = hold
+        self.access[target.name] = replace(self.access[target.name], home=hold.path)
+
+    def _points(self, target: Target) -> list[Point]:
+        return [point for point in self.plan.points.values() if point.target == target.name]
+
+    def record(self) -> dict[str, Any]:
+        """What was consented to and which devices were held: ``guard.json`` of the result."""
+        return {
+            "schema_version": 1,
+            "plan_hash_given": self.consent,
+            "working_directory": str(self.base),
+            "devices": {hold.name: hold.identity() for hold in self.holds},
+            "campaign": self.campaign,
+            "s3": {name: hold.record() for name, hold in self.stores.items()},
+        }
+
+    def writes_to(self, target: Target) -> bool:
+        """Whether any point or prepare step writes to the target."""
+        return target.precondition is not None or any(
+            FAMILIES[point.kind].estimate(point, self.study.study, target).writes
+            for point in self._points(target)
+        )
+
+    def _check_plan_hash(self) -> None:
+        if self.consent is not None and self.consent != self.plan.plan_hash:
+            raise GuardError(
+                "--plan-hash",
+                f"is {self.consent}, but the plan of this study now has {self.plan.plan_hash}",
+                "review `storlab plan` again, and give the hash that it prints",
+            )
+
+    def _members(self, target: Target, stack: ExitStack) -> list[Member]:
+        if target.is_null:
+            size = target.size or NULL_SIZE
+            return [Member(path="null:", name="null:", kind="null", size=size)]
+        writes = self.writes_to(target)
+        if target.directory is not None:
+            return self._directory_members(target, writes)
+        return [self._member(target, location, writes, stack) for location in target.locations]
+
+    def _member(self, target: Target, location: str, writes: bool, stack: ExitStack) -> Member:
+        path = self.base / location
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            mode = stat.S_IFREG  # not there: a file to lay out, if the file's own rules allow it
+        if stat.S_ISBLK(mode):
+            held = {hold.device.rdev: hold.fd for hold in self.holds if hold.exclusive}
+            hold = hold_device(
+                target, location, path, writes=writes, consent=self.consent, held=held
+            )
+            stack.callback(hold.close)
+            if writes:
+                planned = self.plan.devices.get(location, {})
+                if planned or self.recorded is None:  # older plans of results have none
+                    hold.check_planned(planned, resumed=self.recorded is not None)
+            self.holds.append(hold)
+            return hold.member(target)
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a block device"
+            raise GuardError(
+                location, f"is {kind}", 'a directory target is `directory = "..."` with a size'
+            )
+        return check_data_file(location, path, target.size, writes=writes)
+
+    def _directory_members(self, target: Target, writes: bool) -> list[Member]:
+        directory = self.base / (target.directory or "")
+        if not directory.is_dir():
+            raise PreflightError(
+                str(target.directory), "is not a directory", "make it, or correct the path"
+            )
+        files = max(
+            FAMILIES[point.kind].estimate(point, self.study.study, target).files
+            for point in self._points(target)
+        )
+        names = [f"storlab.{number}.dat" for number in range(files)]
+        return [
+            check_data_file(str(directory / name), directory / name, target.size, writes=writes)
+            for name in names
+        ]
+
+    def _check_overlaps(self) -> None:
+        for target in self.study.target:
+            rdevs = [hold.device.whole.rdev for hold in self.holds if hold.target == target.name]
+            members = self.members.get(target.name, [])
+            paths = [member.path for member in members if member.kind == "file"]
+            if len(set(rdevs)) < len(rdevs) or len(set(paths)) < len(paths):
+                raise GuardError(
+                    f"target {target.name}",
+                    "names the same device or file twice",
+                    "name each one once, by its /dev/disk/by-id path",
+                )
+
+    def _check_shared_files(self) -> None:
+        sizes: dict[str, int] = {}
+        for member in (m for each in self.members.values() for m in each if m.kind == "file"):
+            if sizes.setdefault(member.path, member.size) != member.size:
+                raise PreflightError(
+                    member.name,
+                    f"has {sizes[member.path]} bytes for one target and {member.size} for another",
+                    "give both targets the same size, or each its own file",
+                )
+
+    def _check_same_devices(self, recorded: Mapping[str, Any]) -> None:
+        before = recorded.get("devices", {})
+        for hold in self.holds:
+            if hold.name in before and before[hold.name] != hold.identity():
+                raise GuardError(
+                    hold.name,
+                    "is another device than when this campaign began",
+                    "put the first one back, or begin a new campaign with `storlab run`",
+                )

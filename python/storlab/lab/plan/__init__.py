@@ -1,0 +1,1 @@
+"""Plans: every run of a study in its order."""

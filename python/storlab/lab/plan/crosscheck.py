@@ -1,0 +1,169 @@
+"""A plan that runs the same points by two engines, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from storlab.base.errors import UsageError
+from storlab.base.units import parse_size
+from storlab.contracts.registry import ENGINES, FAMILIES, get_engine
+from storlab.model.point import Plan, PlannedRun, Point
+
+
+def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
+    """The engine to check these points by: the first registered one that runs their kind.
+
+    Raises UsageError where they are of several kinds, or no other engine checks theirs.
+    """
+    kinds = sorted({point.kind for point in _checkable(chosen(_engineless(plan), wanted))})
+    found = {
+        kind: next((name for name in _others() if kind in get_engine(name).kinds), None)
+        for kind in kinds
+    }
+    references = sorted({name for name in found.values() if name is not None})
+    if len(references) == 1 and None not in found.values():
+        return references[0]
+    if not references:
+        raise UsageError(
+            "--reference",
+            f"is missing: no other engine runs {' and '.join(kinds)} workloads",
+            f"use one of {', '.join(_others())}",
+        )
+    raise UsageError(
+        "--reference",
+        f"is missing: the study has {' and '.join(kinds)} workloads, and no engine runs them all",
+        f"check one family at a time: --reference {' or --reference '.join(references)}",
+    )
+
+
+def _checkable(points: Iterable[Point]) -> list[Point]:
+    """The points whose engines measure a target, which ought to give the same numbers.
+
+    Raises UsageError where engines themselves are measured, as in preprocessing.
+    """
+    every = list(points)
+    measured = {p.kind: name for p in every if (name := FAMILIES[p.kind].page.implementation)}
+    found = [point for point in every if point.kind not in measured]
+    if not found:
+        kinds, names = (" and ".join(sorted(set(words))) for words in (measured, measured.values()))
+        raise UsageError(
+            "crosscheck",
+            f"engines of {kinds} workloads are what is measured: none is a reference for another",
+            f"compare them in the brief of a study that has them in a list, as {names}",
+        )
+    return found
+
+
+def _others() -> list[str]:
+    return [name for name in list(ENGINES) if name != "native"]
+
+
+def crosscheck_plan(
+    plan: Plan, reference: str, repeats: int = 5, wanted: Sequence[str] = ()
+) -> Plan:
+    """The plan's points by ``native`` and by ``reference``, next to each other.
+
+    Order ABBA: native goes first in one pair and second in the next, and so does it from one
+    repeat to the next, so that a drift of the machine falls on both alike. ``wanted`` narrows the
+    points (see :func:`chosen`); those of a kind that ``reference`` does not check are left out.
+    Raises UsageError when nothing is left, EngineError for an engine that does not exist.
+    """
+    if reference == "native":
+        others = " or ".join(f"--reference {name}" for name in _others())
+        raise UsageError("--reference", "native cannot check itself", f"use {others}")
+    if repeats < 2:
+        raise UsageError("--repeats", f"is {repeats}: an interval needs two", "use 3 or more")
+    kinds = get_engine(reference).kinds
+    every = list(chosen(_engineless(plan), wanted))
+    points = [point for point in _checkable(every) if point.kind in kinds]
+    if not points:
+        raise UsageError(
+            f"--reference {reference}",
+            f"runs {' and '.join(kinds)} workloads, and these points are of another kind",
+            "leave --reference away, or name another engine",
+        )
+    notes = [f"crosscheck: every point by native and by {reference}"]
+    if len(points) < len(every):
+        left = len(every) - len(points)
+        notes.append(f"crosscheck: {left} points that {reference} cannot check are left out")
+    pairs = [tuple(_by(point, engine) for engine in ("native", reference)) for point in points]
+    runs: list[PlannedRun] = []
+    for repeat in range(1, repeats + 1):
+        for place, pair in enumerate(pairs):
+            turned = pair if (repeat + place) % 2 else pair[::-1]
+            for point in turned:
+                runs.append(PlannedRun(order=len(runs), repeat=repeat, point_id=point.point_id))
+    share = len(runs) / max(1, len(plan.runs))
+    return plan.model_copy(
+        update={
+            "points": {point.point_id: point for pair in pairs for point in pair},
+            "runs": runs,
+            "estimated_ns": round(plan.estimated_ns * share),
+            "estimated_ns_by_target": {
+                name: round(value * share) for name, value in plan.estimated_ns_by_target.items()
+            },
+            "notes": [*plan.notes, *notes],
+        }
+    )
+
+
+def _engineless(plan: Plan) -> list[Point]:
+    """The plan's points, each once, whatever engines it names."""
+    found: dict[str, Point] = {}
+    for run in plan.runs:
+        point = plan.points[run.point_id]
+        found.setdefault(_by(point, "native").point_id, point)
+    return list(found.values())
+
+
+def _by(point: Point, engine: str) -> Point:
+    return point.model_copy(update={"engine": engine})
+
+
+def chosen(points: Sequence[Point], wanted: Sequence[str]) -> Iterable[Point]:
+    """The points that match any of ``wanted``; all of them when there is none.
+
+    A wish is the beginning of a point's id, or terms such as ``target=disk,jobs=4,
+    block_size=256KiB`` that must all hold. Raises UsageError for one that matches nothing.
+    """
+    if not wanted:
+        return points
+    kept: dict[str, Point] = {}
+    for wish in wanted:
+        matching = [point for point in points if _matches(point, wish)]
+        if not matching:
+            raise UsageError(
+                f"--point {wish}",
+                "matches no point of the study",
+                "use terms such as jobs=4,block_size=256KiB, or a point id",
+            )
+        kept |= {point.point_id: point for point in matching}
+    return [point for point in points if point.point_id in kept]
+
+
+def _matches(point: Point, wish: str) -> bool:
+    if "=" not in wish:
+        ids = [_by(point, engine).point_id for engine in (point.engine, "native")]
+        return any(point_id.startswith(wish) for point_id in ids)
+    said: dict[str, Any] = {"target": point.target, "workload": point.workload, **point.params}
+    for term in wish.split(","):
+        name, _, value = (part.strip() for part in term.partition("="))
+        if name not in said or not _same(said[name], value):
+            return False
+    return True
+
+
+def _same(value: Any, text: str) -> bool:
+    if str(value).lower() == text.lower():
+        return True
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return float(text) == value
+    except ValueError:
+        pass
+    try:
+        return parse_size(text) == value
+    except ValueError:
+        return False

@@ -1,0 +1,333 @@
+"""The plan: every run of a study in its order, what it costs, and what it would overwrite.
+
+Order: the repeat is the outermost loop, so the repeats of a point are spread over the whole
+campaign. In each round every combination of parameters is visited once, in the order of the study
+file, on all its targets next to one another. The target to go first rotates with the combination
+and with the round, so that a slow drift of the machine falls on all targets alike. Nothing is
+shuffled: a plan can be read, and the same study gives the same plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from storlab.base.errors import PreflightError, Problem
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.family import Estimate
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
+from storlab.lab.results.environment import memory_bytes
+from storlab.lab.study.file import LoadedStudy
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.study import StudyBase, Target
+
+LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
+MOST_RUNS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """One combination of parameters, and its point on each of its targets."""
+
+    workload_index: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Of one target over the whole campaign."""
+
+    run_ns: int
+    prepare_ns: int
+    bytes_written: int
+    unbounded_runs: int  # runs that write as much as they can in their time ...
+    unbounded_ns: float  # ... and that time, times their share of writes
+    writes: bool
+    reads: bool
+
+
+def make_plan(loaded: LoadedStudy) -> Plan:
+    """The plan of a study. Opens no target.
+
+    Raises StudyError that names every target and field which do not go together.
+    """
+    study = loaded.study
+    visits = list(_visits(study, _targets_by_workload(loaded)))
+    runs = sum(len(v.points) for v in visits) * study.study.repeats
+    if runs > MOST_RUNS:
+        raise loaded.error(
+            ("study", "repeats"),
+            f"the study has {runs:,} runs, more than {MOST_RUNS:,}",
+            "shorten the lists or the repeats",
+        )
+    _refuse_duplicates(loaded, visits)
+    points = [point for visit in visits for point in visit.points]
+    return plan_of(loaded, points, list(_order(visits, study.study.repeats)))
+
+
+def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[PlannedRun]) -> Plan:
+    """A plan of these points and runs of them, on the targets of a study. Opens no target.
+
+    Raises StudyError that names every target and field which do not go together, PreflightError
+    for buffers that this machine has no memory for.
+    """
+    study = loaded.study
+    facts = _facts(loaded, points)
+    _refuse_impossible(loaded, points, facts)
+    _refuse_too_much_memory(study, points)
+    counts = Counter(run.point_id for run in runs)
+    costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
+    destructive = [
+        path
+        for t in study.target
+        if facts[t.name].kind == "device" and costs[t.name].writes
+        for path in t.locations
+    ]
+    return Plan(
+        study_name=study.study.name,
+        study_sha256=loaded.sha256,
+        points={point.point_id: point for point in points},
+        runs=list(runs),
+        estimated_ns=sum(c.run_ns + c.prepare_ns for c in costs.values()),
+        estimated_ns_by_target={n: c.run_ns + c.prepare_ns for n, c in costs.items()},
+        bytes_written=sum(c.bytes_written for c in costs.values()),
+        data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
+        destructive=destructive,
+        devices={path: found for path in destructive if (found := device_facts(path))},
+        notes=[*_notes(study, facts, costs)],
+    )
+
+
+def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
+    """For each workload the targets that it runs on: those it names, else all that it can."""
+    study = loaded.study
+    problems: list[tuple[tuple[str | int, ...], str, str]] = []
+    found: list[list[str]] = []
+    for index, workload in enumerate(study.workload):
+        places = FAMILIES[workload.kind].places
+        fitting = [target.name for target in study.target if place_of(target) in places]
+        needs = f"{workload.kind} workloads run on targets with {_or(places)}"
+        for number, name in enumerate(workload.targets or []):
+            if name not in fitting:
+                field = ("workload", index, "targets", number)
+                what = f'"{name}" is a target with {place_of(study.target_named(name))}: {needs}'
+                problems.append((field, what, _fix(fitting)))
+        if not fitting:
+            fix = f"add a target with {_or(places)}, or remove the workload"
+            problems.append((("workload", index), f"no target of the study fits: {needs}", fix))
+        wanted = fitting if workload.targets is None else workload.targets
+        found.append([target.name for target in study.target if target.name in wanted])
+    if problems:
+        raise loaded.errors(problems)
+    return found
+
+
+def _or(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _fix(fitting: list[str]) -> str:
+    if not fitting:
+        return "remove it from targets"
+    return f"remove it from targets; {_or([json.dumps(name) for name in fitting])} would do"
+
+
+def _visits(study: StudyBase, targets: list[list[str]]) -> Iterable[_Visit]:
+    for index, workload in enumerate(study.workload):
+        for params in workload.values():
+            engine = workload.engine_of(params) or study.study.engine
+            points = tuple(
+                Point(
+                    target=name,
+                    workload=workload.label,
+                    workload_index=index,
+                    kind=workload.kind,
+                    engine=engine,
+                    params=params,
+                )
+                for name in targets[index]
+            )
+            yield _Visit(index, points)
+
+
+def _order(visits: list[_Visit], repeats: int) -> Iterable[PlannedRun]:
+    order = 0
+    for repeat in range(1, repeats + 1):
+        for place, visit in enumerate(visits):
+            first = (repeat - 1 + place) % len(visit.points)
+            for point in visit.points[first:] + visit.points[:first]:
+                yield PlannedRun(order=order, repeat=repeat, point_id=point.point_id)
+                order += 1
+
+
+def _refuse_duplicates(loaded: LoadedStudy, visits: list[_Visit]) -> None:
+    owner: dict[str, int] = {}
+    for visit in visits:
+        for point in visit.points:
+            earlier = owner.setdefault(point.point_id, visit.workload_index)
+            if earlier != visit.workload_index:
+                raise loaded.error(
+                    ("workload", visit.workload_index),
+                    f"asks for the same point as workload #{earlier + 1}",
+                    'give both a name of their own: name = "..."',
+                )
+
+
+def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFacts]:
+    header = loaded.study.study
+    found: dict[str, TargetFacts] = {}
+    problems: list[tuple[int, Problem]] = []
+    for index, target in enumerate(loaded.study.target):
+        estimates = [
+            FAMILIES[point.kind].estimate(point, header, target)
+            for point in points
+            if point.target == target.name
+        ]
+        files = max((estimate.files for estimate in estimates), default=0)
+        facts = target_facts(target, files, _made_bytes(estimates))
+        if isinstance(facts, Problem):
+            problems.append((index, facts))
+        else:
+            found[target.name] = facts
+    if problems:
+        raise loaded.errors([(("target", i, *p.field), p.what, p.fix) for i, p in problems])
+    return found
+
+
+def _made_bytes(estimates: Iterable[Estimate]) -> int:
+    """Size of all data sets that the workloads make; points may share one."""
+    sizes: dict[str, int] = {}
+    for estimate in estimates:
+        name = estimate.data_set
+        sizes[name] = max(sizes.get(name, 0), estimate.data_bytes)
+    return sum(sizes.values())
+
+
+def _refuse_impossible(
+    loaded: LoadedStudy, points: Sequence[Point], facts: dict[str, TargetFacts]
+) -> None:
+    study = loaded.study
+    sized = {
+        t.name: t if t.s3 is not None else t.model_copy(update={"size": facts[t.name].member_bytes})
+        for t in study.target
+    }
+    problems: dict[tuple[tuple[str | int, ...], str], str] = {}
+    for point in points:
+        said = FAMILIES[point.kind].check(point.params, sized[point.target])
+        if said is None:
+            continue
+        field, _, rest = said.partition(": ")
+        what, _, fix = rest.rpartition("; ")
+        in_workload = field in type(study.workload[point.workload_index]).model_fields
+        where: tuple[str | int, ...] = ("workload", point.workload_index, field)
+        if not in_workload:
+            names = [t.name for t in study.target]
+            where = ("target", names.index(point.target), field)
+        problems[where, f'on target "{point.target}": {what or rest}'] = fix if what else ""
+    if problems:
+        raise loaded.errors([(where, what, fix) for (where, what), fix in problems.items()])
+
+
+def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
+    memory = memory_bytes()
+    for point in points:
+        target = study.target_named(point.target)
+        needed = FAMILIES[point.kind].estimate(point, study.study, target).buffer_bytes
+        if needed > memory:
+            raise PreflightError(
+                f"workload {point.workload} on {point.target}",
+                f"its buffers need {format_bytes_si(needed)}, and this machine has "
+                f"{format_bytes_si(memory)}: block size x queue depth x jobs",
+                "make block_size, queue_depth or jobs smaller",
+            )
+
+
+def _cost(
+    study: StudyBase,
+    target: Target,
+    facts: TargetFacts,
+    points: Iterable[Point],
+    counts: Mapping[str, int],
+) -> _Cost:
+    header = study.study
+    own = [point for point in points if point.target == target.name]
+    every = [(FAMILIES[p.kind].estimate(p, header, target), counts[p.point_id]) for p in own]
+    estimates = [estimate for estimate, _ in every]
+    prepare_ns, prepared = 0, 0
+    if facts.laid_out or target.precondition is not None:
+        prepared = facts.data_bytes
+        prepare_ns = prepared * NS_PER_S // LAYOUT_BYTES_S
+    if target.precondition is not None:
+        prepare_ns += target.precondition.max_rounds * target.precondition.round
+    unbounded = [(e, count) for e, count in every if e.bytes_written is None]
+    written = sum((e.bytes_written or 0) * count for e, count in every)
+    return _Cost(
+        run_ns=sum(e.duration_ns * count for e, count in every),
+        prepare_ns=prepare_ns,
+        bytes_written=prepared + written,
+        unbounded_runs=sum(count for _, count in unbounded),
+        unbounded_ns=sum(e.duration_ns * e.write_share * count for e, count in unbounded),
+        writes=target.precondition is not None or any(e.writes for e in estimates),
+        reads=any(e.reads for e in estimates),
+    )
+
+
+def _notes(
+    study: StudyBase, facts: dict[str, TargetFacts], costs: dict[str, _Cost]
+) -> Iterable[str]:
+    if any(c.prepare_ns for c in costs.values()):
+        yield (
+            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s; "
+            "preconditioning at its longest (all of max_rounds)"
+        )
+    fixed = sorted({w.kind for w in study.workload if FAMILIES[w.kind].fixed_work})
+    if fixed:
+        yield (
+            f"{' and '.join(fixed)} runs end when their work is done: ramp and runtime do not "
+            "apply, and their time is an estimate"
+        )
+    unbounded = sum(c.unbounded_runs for c in costs.values())
+    unbounded_bytes = sum(c.unbounded_ns for c in costs.values())  # 1 GB/s is 1 byte per ns
+    if unbounded:
+        yield (
+            f"{unbounded:,} runs write as much as the target takes in their time; these bytes are "
+            f"not in the sum: {format_bytes_si(unbounded_bytes)} for each GB/s of throughput"
+        )
+    for target in study.target:
+        fact, cost = facts[target.name], costs[target.name]
+        if fact.kind == "device" and cost.reads and target.precondition is None:
+            yield (
+                f"{target.name}: used as it stands; blocks that were never written may be read "
+                "without touching the medium (precondition fills it first)"
+            )
+    for target in study.target:
+        if target.s3 is not None and costs[target.name].run_ns:
+            yield f"{target.name}: {store_note(target)}"
+    unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
+    for name in unused:
+        yield f"{name}: no workload runs on this target"
+
+
+def absent_devices(study: StudyBase) -> dict[str, list[str]]:
+    """By target: devices of the study that are not on this machine. Not part of the plan."""
+    found: dict[str, list[str]] = {}
+    for target in study.target:
+        facts = target_facts(target, files=1)
+        if isinstance(facts, TargetFacts) and facts.absent:
+            found[target.name] = list(facts.absent)
+    return found
+
+
+def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
+    """By target: how much of its estimated time is preparation."""
+    header = loaded.study.study
+    left = dict(plan.estimated_ns_by_target)
+    for point_id, count in Counter(run.point_id for run in plan.runs).items():
+        point = plan.points[point_id]
+        target = loaded.study.target_named(point.target)
+        estimate = FAMILIES[point.kind].estimate(point, header, target)
+        left[point.target] -= estimate.duration_ns * count
+    return left

@@ -1,0 +1,154 @@
+"""What a target is on this machine, as far as can be said without opening anything."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from storlab.base.errors import Problem
+from storlab.model.s3 import EMBEDDED, S3Options
+from storlab.model.study import Target
+from storlab.model.target import PLACES
+from storlab.stores.devices import Device, device_number
+
+PlaceKind = Literal["null", "device", "file", "directory", "s3"]
+_MEMORY = "/dev/shm"  # noqa: S108 - a file system in /dev, not a device
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """Kind and size of a target. ``member_bytes`` is None where a device is not on this machine."""
+
+    kind: PlaceKind
+    members: int  # files or devices; of a directory: as many as the largest point needs; s3: none
+    member_bytes: int | None
+    laid_out: bool  # whether storlab writes the data set itself
+    absent: tuple[str, ...] = ()  # devices that are not on this machine
+    made_bytes: int = 0  # of the data sets that the workloads make themselves
+
+    @property
+    def data_bytes(self) -> int:
+        """Size of the data set; 0 where it is not known."""
+        return self.members * (self.member_bytes or 0) + self.made_bytes
+
+
+def place_of(target: Target) -> str:
+    """The field of the target that says where it is: path, paths, directory or s3."""
+    return next(name for name in PLACES if getattr(target, name) is not None)
+
+
+def store_note(target: Target) -> str:
+    """Where the objects of an s3 target go, for the plan."""
+    address = target.s3 or ""
+    if address.startswith(EMBEDDED):
+        return (
+            f"storlab's own server over {address.removeprefix(EMBEDDED)}, on loopback only: it "
+            "measures that server, too"
+        )
+    options = target.s3_options or S3Options()
+    made = "; the bucket is made where it is missing" if options.create_bucket else ""
+    return (
+        f"bucket {address.rstrip('/').rpartition('/')[2]}, only below a prefix of its own, "
+        f'"{options.prefix}storlab-..."{made}'
+    )
+
+
+def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts | Problem:
+    """What the target is, or what is wrong with it.
+
+    ``files``: most files that a point needs; ``made_bytes``: size of the data sets that its
+    workloads make themselves.
+    """
+    if target.s3 is not None:
+        return TargetFacts("s3", 0, None, laid_out=True, made_bytes=made_bytes)
+    if target.is_null:
+        return TargetFacts("null", 1, target.size or 2**40, laid_out=False)
+    if target.directory is not None:
+        place = Path(target.directory)
+        if place.exists() and not place.is_dir():
+            measurable = place.is_file() or place.is_block_device()
+            fix = f'write path = "{target.directory}"' if measurable else "name a directory"
+            return Problem(("directory",), f'"{target.directory}" is not a directory', fix)
+        if files == 0 and target.precondition is not None:
+            return Problem(
+                ("precondition",),
+                "needs files of a known size, and no workload has such files on this target",
+                "remove precondition, or add a block workload",
+            )
+        return TargetFacts("directory", files, target.size, laid_out=True, made_bytes=made_bytes)
+    field = "path" if target.paths is None else "paths"
+    devices = [path for path in target.locations if _is_device_path(path)]
+    if not devices:
+        return _file_facts(target, field)
+    if len(devices) < len(target.locations):
+        return Problem(
+            (field,), "mixes devices and files", "make a target of each, or use one kind"
+        )
+    return _device_facts(target, field)
+
+
+def _is_device_path(path: str) -> bool:
+    """A block device, or a path where one would be."""
+    if device_number(path) is not None:
+        return True
+    in_dev = path.startswith("/dev/") and not path.startswith(f"{_MEMORY}/")
+    return in_dev and not Path(path).is_file()
+
+
+def _file_facts(target: Target, field: str) -> TargetFacts | Problem:
+    for path in map(Path, target.locations):
+        if path.is_dir():
+            return Problem((field,), f'"{path}" is a directory', f'write directory = "{path}"')
+        if path.exists() and not path.is_file():
+            return Problem((field,), f'"{path}" is neither a file nor a block device', "")
+    size, laid_out = target.size, True
+    if size is None:
+        sizes = [Path(p).stat().st_size for p in target.locations if Path(p).exists()]
+        if len(sizes) < len(target.locations):
+            return Problem(
+                (field,), "a file that does not exist yet needs a size", 'add size = "1GiB"'
+            )
+        size, laid_out = min(sizes), False
+    return TargetFacts("file", len(target.locations), size, laid_out)
+
+
+def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
+    sizes: list[int] = []
+    absent: list[str] = []
+    for path in target.locations:
+        number = device_number(path)
+        if number is None:
+            if Path(path).exists() and not stat.S_ISBLK(Path(path).stat().st_mode):
+                return Problem((field,), f'"{path}" is not a block device', "")
+            absent.append(path)
+            continue
+        size_bytes = _size_bytes(number)
+        if size_bytes == 0:  # the node is there, and no device behind it
+            absent.append(path)
+            continue
+        room = size_bytes - target.offset
+        if room < (target.size or 1):
+            return Problem(
+                ("size" if target.size else "offset",),
+                f'"{path}" ends before offset + size',
+                f"its size is {size_bytes} bytes",
+            )
+        sizes.append(room)
+    size = target.size or (min(sizes) if sizes and not absent else None)
+    return TargetFacts("device", len(target.locations), size, False, tuple(absent))
+
+
+def device_facts(path: str) -> dict[str, str | int]:
+    """What the kernel knows a block device by (``Device.facts``); nothing where there is none."""
+    number = device_number(path)
+    return Device(number).facts() if number is not None and _size_bytes(number) else {}
+
+
+def _size_bytes(number: int) -> int:
+    """Of the device of that number; 0 where it has no medium, or there is none."""
+    try:
+        return Device(number).size_bytes
+    except OSError:
+        return 0

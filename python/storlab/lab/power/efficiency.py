@@ -1,0 +1,302 @@
+"""Power, energy, efficiency and density of a run: the same metrics for every workload family.
+
+Definitions stand in ``docs/method.md``. What was not measured has no metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
+from storlab.base.units import NS_PER_S
+from storlab.contracts.page import Page
+from storlab.lab.power.summary import BoundaryPower, weakest_provenance
+from storlab.model.power import Boundary, SpanPower
+from storlab.model.result import Concurrency, Metric, RunOutcome, RunRecord, Span
+from storlab.model.study import Target
+from storlab.workloads.common.metrics import bytes_moved, operations_done
+
+MOVING_SHARE = 0.95  # of the window: with less, its energy is not that of moving data
+_TB = 10**12
+_KILO = 1_000
+_PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a plainer name when divided by W
+_RATE_UNITS = {"iops": "IOPS", "requests_s": "requests/s"}  # the rates that families count by
+
+
+def energy_metrics(
+    outcome: RunOutcome,
+    totals: Sequence[BoundaryPower],
+    page: Page,
+    concurrency: Concurrency | None = None,
+) -> list[Metric]:
+    """Power, energy and efficiency at every boundary where they were measured or declared.
+
+    ``page`` is the family's: which operations count, and which of them transfer bytes.
+    ``concurrency`` tells how many operations straddle the window's edges, for the uncertainty.
+    """
+    found: list[Metric] = []
+    for power in totals:
+        found += _power(power)
+        found += _efficiency(outcome, power, page, concurrency)
+    return found
+
+
+def per_watt_metrics(
+    metrics: Sequence[Metric], totals: Sequence[BoundaryPower], page: Page
+) -> list[Metric]:
+    """What the family divides by mean power, at every boundary (``page.per_watt``).
+
+    Of the whole run only: its mean power is not that of a stage.
+    """
+    found: list[Metric] = []
+    for metric in metrics:
+        name = page.per_watt.get(metric.name)
+        if name is None or metric.operation != "all":
+            continue
+        for power in totals:
+            value = metric.value / power.mean_w
+            relative = None
+            if power.energy_uncertainty_j is not None:
+                relative = power.energy_uncertainty_j / power.energy_j
+            unit = _PER_WATT.get(metric.unit, f"{metric.unit}/W")
+            quotient = _metric(
+                name,
+                value,
+                unit,
+                power,
+                None if relative is None else quotient_uncertainty(value, relative),
+            )
+            provenance = weakest_provenance([metric.provenance, power.provenance])
+            found.append(quotient.model_copy(update={"provenance": provenance}))
+    return found
+
+
+def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
+    """Whether rates leave a part of the window out, between spans: pauses and deletions."""
+    if page.whole_window:
+        return False
+    moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
+    window_ns = outcome.window_end_ns - outcome.window_start_ns
+    return bool(moving) and sum(moving) < MOVING_SHARE * window_ns
+
+
+def of_whole_work(
+    metrics: Sequence[Metric], outcome: RunOutcome | RunRecord, page: Page
+) -> list[Metric]:
+    """Without times and energies of spans that an earlier process began, and of their run.
+
+    They would be those of the rest of the work, beside others of all of it.
+    """
+    begun = page.resumed(outcome.details)
+    if not begun:
+        return list(metrics)
+
+    def is_of_the_rest(metric: Metric) -> bool:
+        told = "energy" in metric.name or metric.name == "span_time_s"
+        return metric.operation in ("all", *begun) and (told or is_efficiency(metric, page))
+
+    return [metric for metric in metrics if not is_of_the_rest(metric)]
+
+
+def is_efficiency(metric: Metric, page: Page) -> bool:
+    """Whether a metric divides what was done in the window by the window's energy."""
+    return metric.name.startswith("efficiency_") or metric.name == f"{page.rate}_w"
+
+
+def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
+    """Mean time of the spans of each kind, and their mean energy at every boundary.
+
+    The kind stands where other metrics have the operation. There is no energy where a span of the
+    kind has none: short spans would be missing from the mean.
+    """
+    found: list[Metric] = []
+    for kind in dict.fromkeys(span.kind for span in spans):
+        own = [number for number, span in enumerate(spans) if span.kind == kind]
+        mean_ns = math.fsum(spans[n].end_ns - spans[n].start_ns for n in own) / len(own)
+        time_s = mean_ns / NS_PER_S
+        found.append(Metric(name="span_time_s", value=time_s, unit="s", operation=kind))
+        for boundary in dict.fromkeys(power.boundary for power in powers):
+            known = [p for p in powers if p.boundary == boundary and p.span in own]
+            if len(known) == len(own):
+                found += _span_energy(kind, known)
+    return found
+
+
+def span_notes(
+    spans: Sequence[Span], powers: Sequence[SpanPower], boundaries: Iterable[Boundary]
+) -> list[str]:
+    """Which kinds of spans lack energies at these boundaries, where the whole run has one."""
+    found = []
+    for boundary in boundaries:
+        known = {power.span for power in powers if power.boundary == boundary}
+        for kind in dict.fromkeys(span.kind for span in spans):
+            own = [number for number, span in enumerate(spans) if span.kind == kind]
+            without = [number for number in own if number not in known]
+            if without:
+                found.append(
+                    f"energy of {kind} at the {boundary} not measured: {len(without):,} of "
+                    f"{len(own):,} are too short for the readings (rate_hz of the meter; interval "
+                    "of the study, where power is declared)"
+                )
+    return found
+
+
+def _span_energy(kind: str, powers: Sequence[SpanPower]) -> Iterator[Metric]:
+    energy_j = math.fsum(power.energy_j for power in powers) / len(powers)
+    # One sensor measured them all, so that its errors have the same sign in each.
+    stated = [p.energy_uncertainty_j for p in powers if p.energy_uncertainty_j is not None]
+    uncertainty_j = math.fsum(stated) / len(stated) if len(stated) == len(powers) else None
+    for name, unit, scale in (("span_energy_j", "J", 1.0), ("span_energy_wh", "Wh", wh_from_j(1))):
+        yield Metric(
+            name=name,
+            value=energy_j * scale,
+            unit=unit,
+            operation=kind,
+            provenance=powers[0].provenance,
+            boundary=powers[0].boundary,
+            uncertainty=None if uncertainty_j is None else uncertainty_j * scale,
+        )
+
+
+def density_metrics(
+    metrics: Sequence[Metric],
+    target: Target,
+    totals: Sequence[BoundaryPower] = (),
+    rate: str = "iops",
+) -> list[Metric]:
+    """Throughput and rate per TB, rack unit and 1,000 units of money; power per TB and rack unit.
+
+    Only for facts that the study tells of the target. ``rate`` names the metric that counts
+    operations.
+    """
+    found: list[Metric] = []
+    for name in ("throughput_mb_s", rate):
+        whole = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
+        if whole is not None:
+            found += _per_fact(name, _RATE_UNITS.get(name, whole.unit), whole, target)
+    for power in totals:
+        mean = _metric("power_w", power.mean_w, "W", power, power.energy_uncertainty_j)
+        if power.energy_uncertainty_j is not None:
+            uncertainty = power.energy_uncertainty_j / power.duration_s
+            mean = mean.model_copy(update={"uncertainty": uncertainty})
+        found += _per_fact("power_w", "W", mean, target, money=False)
+    if target.capacity and target.rack_units:
+        tb_ru = target.capacity / _TB / target.rack_units
+        found.append(
+            Metric(name="capacity_tb_ru", value=tb_ru, unit="TB/RU", provenance="declared")
+        )
+    if target.capacity and target.price:
+        tb_money = target.capacity / _TB / (target.price / _KILO)
+        unit = f"TB/k{target.currency}"
+        found.append(
+            Metric(name="capacity_tb_kmoney", value=tb_money, unit=unit, provenance="declared")
+        )
+    return found
+
+
+def _power(power: BoundaryPower) -> Iterator[Metric]:
+    energy_u = power.energy_uncertainty_j
+    mean_u = None if energy_u is None else energy_u / power.duration_s
+    yield _metric("power_w", power.mean_w, "W", power, mean_u)
+    yield _metric("power_p95_w", power.p95_w, "W", power)
+    yield _metric("power_peak_w", power.peak_w, "W", power)
+    yield _metric("energy_j", power.energy_j, "J", power, energy_u)
+    energy_wh_u = None if energy_u is None else wh_from_j(energy_u)
+    yield _metric("energy_wh", wh_from_j(power.energy_j), "Wh", power, energy_wh_u)
+    if power.idle_w is not None:
+        yield _metric("idle_power_w", power.idle_w, "W", power)
+        net_j, net_u = _net_j(power, power.idle_w), _net_uncertainty_j(power)
+        yield _metric("energy_net_j", net_j, "J", power, net_u)
+
+
+def _efficiency(
+    outcome: RunOutcome, power: BoundaryPower, page: Page, concurrency: Concurrency | None
+) -> Iterator[Metric]:
+    moved = bytes_moved(outcome, page.moved)
+    operations = operations_done(outcome, page.operations)
+    straddling = math.sqrt(2) * ((concurrency.implied or 0.0) if concurrency else 0.0)
+    # At each edge the operations in flight are done by some part, uniformly between none and all.
+    edge = straddling / math.sqrt(12) / operations if operations else 0.0
+    energy = None
+    if power.energy_uncertainty_j is not None:
+        energy = power.energy_uncertainty_j / power.energy_j
+
+    def uncertainty(value: float) -> float | None:
+        return None if energy is None else quotient_uncertainty(value, edge, energy)
+
+    if operations:
+        rate_w = operations / power.energy_j
+        unit = f"{_RATE_UNITS.get(page.rate, '1/s')}/W"
+        yield _metric(f"{page.rate}_w", rate_w, unit, power, uncertainty(rate_w))
+    if not moved:
+        return
+    mb_j = mb_per_joule(moved, power.energy_j)
+    tb_kwh = tb_per_kwh(mb_j)
+    yield _metric("efficiency_mb_s_w", mb_j, "MB/s/W", power, uncertainty(mb_j))
+    yield _metric("efficiency_tb_kwh", tb_kwh, "TB/kWh", power, uncertainty(tb_kwh))
+    if power.idle_w is not None:
+        net_j = _net_j(power, power.idle_w)
+        if net_j > 0:
+            net, net_u = mb_per_joule(moved, net_j), _net_uncertainty_j(power)
+            relative = None if net_u is None else quotient_uncertainty(net, edge, net_u / net_j)
+            yield _metric("efficiency_net_mb_s_w", net, "MB/s/W", power, relative)
+
+
+def _net_j(power: BoundaryPower, idle_w: float) -> float:
+    """Energy above idle. Equal energies differ by rounding alone, and nothing divides by that."""
+    idle_j = idle_w * power.duration_s
+    return 0.0 if math.isclose(power.energy_j, idle_j) else power.energy_j - idle_j
+
+
+def _net_uncertainty_j(power: BoundaryPower) -> float | None:
+    """Of the energy and of what is subtracted; None where either is not stated."""
+    return net_uncertainty_j(power.energy_uncertainty_j, power.idle_uncertainty_w, power.duration_s)
+
+
+def net_uncertainty_j(
+    energy_j: float | None, idle_w: float | None, duration_s: float
+) -> float | None:
+    """Standard uncertainty of an energy above idle, from those of the energy and of idle power.
+
+    A gain error that both share would cancel in part; it is not taken off, so that the result is
+    never too small.
+    """
+    if energy_j is None or idle_w is None:
+        return None
+    return math.hypot(energy_j, idle_w * duration_s)
+
+
+def _metric(
+    name: str, value: float, unit: str, power: BoundaryPower, uncertainty: float | None = None
+) -> Metric:
+    return Metric(
+        name=name,
+        value=value,
+        unit=unit,
+        provenance=power.provenance,
+        boundary=power.boundary,
+        uncertainty=uncertainty,
+    )
+
+
+def _per_fact(
+    name: str, unit: str, of: Metric, target: Target, *, money: bool = True
+) -> Iterable[Metric]:
+    facts = [
+        ("tb", "TB", target.capacity and target.capacity / _TB),
+        ("ru", "RU", target.rack_units),
+    ]
+    if money:
+        facts.append(("kmoney", f"k{target.currency}", target.price and target.price / _KILO))
+    for suffix, per, amount in facts:
+        if not amount:
+            continue
+        yield Metric(
+            name=f"{name}_{suffix}",
+            value=of.value / amount,
+            unit=f"{unit}/{per}",
+            provenance=of.provenance,
+            boundary=of.boundary,
+            uncertainty=None if of.uncertainty is None else of.uncertainty / amount,
+        )

@@ -1,0 +1,201 @@
+"""One meter in a thread of its own: whatever it does, neither the load nor other meters wait."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.errors import MeterError, StorlabError
+from storlab.base.units import NS_PER_S
+from storlab.contracts.meter import Meter
+from storlab.model.power import Reading, SensorInfo
+from storlab.model.result import RunOutcome
+from storlab.process.defect import DEFECTS
+
+OPEN_LIMIT_S = 60.0  # for a controller that wakes up, or an address that does not answer
+ANSWER_LIMIT_S = 15.0
+CLOSE_LIMIT_S = 5.0
+
+ValueT = TypeVar("ValueT")
+_Task = tuple["Future[Any]", Callable[[], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """When a meter stopped answering, and why."""
+
+    time_ns: int
+    why: str
+
+
+class MeterThread:
+    """Opens a meter and reads it ``rate_hz`` times a second until it is closed.
+
+    The meter is opened, described and read from this one thread. A reading that takes longer than
+    its period delays the next one, and nothing else. A MeterError ends the readings; ``ended`` says
+    when and why.
+    """
+
+    def __init__(self, name: str, opener: Callable[[], Meter], rate_hz: float) -> None:
+        self.name = name
+        self.period_ns = round(NS_PER_S / rate_hz)
+        self.ended: Ended | None = None
+        self._opener = opener
+        self._meter: Meter | None = None
+        self._readings: list[Reading] = []
+        self._lock = threading.Lock()
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._periodic = False
+        self._hangs = False
+        self._thread = threading.Thread(target=self._live, name=f"meter {name}", daemon=True)
+
+    def open(self) -> list[SensorInfo]:
+        """Open the meter, and begin to read it. Raises what opening raises, or MeterError."""
+        self._thread.start()
+        try:
+            return self.ask(self._open, OPEN_LIMIT_S)
+        except StorlabError:
+            self._tasks.put(None)
+            raise
+
+    def ask(self, question: Callable[[], ValueT], limit_s: float = ANSWER_LIMIT_S) -> ValueT:
+        """Have the meter's thread do something, and wait. Raises MeterError after ``limit_s``."""
+        if self._hangs or not self._thread.is_alive():
+            why = "gave no answer before" if self._hangs else "is closed"
+            raise MeterError(self.name, why, "see the first error")
+        answer: Future[ValueT] = Future()
+        self._tasks.put((answer, question))
+        try:
+            return answer.result(limit_s)
+        except FutureTimeoutError:
+            what = f"gave no answer within {limit_s:g} s"
+            self._hangs = True
+            self.ended = self.ended or Ended(self._last_ns(), what)
+            raise MeterError(self.name, what, "check the sensor and the way to it") from None
+
+    def describe(self) -> list[SensorInfo]:
+        """The sensors, as they stand now."""
+        return self.ask(lambda: self._open_meter().describe())
+
+    def read_now(self) -> None:
+        """Take one reading at once, beside the periodic ones; failures end the meter."""
+        self.ask(self._sample)
+
+    def after_run(self, outcome: RunOutcome) -> list[Reading]:
+        """Readings that are known only now."""
+        return self.ask(lambda: self._open_meter().after_run(outcome), OPEN_LIMIT_S)
+
+    def notes(self) -> list[str]:
+        """What the meter says about the last run, where it has a say."""
+        say = getattr(self._meter, "notes", None)
+        return [] if say is None else list(self.ask(say))
+
+    def idle_w(self) -> float | None:
+        """Idle power as declared, where it is."""
+        say = getattr(self._meter, "idle_w", None)
+        return None if say is None else self.ask(say)
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether it is read while the load runs; not so what is declared or imported."""
+        return bool(getattr(self._meter, "periodic", True))
+
+    def take(self, since_ns: int) -> list[Reading]:
+        """Readings from ``since_ns`` on. Older ones are forgotten."""
+        with self._lock:
+            self._readings = [r for r in self._readings if r.time_ns >= since_ns]
+            return list(self._readings)
+
+    def close(self) -> None:
+        """End the thread and close the meter. One that hangs is left behind."""
+        if self._thread.ident is None:
+            return
+        self._tasks.put(None)
+        self._thread.join(CLOSE_LIMIT_S)
+
+    def _last_ns(self) -> int:
+        with self._lock:
+            return self._readings[-1].time_ns if self._readings else 0
+
+    def _open(self) -> list[SensorInfo]:
+        self._meter = self._opener()
+        self._periodic = self.is_periodic
+        return self._meter.describe()
+
+    def _open_meter(self) -> Meter:
+        if self._meter is None:
+            raise MeterError(self.name, "is not open", "see the first error")
+        return self._meter
+
+    def _live(self) -> None:
+        """The thread: however it ends, that is seen, and nobody waits for an answer."""
+        try:
+            self._loop()
+        finally:
+            error = sys.exception()
+            if error is not None:
+                self.ended = self.ended or Ended(monotonic_ns(), f"its thread died: {_said(error)}")
+            while True:
+                try:
+                    task = self._tasks.get_nowait()
+                except Empty:
+                    break
+                if task is not None:
+                    task[0].set_exception(MeterError(self.name, "is closed", "see the first error"))
+
+    def _loop(self) -> None:
+        due_ns = monotonic_ns()
+        while True:
+            try:
+                wait_s = max(0, due_ns - monotonic_ns()) / NS_PER_S if self._periodic else None
+                task = self._tasks.get(timeout=wait_s)
+            except Empty:
+                self._sample()
+                late = max(0, monotonic_ns() - due_ns) // self.period_ns
+                due_ns += (late + 1) * self.period_ns
+                continue
+            if task is None:
+                break
+            _answer(*task)
+        if self._meter is not None:
+            with suppress(*DEFECTS):  # it has given what it had
+                self._meter.close()
+
+    def _sample(self) -> None:
+        if self.ended is not None or not self.is_periodic:
+            return
+        try:
+            readings = self._open_meter().sample()
+        except DEFECTS as error:
+            self.ended = Ended(monotonic_ns(), _said(error))
+            self._periodic = False
+            return
+        with self._lock:
+            self._readings += readings
+
+
+def _answer(answer: Future[Any], question: Callable[[], Any]) -> None:
+    try:
+        answer.set_result(question())
+    except StorlabError as error:
+        answer.set_exception(error)
+    except DEFECTS as error:
+        answer.set_exception(MeterError("meter", _said(error), "this is a defect of the meter"))
+    finally:
+        cause = sys.exception()
+        if cause is not None and not answer.done():
+            answer.set_exception(MeterError("meter", _said(cause), "this is a defect of the meter"))
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, StorlabError):
+        return error.what
+    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

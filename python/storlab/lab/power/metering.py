@@ -1,0 +1,310 @@
+"""Metering of a campaign: opens the meters of its targets, reads them, and sums up every run.
+
+All meters are read all the time, also while another target is loaded: the pause before a run is the
+pause after the one before it, and both need its readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.energy import PowerLine, line_sum
+from storlab.base.errors import MeterError, StorlabError, StudyError
+from storlab.contracts.meter import Meter
+from storlab.contracts.registry import get_meter
+from storlab.lab.power.meter_thread import MeterThread
+from storlab.lab.power.spans import span_power
+from storlab.lab.power.summary import (
+    BoundaryPower,
+    SensorRun,
+    Spans,
+    Stretch,
+    boundary_power,
+    parts_at,
+    power_line,
+    summarise,
+)
+from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo, SpanPower
+from storlab.model.result import RunOutcome, RunRecord
+from storlab.model.study import MeterSpec, Target
+
+_DEFAULT_RATE_HZ = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredRun:
+    """Power of one run."""
+
+    summaries: list[PowerSummary] = field(default_factory=list)
+    totals: list[BoundaryPower] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    boundaries: list[Boundary] = field(default_factory=list)  # of its sensors, in their order
+    spans: list[SpanPower] = field(default_factory=list)
+
+
+def headline_boundary(target: Target, boundaries: Sequence[Boundary]) -> Boundary | None:
+    """The boundary that a target's power stands for: as the study says, or the only one.
+
+    None for a target without sensors.
+    """
+    known = list(dict.fromkeys(boundaries))
+    if known and target.power_boundary is not None:
+        return target.power_boundary
+    return known[0] if len(known) == 1 else None
+
+
+def open_thread(spec: MeterSpec, target: Target, base: Path) -> MeterThread:
+    """A meter of a study in its thread, not yet open. Raises StudyError for an unknown kind."""
+    module = get_meter(spec.kind)
+    given = _with_place(spec, base)
+    rate = (spec.model_extra or {}).get("rate_hz", _DEFAULT_RATE_HZ)
+    usable = isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0
+
+    def opener() -> Meter:
+        return module.open_meter(given, target)
+
+    name = f"{target.name}: {spec.kind}"
+    return MeterThread(name, opener, rate if usable else _DEFAULT_RATE_HZ)
+
+
+def _with_place(spec: MeterSpec, base: Path) -> MeterSpec:
+    """Paths in a study are relative to where the campaign began, also when it is resumed."""
+    path = (spec.model_extra or {}).get("path")
+    if not isinstance(path, str) or Path(path).is_absolute():
+        return spec
+    return MeterSpec.model_validate({**spec.model_dump(), "path": str(base / path)})
+
+
+@dataclass(slots=True)
+class _Metered:
+    """One meter of one target, and what its sensors are called in a result."""
+
+    spec: MeterSpec
+    thread: MeterThread
+    names: dict[str, str] = field(default_factory=dict)
+    infos: list[SensorInfo] = field(default_factory=list)  # as they were when it was opened
+
+
+class Metering:
+    """Every meter of a campaign; a context manager. Raises MeterError or StudyError on entering."""
+
+    def __init__(self, targets: Sequence[Target], base: Path) -> None:
+        self._targets = [target for target in targets if target.meters]
+        self._base = base
+        self._meters: dict[str, list[_Metered]] = {}
+        self._idle_start_ns = monotonic_ns()
+        self._idle_before: Stretch | None = None
+
+    def __enter__(self) -> Metering:
+        try:
+            for target in self._targets:
+                self._meters[target.name] = []
+                for spec in target.meters:
+                    self._meters[target.name].append(self._open(target, spec))
+                check_boundaries(target, self.boundaries(target))
+        except StorlabError:
+            self.close()
+            raise
+        self.idle_begins()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every meter."""
+        for meters in self._meters.values():
+            for meter in meters:
+                meter.thread.close()
+        self._meters = {}
+
+    def boundaries(self, target: Target) -> list[Boundary]:
+        """Of the target's sensors, in the order of the study."""
+        meters = self._meters.get(target.name, [])
+        return [info.boundary for meter in meters for info in meter.infos]
+
+    def reads(self, target: Target) -> bool:
+        """Whether a target has meters."""
+        return bool(self._meters.get(target.name))
+
+    @property
+    def any(self) -> bool:
+        """Whether any target of the campaign has meters."""
+        return bool(self._meters)
+
+    def idle_begins(self) -> None:
+        """From now on nothing loads any target."""
+        self._idle_start_ns = monotonic_ns()
+
+    def load_begins(self, target: Target) -> list[str]:
+        """A run of this target begins now. Revives meters that had ended; says what happened."""
+        said = [line for meter in self._meters.get(target.name, []) for line in self._revive(meter)]
+        now = monotonic_ns()
+        self._idle_before = (self._idle_start_ns, now)
+        for meters in self._meters.values():
+            for meter in meters:  # what lies before this pause is of no run to come
+                meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
+        return said
+
+    def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
+        """The run's power, after the pause behind it. Call :meth:`idle_begins` before that pause.
+
+        Whatever goes wrong with a meter becomes a note, never an error: the run itself is good.
+        """
+        meters = self._meters.get(target.name, [])
+        if not meters:
+            return MeteredRun()
+        for meter in meters:
+            with suppress(MeterError):  # one that hangs: its readings end early, which is noted
+                meter.thread.read_now()
+        window = (outcome.window_start_ns, outcome.window_end_ns)
+        after = (max(self._idle_start_ns, window[1]), monotonic_ns())
+        spans = Spans(window=window, idle_before=self._idle_before, idle_after=after)
+        runs: list[SensorRun] = []
+        notes: list[str] = []
+        for meter in meters:
+            runs += _sensor_runs(meter, spans, outcome, notes)
+        if outcome.status != "finished" or window[1] <= window[0]:
+            boundaries = [run.info.boundary for run in runs]
+            return MeteredRun(readings=_readings(runs), notes=notes, boundaries=boundaries)
+        stretches = [(span.start_ns, span.end_ns) for span in outcome.spans]
+        return _sum_up(runs, spans, notes, stretches)
+
+    def _open(self, target: Target, spec: MeterSpec) -> _Metered:
+        thread = open_thread(spec, target, self._base)
+        meter = _Metered(spec, thread, infos=thread.open())
+        taken = {name for other in self._meters[target.name] for name in other.names.values()}
+        for info in meter.infos:
+            meter.names[info.sensor] = _free_name(info.sensor, taken)
+        return meter
+
+    def _revive(self, meter: _Metered) -> list[str]:
+        ended = meter.thread.ended
+        if ended is None:
+            return []
+        target = next(t for t in self._targets if meter in self._meters[t.name])
+        meter.thread.close()
+        thread = open_thread(meter.spec, target, self._base)
+        try:
+            thread.open()
+        except StorlabError as error:
+            return [f"{thread.name}: still not measured: {error.what}"]
+        meter.thread = thread
+        return [f"{thread.name}: answers again"]
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}#{number}"
+    taken.add(free)
+    return free
+
+
+def _sensor_runs(
+    meter: _Metered, spans: Spans, outcome: RunOutcome, notes: list[str]
+) -> list[SensorRun]:
+    thread = meter.thread
+    ended = None if thread.ended is None else (thread.ended.time_ns, thread.ended.why)
+    infos, idle_w, late = meter.infos, None, []
+    try:
+        infos = thread.describe()
+        idle_w = thread.idle_w()
+        late = thread.after_run(outcome)
+        notes += thread.notes()
+    except StorlabError as error:
+        ended = ended or (spans.window[0], error.what)
+    first, last = spans.whole
+    margin = 2 * thread.period_ns
+    readings = [
+        Reading(meter.names.get(r.sensor, r.sensor), r.time_ns, r.value, r.sensor_time)
+        for r in (*thread.take(first - margin), *late)
+        if first - margin <= r.time_ns <= last + margin
+    ]
+    period_ns = thread.period_ns if thread.is_periodic else 0
+    runs = []
+    for info in infos:
+        name = meter.names.get(info.sensor, info.sensor)
+        own = [reading for reading in readings if reading.sensor == name]
+        renamed = info.model_copy(update={"sensor": name})
+        runs.append(SensorRun(renamed, own, period_ns, ended, idle_w))
+    return runs
+
+
+def _sum_up(
+    runs: Sequence[SensorRun], spans: Spans, notes: list[str], stretches: Sequence[Stretch]
+) -> MeteredRun:
+    summaries: list[PowerSummary] = []
+    lines: dict[str, PowerLine] = {}
+    for run in runs:
+        summary, line = summarise(run, spans)
+        summaries.append(summary)
+        notes += [f"{run.info.sensor}: {note}" for note in summary.notes]
+        if line is not None:
+            lines[run.info.sensor] = line
+    totals = boundary_power(summaries, lines, spans.window)
+    boundaries = [summary.info.boundary for summary in summaries]
+    of_spans = span_power(runs, summaries, lines, stretches)
+    return MeteredRun(summaries, totals, _readings(runs), notes, boundaries, of_spans)
+
+
+def _readings(runs: Sequence[SensorRun]) -> list[Reading]:
+    return [reading for run in runs for reading in run.readings]
+
+
+def power_over_time(
+    record: RunRecord, readings: pa.Table, boundary: Boundary | None = None
+) -> tuple[list[int], list[float]]:
+    """Power at a boundary (the headline's by default), parts added up and shares taken.
+
+    ``readings`` is the run's ``power.parquet``. Returns times (ns of the run's clock) and W: of
+    moments the power then, of counters and interval means the power from then to the next time.
+    Both are empty where a part has no readings.
+    """
+    wanted = boundary or record.power_boundary
+    parts = [] if wanted is None else parts_at(record.power, wanted)
+    lines = []
+    by_sensor: dict[str, dict[int, Reading]] = {}
+    for row in readings.to_pylist():
+        own = by_sensor.setdefault(row["sensor"], {})
+        own[row["time_ns"]] = Reading(row["sensor"], row["time_ns"], row["value"])
+    for part in parts:
+        own = by_sensor.get(part.info.sensor, {})
+        try:
+            lines.append(power_line(part.info, [own[t] for t in sorted(own)]))
+        except ValueError:
+            return [], []
+    if not lines:
+        return [], []
+    try:
+        total = line_sum(lines) if len(lines) > 1 else lines[0]
+    except ValueError:
+        return [], []
+    keep = np.concatenate((np.diff(total.times_ns) > 0, [True]))
+    return total.times_ns[keep].tolist(), total.watts[keep].tolist()
+
+
+def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:
+    """Raise StudyError where it is not clear which boundary a target's power stands for."""
+    known = list(dict.fromkeys(boundaries))
+    if target.power_boundary is None and len(known) > 1:
+        raise StudyError(
+            f'target "{target.name}": power_boundary',
+            f"its meters are at {len(known)} boundaries: {', '.join(known)}",
+            f'say which one stands for the target: power_boundary = "{known[0]}"',
+        )
+    if known and target.power_boundary is not None and target.power_boundary not in known:
+        raise StudyError(
+            f'target "{target.name}": power_boundary',
+            f"no meter of it is at the boundary {target.power_boundary}",
+            f'set power_boundary = "{known[0]}", or correct the boundary of the meter',
+        )

@@ -1,0 +1,114 @@
+"""Energy of the spans of a run, at every boundary: one checkpoint, one epoch, one stage.
+
+A span is short where a run is long, so the rules are stricter than for a window: a sensor must have
+been read in it, and must not average over more than it. What is too short has no energy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from storlab.base.energy import PowerLine, line_sum, window_energy
+from storlab.base.units import NS_PER_S
+from storlab.lab.power.summary import (
+    LEAST_COVERAGE,
+    LEAST_READINGS,
+    SensorRun,
+    Stretch,
+    distinct,
+    parts_at,
+    stated_uncertainty_j,
+    weakest_provenance,
+)
+from storlab.model.power import PowerSummary, Reading, SpanPower
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One sensor of a boundary: its summary over the window, its readings, its power over time."""
+
+    summary: PowerSummary
+    run: SensorRun
+    line: PowerLine
+
+
+def span_power(
+    runs: Sequence[SensorRun],
+    summaries: Sequence[PowerSummary],
+    lines: Mapping[str, PowerLine],
+    stretches: Sequence[Stretch],
+) -> list[SpanPower]:
+    """Energy of each stretch (ns of the run's clock), by boundary and then in order of time.
+
+    ``summaries`` are those of ``runs``, over the whole window; ``lines`` are by sensor.
+    """
+    by_sensor = {run.info.sensor: run for run in runs}
+    found: list[SpanPower] = []
+    for boundary in dict.fromkeys(summary.info.boundary for summary in summaries):
+        parts = parts_at(summaries, boundary)
+        known = [lines[part.info.sensor] for part in parts if part.info.sensor in lines]
+        if len(known) < len(parts):
+            continue
+        try:
+            line = line_sum(known) if len(known) > 1 else known[0]
+        except ValueError:
+            continue  # parts that do not overlap in time
+        own = [
+            _Part(part, by_sensor[part.info.sensor], one)
+            for part, one in zip(parts, known, strict=True)
+        ]
+        for number, stretch in enumerate(stretches):
+            power = _of_stretch(number, stretch, own, line)
+            if power is not None:
+                found.append(power)
+    return found
+
+
+def _of_stretch(
+    number: int, stretch: Stretch, parts: Sequence[_Part], line: PowerLine
+) -> SpanPower | None:
+    start, end = stretch
+    if end <= start or not all(_is_resolved(part.run, stretch) for part in parts):
+        return None
+    taken = window_energy(line, start, end)
+    if taken.coverage < LEAST_COVERAGE or not taken.energy_j > 0:
+        return None
+    shares = [_uncertainty(part, stretch) for part in parts]
+    stated = [share for share in shares if share is not None]
+    return SpanPower(
+        span=number,
+        boundary=parts[0].summary.info.boundary,
+        provenance=weakest_provenance(part.run.info.provenance for part in parts),
+        energy_j=taken.energy_j,
+        # As for a window: errors of sensors of one make may well have the same sign.
+        energy_uncertainty_j=math.fsum(stated) if len(stated) == len(shares) else None,
+        mean_w=taken.energy_j * NS_PER_S / (end - start),
+    )
+
+
+def _is_resolved(run: SensorRun, stretch: Stretch) -> bool:
+    """Whether the sensor tells this stretch from what is around it."""
+    return len(_inside(run, stretch)) >= LEAST_READINGS and (
+        (run.info.sensor_interval_ns or 0) <= stretch[1] - stretch[0]
+    )
+
+
+def _uncertainty(part: _Part, stretch: Stretch) -> float | None:
+    """A step of power at an edge lies anywhere between the readings around it."""
+    inside = _inside(part.run, stretch)
+    spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
+    return stated_uncertainty_j(
+        part.run.info,
+        window_energy(part.line, *stretch),
+        inside,
+        stretch,
+        [part.summary.idle_before_w, part.summary.idle_after_w],
+        edge_ns=max(spacings, default=0) / 2,
+    )
+
+
+def _inside(run: SensorRun, stretch: Stretch) -> list[Reading]:
+    return [r for r in distinct(run.readings) if stretch[0] <= r.time_ns <= stretch[1]]

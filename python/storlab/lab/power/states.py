@@ -1,0 +1,246 @@
+"""NVMe power states of the targets: set before a run, read back, and restored in the end.
+
+``power-states.json`` in the result directory says which drives are in another state than they were
+found in. It is written before a state is changed and removed when all are restored, so a campaign
+that was killed leaves a trace, and ``storlab resume`` restores first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from storlab.base.errors import MeterError, ResultError
+from storlab.base.files import replace_file
+from storlab.meters.nvme_admin import NvmeAdmin, PowerState
+from storlab.model.power import AppliedPowerState
+from storlab.model.s3 import EMBEDDED
+from storlab.model.study import Target
+from storlab.stores.devices import device_number
+from storlab.stores.filesystems import file_system_of
+
+_FILE = "power-states.json"
+
+
+class Drive(Protocol):
+    """What is needed of an open NVMe controller."""
+
+    device: str
+
+    def power_states(self) -> list[PowerState]:
+        """The states it has."""
+        ...
+
+    def current(self) -> int:
+        """The one it is in."""
+        ...
+
+    def set(self, index: int) -> None:
+        """Enter one, and read it back; MeterError when it did not."""
+        ...
+
+    def close(self) -> None:
+        """Release it."""
+        ...
+
+
+Opener = Callable[[str], Drive]
+
+
+@dataclass(slots=True)
+class _Held:
+    path: str  # by which it was opened
+    drive: Drive
+    former: int
+
+
+class PowerStates:
+    """The power states of a campaign's drives; a context manager that restores them on leaving."""
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        base: Path,
+        directory: Path,
+        opener: Opener = NvmeAdmin.open,
+    ) -> None:
+        self._wanted = any(target.power_state is not None for target in targets)
+        self._base = base
+        self._file = directory / _FILE
+        self._opener = opener
+        self._held: dict[str, _Held] = {}  # by controller
+        self.notes: list[str] = []
+
+    def __enter__(self) -> PowerStates:
+        """Restore what a killed campaign left. Raises ResultError for a damaged trace of it."""
+        for path, former in _read(self._file).items():
+            held = self._hold(path)
+            held.former = former
+            if held.drive.current() != former:
+                held.drive.set(former)
+                self.notes.append(f"{path}: power state {former} restored after a killed campaign")
+        if self._file.exists():
+            self._file.unlink()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore every drive; each one is tried, and the first failure is raised."""
+        failures: list[MeterError] = []
+        for held in self._held.values():
+            try:
+                if held.drive.current() != held.former:
+                    held.drive.set(held.former)
+            except MeterError as error:
+                failures.append(error)
+            with suppress(MeterError):
+                held.drive.close()
+        self._held = {}
+        if not failures:
+            self._file.unlink(missing_ok=True)
+            return
+        raise MeterError(
+            failures[0].where,
+            f"its former power state is not restored: {failures[0].what}",
+            f"`storlab resume` tries again; {_FILE} in the result directory has the state",
+        ) from failures[0]
+
+    def apply(self, target: Target) -> tuple[list[AppliedPowerState], bool]:
+        """Bring the target's drives into the state that the study asks for, or back to theirs.
+
+        Returns the states (none where the study asks for none), and whether any was changed.
+        Raises MeterError when a drive is not NVMe, has no such state, or does not enter it.
+        """
+        if not self._wanted:
+            return [], False
+        applied, changed = [], False
+        for path in drives_of(target, self._base):
+            if target.power_state is None:
+                changed |= self._bring_back(path)
+                continue
+            held = self._hold(path)
+            changed |= self._bring(held, target.power_state)
+            applied.append(_applied(held, path, target.power_state))
+        return applied, changed
+
+    def _hold(self, path: str) -> _Held:
+        drive = _opened(path, self._opener)
+        if drive.device in self._held:
+            drive.close()
+            return self._held[drive.device]
+        self._held[drive.device] = _Held(path, drive, drive.current())
+        return self._held[drive.device]
+
+    def _bring(self, held: _Held, wanted: int) -> bool:
+        if held.drive.current() == wanted:
+            return False
+        self._write()
+        held.drive.set(wanted)
+        found = held.drive.current()
+        if found != wanted:
+            raise MeterError(
+                held.path,
+                f"was set to power state {wanted} and is in power state {found}",
+                "this drive does not keep that state: remove power_state",
+            )
+        return True
+
+    def _bring_back(self, path: str) -> bool:
+        if not self._held:
+            return False  # nothing was changed yet, and the drive need not even be NVMe
+        try:
+            held = self._hold(path)
+        except MeterError:
+            return False
+        return self._bring(held, held.former)
+
+    def _write(self) -> None:
+        drives = {held.path: held.former for held in self._held.values()}
+        replace_file(self._file, (json.dumps({"drives": drives}, indent=2) + "\n").encode())
+
+
+def drives_of(target: Target, base: Path) -> list[str]:
+    """The drives under a target: its block devices, or the ones that its files or objects lie on.
+
+    None of a store elsewhere.
+    """
+    if target.is_null:
+        return []
+    found = []
+    own = [target.s3.removeprefix(EMBEDDED).strip()] if target.s3 and target.is_embedded else []
+    for location in own or target.locations:
+        place = base / location
+        if device_number(place) is not None:
+            found.append(str(place))
+            continue
+        under = file_system_of(place).device
+        found.append(str(place) if under is None else f"/dev/{under.name}")
+    return list(dict.fromkeys(found))
+
+
+def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.open) -> str:
+    """What the study's power state means on this machine, in words; changes nothing.
+
+    Raises MeterError when a drive is not NVMe, or has no such state.
+    """
+    said = []
+    for path in drives_of(target, base):
+        drive = _opened(path, opener)
+        try:
+            state = _state(drive.power_states(), path, target.power_state or 0)
+            said.append(f"{path} enters power state {state.index} from {drive.current()}")
+        finally:
+            drive.close()
+    return "; ".join(said)
+
+
+def _opened(path: str, opener: Opener) -> Drive:
+    try:
+        return opener(path)
+    except MeterError as error:
+        fix = "only NVMe drives that this user may open have power states: remove power_state"
+        raise MeterError(error.where, error.what, fix) from error
+
+
+def _state(states: Sequence[PowerState], path: str, index: int) -> PowerState:
+    for state in states:
+        if state.index == index:
+            if not state.non_operational:
+                return state
+            raise MeterError(
+                path,
+                f"power state {index} is not operational: the drive processes no I/O in it",
+                "choose an operational one (storlab meters lists them)",
+            )
+    raise MeterError(
+        path, f"the drive has no power state {index}", f"use one of 0..{len(states) - 1}"
+    )
+
+
+def _applied(held: _Held, path: str, index: int) -> AppliedPowerState:
+    state = _state(held.drive.power_states(), path, index)
+    return AppliedPowerState(
+        device=path,
+        index=index,
+        max_power_w=state.max_power_w,
+        entry_latency_us=state.entry_latency_us,
+        exit_latency_us=state.exit_latency_us,
+        former_index=held.former,
+    )
+
+
+def _read(file: Path) -> dict[str, int]:
+    try:
+        drives = json.loads(file.read_bytes())["drives"]
+        return {str(path): int(former) for path, former in drives.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultError(
+            str(file),
+            f"is damaged: {error}",
+            "set the drives' power state yourself (nvme set-feature -f 2), and delete the file",
+        ) from error

@@ -1,0 +1,61 @@
+"""Preflight: does anybody else want this machine's cores?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+from storlab import _native
+from storlab.base.units import NS_PER_S, format_duration
+from storlab.lab.preflight.checks import Check
+
+SPIN_NS = NS_PER_S
+"""How long every core is kept busy to see what others take of it."""
+_SPIN_SHARE = 100  # of a campaign's time, at most one part in so many
+_LEAST_SPIN_NS = NS_PER_S // 50
+_LOST_PERCENT = 2.0
+_LOAD_PER_CORE = 0.5
+
+
+def spin_ns(campaign_ns: int) -> int:
+    """For a campaign of that length: a second, and less where that would be felt."""
+    return min(SPIN_NS, max(_LEAST_SPIN_NS, campaign_ns // _SPIN_SHARE))
+
+
+def core_checks(length_ns: int) -> Iterator[Check]:
+    """Load of the last minute, and what spinning for ``length_ns`` does not get of the cores."""
+    yield load_check(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+    yield spin_check(json.loads(_native.spin(length_ns / NS_PER_S)))
+
+
+def load_check(load: float, cores: int) -> Check:
+    """``load``: the kernel's average over the last minute."""
+    what = f"{load:.2f} over the last minute, with {cores} core{'s' if cores > 1 else ''}"
+    if load <= _LOAD_PER_CORE * cores:
+        return Check(name="load", status="ok", what=what)
+    return Check(
+        name="load",
+        status="warning",
+        what=f"{what}: other programs take cores from the load generator",
+        fix="end them, or wait until they are done",
+    )
+
+
+def spin_check(found: dict[str, float | None]) -> Check:
+    """``found``: what ``_native.spin`` says."""
+    lost, stolen = found["lost_percent"] or 0.0, found["steal_percent"]
+    length = format_duration(round(found["length_ns"] or 0))
+    host = "" if stolen is None else f"; its host took {stolen:.2g} % of the cores' time"
+    what = (
+        f"{found['threads']} spinning threads did not run in {lost:.2g} % of {length}, the "
+        f"largest gap was {format_duration(round(found['largest_gap_ns'] or 0))}{host}"
+    )
+    if lost < _LOST_PERCENT and (stolen or 0.0) < _LOST_PERCENT:
+        return Check(name="cores", status="ok", what=what)
+    return Check(
+        name="cores",
+        status="warning",
+        what=f"{what}: rates will be too low by that, and latencies hold such gaps",
+        fix="end other programs; in a virtual machine or a container, ask for cores of its own",
+    )

@@ -1,0 +1,386 @@
+"""Preflight (``storlab doctor``): can this machine run the study, and what would bend its numbers?
+
+A check never writes data. An ``error`` stops `storlab run`; a ``warning`` is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from storlab import _native
+from storlab.base.errors import PreflightError, StorlabError
+from storlab.base.units import format_bytes_si
+from storlab.contracts.registry import FAMILIES, get_engine, get_meter
+from storlab.lab.preflight.checks import Check
+from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
+from storlab.lab.preflight.power import power_checks
+from storlab.lab.preflight.s3 import store_checks
+from storlab.lab.results.environment import governor, memory_bytes, numa_node, scheduler
+from storlab.model.point import Plan, Point
+from storlab.model.study import StudyBase, Target
+from storlab.process.open_files import most_open_files
+from storlab.stores.data_file import is_kernel_place
+from storlab.stores.devices import Device, device_number, read_fact
+from storlab.stores.filesystems import (
+    FileSystem,
+    existing_parent,
+    file_system_of,
+    free_bytes,
+    supports_direct,
+)
+from storlab.stores.home import HomeNeed, home_need, home_of
+from storlab.stores.s3.target import S3Hold
+from storlab.stores.sidecar import is_complete
+
+_ROOMY_MEMLOCK = 64 << 20
+_OWN_FILES = 128  # of storlab itself: results, meters, libraries
+
+
+def check_machine(length_ns: int = SPIN_NS) -> list[Check]:
+    """What holds for any study on this machine. Keeps all cores busy for ``length_ns``."""
+    return [
+        *core_checks(length_ns),
+        _build(),
+        _uring(),
+        _clock(),
+        _governor(),
+        _memlock(),
+        _engine_check("fio", needed=False),
+        _meters_here(),
+    ]
+
+
+def _meters_here() -> Check:
+    """What this machine has of its own, without asking anything over a network."""
+    local = [found for kind in ("rapl", "hwmon") for found in get_meter(kind).discover()]
+    usable = sorted(found.sensor for found in local if found.available)
+    if usable:
+        return _ok("power", f"{', '.join(usable)}; `storlab meters` lists all")
+    return _ok("power", "this machine has no power sensor of its own; see `storlab meters`")
+
+
+def check_study(
+    study: StudyBase, plan: Plan, base: Path, stores: Mapping[str, S3Hold] | None = None
+) -> list[Check]:
+    """The machine, the engines that the plan names, and every target that it uses.
+
+    ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
+    guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
+    """
+    machine = check_machine(spin_ns(plan.estimated_ns))
+    checks = [check for check in machine if check.name not in ("fio", "power")]
+    checks.append(_open_files(study, plan))
+    engines = sorted({point.engine for point in plan.points.values()})
+    checks += [_engine_check(engine, needed=True) for engine in engines]
+    used = {point.target for point in plan.points.values()}
+    for target in study.target:
+        if target.name in used and target.s3 is not None:
+            hold = (stores or {}).get(target.name)
+            checks += [_under(target, c) for c in store_checks(target, plan, base, hold)]
+        elif target.name in used and not target.is_null:
+            inside = {} if target.directory is None else {"directory": str(base / target.directory)}
+            place = target.model_copy(update=inside)
+            need = home_need(_points_on(target, plan), study.study, place)
+            checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
+        if target.name in used:
+            checks += [_under(target, check) for check in power_checks(target, base)]
+    checks += _cautions(study, plan)
+    metered = any(meter.kind != "declared" for t in study.target for meter in t.meters)
+    if metered and study.study.settle == 0:
+        what = "settle = 0 leaves no pause between runs, so idle power cannot be measured"
+        checks.append(_warn("power", what, 'set settle = "30s" in [study]'))
+    return checks
+
+
+def refuse_errors(checks: Sequence[Check]) -> None:
+    """Raise PreflightError that names every error among the checks."""
+    errors = [check for check in checks if check.status == "error"]
+    if not errors:
+        return
+    first, *rest = errors
+    what = "; ".join([first.what, *(f"{check.name}: {check.what}" for check in rest)])
+    raise PreflightError(first.name, what, "; ".join(dict.fromkeys(c.fix for c in errors if c.fix)))
+
+
+def _ok(name: str, what: str) -> Check:
+    return Check(name=name, status="ok", what=what)
+
+
+def _warn(name: str, what: str, fix: str = "") -> Check:
+    return Check(name=name, status="warning", what=what, fix=fix)
+
+
+def _error(name: str, what: str, fix: str) -> Check:
+    return Check(name=name, status="error", what=what, fix=fix)
+
+
+def _under(target: Target, check: Check) -> Check:
+    return check.model_copy(update={"name": f"{target.name}: {check.name}"})
+
+
+def _build() -> Check:
+    if json.loads(_native.probe())["optimised"]:
+        return _ok("build", "optimised")
+    return _warn(
+        "build",
+        "the native engine was built for tests, not optimised: it takes several times the CPU, "
+        "and reaches lower rates where CPU is short",
+        "build it anew with `make build`",
+    )
+
+
+def _uring() -> Check:
+    uring = json.loads(_native.probe())["uring"]
+    if uring["available"]:
+        return _ok("io_uring", f"available ({', '.join(uring['features']) or 'no extra features'})")
+    return _warn(
+        "io_uring",
+        f"not available ({uring['reason']}): storlab falls back to threads (posix), which cost "
+        "more CPU per I/O",
+        "allow io_uring: kernel.io_uring_disabled = 0, and a container profile that permits it",
+    )
+
+
+def _clock() -> Check:
+    source = read_fact(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
+    stamps = json.loads(_native.probe())["clock"]["source"]
+    if source in ("hpet", "acpi_pm", "jiffies"):
+        return _warn(
+            "clock",
+            f"the kernel's clock source is {source}: reading it is slow, and adds to each latency",
+            "boot with a usable TSC (clocksource=tsc)",
+        )
+    return _ok("clock", f"kernel {source or 'unknown'}, engine {stamps}")
+
+
+def _governor() -> Check:
+    found = governor()
+    if found is None:
+        return _ok("CPU governor", "not told by this machine (as in most virtual machines)")
+    if found == "performance":
+        return _ok("CPU governor", found)
+    return _warn(
+        "CPU governor",
+        f"{found}: the CPU's clock varies, and latencies with it",
+        "cpupower frequency-set --governor performance",
+    )
+
+
+def _memlock() -> Check:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if os.geteuid() == 0 or soft == resource.RLIM_INFINITY or soft >= _ROOMY_MEMLOCK:
+        return _ok("memlock", "unlimited" if soft == resource.RLIM_INFINITY else f"{soft} bytes")
+    return _warn(
+        "memlock",
+        f"{format_bytes_si(soft)} may be locked: large queues may run without registered buffers",
+        "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf",
+    )
+
+
+def _open_files(study: StudyBase, plan: Plan) -> Check:
+    """Whether the hard limit is enough; the soft one is raised to it before the first run."""
+    needs = [
+        (FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files, p)
+        for p in plan.points.values()
+    ]
+    each, point = max(needs, key=lambda found: found[0])
+    need, most = each + _OWN_FILES, most_open_files()
+    if need <= most:
+        return _ok("open files", f"{most:,} may be open at once, and about {need:,} are needed")
+    return _error(
+        "open files",
+        f"{point.workload} needs about {need:,} at once, and the hard limit is {most:,}",
+        f"raise it: LimitNOFILE={2 * need} of the service, or nofile in /etc/security/limits.conf",
+    )
+
+
+def _engine_check(name: str, *, needed: bool) -> Check:
+    try:
+        info = get_engine(name).describe()
+    except StorlabError as error:
+        if needed:
+            return _error(name, error.what, error.fix)
+        return _ok(name, f"{error.what}; only studies that ask for it need it")
+    return _ok(name, f"version {info.version}" + (f", {info.backend}" if info.backend else ""))
+
+
+def _cautions(study: StudyBase, plan: Plan) -> list[Check]:
+    """What the families know beforehand of their points, each once."""
+    said: dict[str, Check] = {}
+    for point in plan.points.values():
+        target = study.target_named(point.target)
+        estimate = FAMILIES[point.kind].estimate(point, study.study, target)
+        for caution in estimate.cautions:
+            said.setdefault(caution, _warn(point.workload, caution))
+    return list(said.values())
+
+
+def _points_on(target: Target, plan: Plan) -> list[Point]:
+    return [point for point in plan.points.values() if point.target == target.name]
+
+
+def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> Iterator[Check]:
+    places = [base / location for location in target.locations]
+    trims = any(point.params.get("trim_percent", 0) for point in _points_on(target, plan))
+    for place in places:
+        number = device_number(place)
+        if number is not None:
+            yield from _device_checks(Device(number), str(place), trims)
+        elif is_kernel_place(place.resolve()):
+            yield _error("device", f"{place} is not on this machine", "connect it")
+        elif target.directory is not None and not place.is_dir():
+            yield _error("directory", f"{place} is not there", "make it, or correct the path")
+        else:
+            yield from _file_checks(target, place, plan, need)
+    yield from _cache_check(target, plan, places)
+
+
+def _device_checks(device: Device, path: str, trims: bool) -> Iterator[Check]:
+    if not device.is_there:
+        yield _error("device", f"{path} is a node without a device behind it", "connect it")
+        return
+    if not os.access(path, os.R_OK):
+        yield _error(
+            "permissions",
+            f"this user may not open {path}",
+            "run as root, or as a user who may open the device (often: group disk)",
+        )
+    else:
+        yield _ok("permissions", path)
+        yield from _direct(Path(path))
+    yield from _queue_checks(device)
+    if trims and read_fact(device.whole.sysfs / "queue" / "discard_max_bytes") in (None, "0"):
+        yield _error("trim", f"{path} has no discard support", "set trim_percent = 0")
+
+
+def _queue_checks(device: Device) -> Iterator[Check]:
+    try:
+        disk = device.whole.sysfs
+    except OSError:
+        return
+    found = scheduler(disk)
+    if found in (None, "none") or read_fact(disk / "queue" / "rotational") == "1":
+        yield _ok("scheduler", f"{found or 'none'} on {disk.name}")
+    else:
+        yield _warn(
+            "scheduler",
+            f"{found} on {disk.name} reorders and merges I/O of a drive without moving parts",
+            f"echo none > /sys/block/{disk.name}/queue/scheduler",
+        )
+    node = numa_node(disk)
+    if node is None:
+        return
+    local = _cpu_set(read_fact(Path(f"/sys/devices/system/node/node{node}/cpulist")) or "")
+    if local and not os.sched_getaffinity(0) <= local:
+        yield _warn(
+            "NUMA",
+            f"{disk.name} hangs on node {node}, and workers may run on other nodes too",
+            f"pin the jobs: cpus = {sorted(local)[:8]}",
+        )
+    else:
+        yield _ok("NUMA", f"{disk.name} and the CPUs share node {node}")
+
+
+def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
+    chosen = any(not FAMILIES[point.kind].page.buffered for point in _points_on(target, plan))
+    parent = existing_parent(place if target.directory is not None else place.parent)
+    if place.exists() and target.directory is None and not os.access(place, os.R_OK):
+        yield _error("permissions", f"this user may not read {place}", "change its permissions")
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        yield _error(
+            "permissions", f"this user may not make files in {parent}", "choose another directory"
+        )
+    else:
+        yield _ok("permissions", str(place))
+        if target.direct and chosen:
+            yield from _direct(place)
+    under = file_system_of(place)
+    yield from _space_check(target, place, plan, need)
+    yield from _medium_checks(under, warn=chosen and not target.direct)
+
+
+def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
+    needed = target.size or 0
+    if target.directory is not None:
+        laid_out = plan.data_bytes_by_target.get(target.name, 0) - need.data_bytes
+        needed = laid_out + need.missing_bytes(home_of(place)) + need.run_bytes
+    elif is_complete(place, needed):
+        yield _ok("free space", "the data set is there already")
+        return
+    free = free_bytes(place) + _allocated(place)
+    what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
+    if needed > free:
+        words = "size" if target.directory is None else _size_fields(target, plan)
+        yield _error("free space", what, f"make {words} smaller, or choose another place")
+    else:
+        yield _ok("free space", what)
+
+
+def _size_fields(target: Target, plan: Plan) -> str:
+    """Those of its workloads that say how much data there is."""
+    known = [FAMILIES[point.kind].spec.model_fields for point in _points_on(target, plan)]
+    found = [name for name in ("scale", "rows") if any(name in fields for fields in known)]
+    return f"{' or '.join(found)} of the workload" if found else "size"
+
+
+def _allocated(place: Path) -> int:
+    files = place.glob("storlab.*.dat") if place.is_dir() else [place] if place.exists() else []
+    return sum(file.stat().st_blocks * 512 for file in files)
+
+
+def _medium_checks(under: FileSystem, *, warn: bool) -> Iterator[Check]:
+    if under.in_memory:
+        yield _ok("medium", f"memory ({under.kind} at {under.mount_point}), not a drive")
+        return
+    yield _ok("medium", f"{under.kind} at {under.mount_point} ({under.options})")
+    if warn:
+        yield _warn(
+            "page cache",
+            "direct = false: reads may be served by memory, and writes end in memory",
+            "set direct = true, unless that is what you want to measure",
+        )
+    if under.device is not None:
+        yield from _queue_checks(under.device)
+
+
+def _direct(path: Path) -> Iterator[Check]:
+    try:
+        works = supports_direct(path)
+    except OSError as error:
+        yield _error("O_DIRECT", f"{path} cannot be opened: {error.strerror}", "check it")
+        return
+    if works:
+        yield _ok("O_DIRECT", "works")
+    else:
+        yield _error(
+            "O_DIRECT",
+            f"the file system of {path} does not support it",
+            "choose another file system, or set direct = false and measure through the page cache",
+        )
+
+
+def _cache_check(target: Target, plan: Plan, places: Sequence[Path]) -> Iterator[Check]:
+    size = plan.data_bytes_by_target.get(target.name, 0)
+    if target.direct or not size or file_system_of(places[0]).in_memory:
+        return
+    memory = memory_bytes()
+    if size <= memory:
+        yield _warn(
+            "data set",
+            f"{format_bytes_si(size)} fit into the page cache of {format_bytes_si(memory)} of RAM",
+            f"make size larger than {format_bytes_si(2 * memory)}, or set direct = true",
+        )
+    else:
+        yield _ok("data set", f"{format_bytes_si(size)}, larger than RAM")
+
+
+def _cpu_set(text: str) -> set[int]:
+    cpus: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus

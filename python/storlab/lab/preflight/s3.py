@@ -1,0 +1,145 @@
+"""Preflight of S3 targets: can the store be used, and what would bend its numbers?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from storlab.base.errors import StorlabError
+from storlab.base.units import format_bytes_si
+from storlab.lab.preflight.checks import Check
+from storlab.lab.results.environment import memory_bytes
+from storlab.model.point import Plan
+from storlab.model.s3 import EMBEDDED, S3Options
+from storlab.model.study import Target
+from storlab.stores.filesystems import existing_parent, file_system_of, free_bytes
+from storlab.stores.s3.target import S3Hold
+
+SKEW_WARNING_S = 60.0
+SKEW_ERROR_S = 900.0  # stores refuse requests that are dated further away
+_LOOKING = "0" * 12  # stands for a campaign that has not begun
+
+
+def store_checks(target: Target, plan: Plan, base: Path, hold: S3Hold | None) -> Iterator[Check]:
+    """Of one target. ``hold`` is the guard's where it has one; else the store is only looked at."""
+    yield from _address_checks(target)
+    if target.is_embedded:
+        yield from _embedded_checks(target, plan, base)
+    if hold is not None:
+        yield from _held_checks(hold)
+        return
+    try:
+        with S3Hold(target, _LOOKING, base, None, look_only=True) as looked:
+            yield from _held_checks(looked)
+    except StorlabError as error:
+        yield _check("error", "store", f"{error.where}: {error.what}", error.fix)
+
+
+def _address_checks(target: Target) -> Iterator[Check]:
+    if target.is_embedded:
+        return
+    options = target.s3_options or S3Options()
+    for address in (target.s3 or "", *options.endpoints):
+        parts = urlsplit(address)
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            yield _check(
+                "warning",
+                "encryption",
+                f"{parts.netloc} is reached by http: objects travel in the clear",
+                "use https, unless that is what you want to measure",
+            )
+    if not options.verify_tls:
+        yield _check(
+            "warning",
+            "TLS",
+            "verify_tls = false: any server could answer in place of this one",
+            "name the authority of its certificate: s3_options.ca_file",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name of an address is this machine, as far as the name alone tells."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
+    place = base / (target.s3 or "").removeprefix(EMBEDDED).strip()
+    needed = plan.data_bytes_by_target.get(target.name, 0)
+    free = free_bytes(existing_parent(place))
+    if needed > free and place.is_dir():  # objects of an earlier session, perhaps
+        free += sum(file.stat().st_blocks * 512 for file in place.rglob("*") if file.is_file())
+    what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
+    fix = "have fewer or smaller objects, or choose another place"
+    yield _check("error" if needed > free else "ok", "free space", what, fix)
+    under = file_system_of(place)
+    if under.in_memory:
+        yield _check("ok", "medium", f"memory ({under.kind} at {under.mount_point}), not a drive")
+        return
+    yield _check("ok", "medium", f"{under.kind} at {under.mount_point} ({under.options})")
+    memory = memory_bytes()
+    if 0 < needed <= memory:
+        yield _check(
+            "warning",
+            "data set",
+            f"{format_bytes_si(needed)} fit into the page cache of {format_bytes_si(memory)} of "
+            "RAM, through which storlab's own server reads",
+            f"have objects of more than {format_bytes_si(2 * memory)} to measure a drive",
+        )
+
+
+def _held_checks(hold: S3Hold) -> Iterator[Check]:
+    if hold.target.is_embedded:
+        what = "storlab's own server, on this machine: it takes CPU beside the load"
+        yield _check("ok", "store", what)
+        return
+    state = "" if hold.bucket_exists else ", a bucket that storlab will make"
+    yield _check("ok", "store", f"{hold.where}{state}")
+    if hold.bucket_exists:
+        yield from _left_behind_checks(hold)
+    yield from _clock_check(hold.skew_s)
+
+
+def _left_behind_checks(hold: S3Hold) -> Iterator[Check]:
+    """What would stay after a clean-up. Uploads are tried out only as a campaign begins."""
+    versions = hold.control.is_versioned() if hold.proof is None else hold.proof.keeps_versions
+    if versions:
+        yield _check(
+            "warning",
+            "versions",
+            "the bucket keeps versions: objects that storlab deletes stay as old ones, take space "
+            "and cost what they cost",
+            "measure in a bucket without versioning, or let a lifecycle rule remove old versions "
+            "and delete markers",
+        )
+    if hold.proof is not None and hold.proof.uploads == "hidden":
+        yield _check(
+            "warning",
+            "uploads",
+            "the store does not list open multipart uploads: what a killed run leaves of them "
+            "stays unseen",
+            "let a lifecycle rule give up old uploads, or do not upload in parts",
+        )
+
+
+def _clock_check(skew_s: float | None) -> Iterator[Check]:
+    if skew_s is None:
+        return
+    way = "ahead of" if skew_s > 0 else "behind"
+    what = f"the store's clock is {abs(skew_s):.0f} s {way} that of this machine"
+    if abs(skew_s) > SKEW_ERROR_S:
+        yield _check("error", "clock", what, "set both clocks, for instance by NTP")
+    elif abs(skew_s) > SKEW_WARNING_S:
+        yield _check("warning", "clock", what, "requests are refused from 15 min on: set the clock")
+    else:
+        yield _check("ok", "clock", what)
+
+
+def _check(status: str, name: str, what: str, fix: str = "") -> Check:
+    return Check.model_validate({"name": name, "status": status, "what": what, "fix": fix})

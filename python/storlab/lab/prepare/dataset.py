@@ -1,0 +1,253 @@
+"""Data sets of file targets: laid out by storlab, reused on resume, removed at the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from storlab import __version__
+from storlab.base.errors import PreflightError, RunError
+from storlab.base.seeds import derive_seed
+from storlab.base.units import format_bytes_si
+from storlab.contracts.registry import get_engine
+from storlab.contracts.reporter import Reporter
+from storlab.model.job import Member, WeightedSize
+from storlab.model.result import Failure, Snapshot
+from storlab.process.execution import StopRequest, finish
+from storlab.stores.filesystems import existing_parent, free_bytes, supports_direct
+from storlab.stores.home import HomeNeed
+from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, is_ours
+from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
+
+BLOCK = 1 << 20
+QUEUE_DEPTH = 8
+
+
+class PrepareError(RunError):
+    """A data set or preconditioning failed; ``failure`` says how, as a run would."""
+
+    def __init__(self, where: str, failure: Failure) -> None:
+        super().__init__(where, failure.message, failure.fix)
+        self.failure = failure
+
+
+def to_lay_out(members: Iterable[Member]) -> list[Member]:
+    """The file members that are not there yet as laid out.
+
+    A file that somebody else made is only ever read; the guard has seen to that.
+    """
+    return [
+        member
+        for member in members
+        if member.kind == "file"
+        and not is_complete(Path(member.path), member.size)
+        and (not Path(member.path).exists() or is_ours(Path(member.path)))
+    ]
+
+
+def check_space(
+    members: Iterable[Member], homes: Mapping[Path, Sequence[HomeNeed]] | None = None
+) -> None:
+    """Raise PreflightError when data sets and runs do not fit on their file systems.
+
+    ``homes``: what workloads take of each. Writes nothing.
+    """
+    needed: dict[int, int] = defaultdict(int)
+    runs: dict[int, int] = defaultdict(int)  # one run at a time
+    place: dict[int, Path] = {}
+    for member in to_lay_out(members):
+        path = Path(member.path)
+        parent = existing_parent(path.parent)
+        number = parent.stat().st_dev
+        there = path.stat().st_blocks * 512 if path.exists() else 0
+        needed[number] += max(0, member.size - there)
+        place[number] = parent
+    for home, needs in (homes or {}).items():
+        parent = existing_parent(home)
+        number = parent.stat().st_dev
+        whole = HomeNeed()
+        for need in needs:
+            whole.add(need)
+        needed[number] += whole.missing_bytes(home)
+        runs[number] = max(runs[number], whole.run_bytes)
+        place[number] = parent
+    for number, size in needed.items():
+        free = free_bytes(place[number])
+        if size + runs[number] > free:
+            raise PreflightError(
+                str(place[number]),
+                f"{space_text(size, runs[number])} and {format_bytes_si(free)} are free",
+                "make the data smaller, or choose another place",
+            )
+
+
+def space_text(data_bytes: int, run_bytes: int) -> str:
+    """What is needed, in words; of a run only where it takes anything of its own."""
+    data = f"the data sets need {format_bytes_si(data_bytes)}"
+    if run_bytes and data_bytes:
+        return f"{data}, the files of a run another {format_bytes_si(run_bytes)},"
+    return f"the files of a run need {format_bytes_si(run_bytes)}" if run_bytes else data
+
+
+def lay_out(
+    members: Sequence[Member],
+    holds: Mapping[str, DataFileHold],
+    *,
+    direct: bool,
+    seed: int,
+    stop: StopRequest,
+    reporter: Reporter,
+) -> None:
+    """Fill every file that is not there yet with incompressible data, one after the other.
+
+    ``holds``: the locks of the campaign, by path. Raises PrepareError with errno and offset when a
+    device fails, Interrupted on a stop request.
+    """
+    for number, member in enumerate(to_lay_out(members)):
+        reporter.step(
+            f"laying out {member.name} ({format_bytes_si(member.size)})", float(member.size)
+        )
+        try:
+            _lay_out_one(
+                member,
+                _held(member, holds),
+                direct=direct,
+                seed=derive_seed(seed, "layout", number),
+                stop=stop,
+                reporter=reporter,
+            )
+        except OSError as error:
+            raise PrepareError(member.name, _failure(member, error)) from error
+
+
+def clean_up(members: Iterable[Member], holds: Mapping[str, DataFileHold]) -> list[str]:
+    """Remove the data files that this campaign laid out, and only those. Returns their names."""
+    removed = []
+    for member in members:
+        with suppress(OSError):  # a failed file system; the campaign's results matter more
+            if member.path in holds and holds[member.path].remove():
+                removed.append(member.name)
+    return removed
+
+
+def _held(member: Member, holds: Mapping[str, DataFileHold]) -> DataFileHold:
+    if member.path not in holds:  # somebody's, which was to be read only, has gone
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), member.path)
+    return holds[member.path]
+
+
+def _lay_out_one(
+    member: Member,
+    hold: DataFileHold,
+    *,
+    direct: bool,
+    seed: int,
+    stop: StopRequest,
+    reporter: Reporter,
+) -> None:
+    path = Path(member.path)
+    sidecar = Sidecar(
+        member.size, seed, __version__, "started", campaign=hold.owner, written_by=hold.campaign
+    )
+    if not path.exists():
+        hold.write(sidecar)  # first, so that a crash leaves no file that nobody owns
+    fd = hold.open_to_lay_out()
+    try:
+        inode = os.fstat(fd).st_ino
+        hold.write(replace(sidecar, inode=inode))
+        os.ftruncate(fd, 0)
+        os.ftruncate(fd, member.size)
+        whole = member.size // BLOCK * BLOCK
+        _write_tail(fd, whole, member.size - whole, seed)
+    finally:
+        os.close(fd)
+    if whole:
+        use_direct = direct and supports_direct(path)
+        part = member.model_copy(update={"size": whole})
+        fill([part], direct=use_direct, seed=seed, stop=stop, reporter=reporter)
+    hold.write(replace(sidecar, inode=inode, state="complete"))
+
+
+def fill(
+    members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
+) -> None:
+    """Write each member once from start to end, all of them side by side.
+
+    Sizes are multiples of 1 MiB. Raises PrepareError, and Interrupted on a stop request.
+    """
+    engine = get_engine("native")
+    handles = [
+        engine.start(
+            fill_job(member, direct=direct, seed=derive_seed(seed, "fill", n)),
+            Path(member.path).parent,
+        )
+        for n, member in enumerate(members)
+    ]
+    meter = ByteMeter(reporter)
+    try:
+        for member, handle in zip(members, handles, strict=True):
+            outcome = finish(handle, stop, meter.add)
+            if outcome.failure is not None:
+                raise PrepareError(member.name, outcome.failure)
+    finally:
+        for handle in handles:
+            handle.cancel()
+        for handle in handles:
+            handle.wait()
+
+
+def fill_job(member: Member, *, direct: bool, seed: int) -> BlockJob:
+    """The job that writes one member once, sequentially, with incompressible data."""
+    return BlockJob(
+        members=[member],
+        direct=direct,
+        jobs=1,
+        queue_depth=QUEUE_DEPTH,
+        mix=Mix(read=0, write=100),
+        block_sizes=[WeightedSize(bytes=BLOCK)],
+        offsets=Offsets(kind="sequential"),
+        sync=Sync(kind="fsync", final=True),
+        window_bytes=member.size,
+        seed=seed,
+    )
+
+
+class ByteMeter:
+    """Adds up the bytes of the snapshots, for the progress bar."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._bytes = 0.0
+        self._last_ns = 0
+
+    def add(self, snapshot: Snapshot) -> None:
+        """One more snapshot of a run."""
+        self._bytes += snapshot.bytes_s * max(0, snapshot.elapsed_ns - self._last_ns) / 1e9
+        self._last_ns = snapshot.elapsed_ns
+        self._reporter.step_progress(self._bytes, snapshot)
+
+
+def _write_tail(fd: int, offset: int, length: int, seed: int) -> None:
+    if length:
+        os.pwrite(fd, random.Random(seed).randbytes(length), offset)  # noqa: S311  (data, no secret)
+        os.fsync(fd)
+
+
+def _failure(member: Member, error: OSError) -> Failure:
+    fix = "check free space and permissions of its directory"
+    if isinstance(error, FileExistsError):
+        fix = "somebody else has made it meanwhile: move it away, or choose another path"
+    return Failure(
+        message=f"cannot lay out {member.name}: {error.strerror}",
+        fix=fix,
+        errno=error.errno,
+        errno_name=errno.errorcode.get(error.errno or 0),
+        operation="write",
+        path=member.name,
+    )

@@ -1,0 +1,207 @@
+"""``environment.json``: the machine that a campaign ran on. What it does not tell is null."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import Any
+from urllib.parse import urlsplit
+
+from storlab import __version__, _native
+from storlab.base.clock import utc_now_iso
+from storlab.base.errors import StorlabError
+from storlab.contracts.registry import ENGINES, get_engine
+from storlab.model.s3 import EMBEDDED, S3Options
+from storlab.model.study import StudyBase, Target
+from storlab.stores.devices import Device, device_number, read_fact
+from storlab.stores.filesystems import file_system_of
+
+_LIBRARIES = ("pyarrow", "pydantic", "numpy", "scipy", "duckdb")
+
+
+def describe_environment(
+    study: StudyBase | None = None, base: Path | None = None
+) -> dict[str, Any]:
+    """Host, CPU, memory, versions, engines, and the drives behind the study's targets.
+
+    ``base`` is what relative paths of the study start from. Sizes in bytes.
+    """
+    targets = [] if study is None else study.target
+    return {
+        "schema_version": 1,
+        "recorded_at": utc_now_iso(),
+        "host": socket.gethostname(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+        "cpu": cpu_facts(),
+        "memory": {"total_bytes": memory_bytes(), "huge_pages_bytes": _huge_pages_bytes()},
+        "clock_source": read_fact(
+            Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        ),
+        "versions": {
+            "storlab": __version__,
+            "python": sys.version.split()[0],
+            **{name: _library(name) for name in _LIBRARIES},
+        },
+        "engines": {name: _engine(name) for name in list(ENGINES)},
+        "targets": {t.name: target_facts(t, base or Path.cwd()) for t in targets},
+    }
+
+
+def cpu_facts() -> dict[str, Any]:
+    """Model, cores of the machine and of this process, frequency governor."""
+    lines = (read_fact(Path("/proc/cpuinfo")) or "").splitlines()
+    facts: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        facts[name.strip()] = value.strip()
+    return {
+        "model": facts.get("model name") or facts.get("Model") or facts.get("CPU part"),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "governor": governor(),
+    }
+
+
+def governor() -> str | None:
+    """The frequency governors in use, None where the machine does not tell (most virtual ones)."""
+    found = {
+        read_fact(path)
+        for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    }
+    return ", ".join(sorted(name for name in found if name)) or None
+
+
+def memory_bytes() -> int:
+    """Memory that this process may use: RAM of the machine, or the limit of its control groups."""
+    return _native.memory_bytes()
+
+
+def target_facts(target: Target, base: Path) -> dict[str, Any]:
+    """What lies behind one target: its drives, or its file system and the drive under that."""
+    if target.is_null:
+        return {"kind": "null"}
+    if target.s3 is not None:
+        return _store_facts(target.s3, target.s3_options or S3Options(), base)
+    places = [base / location for location in target.locations]
+    numbers = [device_number(place) for place in places]
+    if all(number is not None for number in numbers):
+        drives = [drive_facts(Device(number)) for number in numbers if number is not None]
+        return {"kind": "block_device", "drives": drives}
+    kind = "directory" if target.directory is not None else "file"
+    return {"kind": kind, **_file_system_facts(places[0])}
+
+
+def _store_facts(address: str, options: S3Options, base: Path) -> dict[str, Any]:
+    """An S3 target: of a store elsewhere how it is reached, of storlab's own what lies under it."""
+    if address.startswith(EMBEDDED):
+        directory = base / address.removeprefix(EMBEDDED).strip()
+        return {"kind": "s3", "embedded": True, **_file_system_facts(directory)}
+    parts = urlsplit(address)
+    return {
+        "kind": "s3",
+        "embedded": False,
+        "endpoints": [f"{parts.scheme}://{parts.netloc}", *options.endpoints],
+        "bucket": parts.path.strip("/"),
+        "addressing": options.addressing,
+        "tls": parts.scheme == "https",
+        "verify_tls": options.verify_tls if parts.scheme == "https" else None,
+        "drives": [],
+    }
+
+
+def _file_system_facts(place: Path) -> dict[str, Any]:
+    under = file_system_of(place)
+    device = under.device
+    return {
+        "file_system": under.kind,
+        "mount_point": under.mount_point,
+        "mount_options": under.options,
+        "in_memory": under.in_memory,
+        "drives": [] if device is None else [drive_facts(device)],
+    }
+
+
+def drive_facts(device: Device) -> dict[str, Any]:
+    """Model, firmware, size and queue settings of a drive, from sysfs."""
+    try:
+        disk = device.whole.sysfs
+    except OSError:
+        return {"number": device.number}
+    return {
+        "name": device.name,
+        "model": read_fact(disk / "device" / "model"),
+        "vendor": read_fact(disk / "device" / "vendor"),
+        "firmware": read_fact(disk / "device" / "firmware_rev")
+        or read_fact(disk / "device" / "rev"),
+        "serial": read_fact(disk / "serial") or read_fact(disk / "device" / "serial"),
+        "size_bytes": device.size_bytes,
+        "scheduler": scheduler(disk),
+        "rotational": _flag(disk / "queue" / "rotational"),
+        "logical_block_bytes": _number(disk / "queue" / "logical_block_size"),
+        "physical_block_bytes": _number(disk / "queue" / "physical_block_size"),
+        "queue_requests": _number(disk / "queue" / "nr_requests"),
+        "max_io_kib": _number(disk / "queue" / "max_sectors_kb"),
+        "write_cache": read_fact(disk / "queue" / "write_cache"),
+        "discard_max_bytes": _number(disk / "queue" / "discard_max_bytes"),
+        "numa_node": numa_node(disk),
+        "transport": read_fact(disk / "device" / "transport"),
+        "loop_backing_file": device.backing_file,
+    }
+
+
+def scheduler(disk: Path) -> str | None:
+    """The I/O scheduler in use: the name in brackets."""
+    said = read_fact(disk / "queue" / "scheduler") or ""
+    start, end = said.find("["), said.find("]")
+    return said[start + 1 : end] if 0 <= start < end else said or None
+
+
+def numa_node(disk: Path) -> int | None:
+    """The NUMA node of a drive, None where it has none."""
+    for place in (disk / "device" / "numa_node", disk / "device" / "device" / "numa_node"):
+        node = _number(place)
+        if node is not None:
+            return None if node < 0 else node
+    return None
+
+
+def _number(path: Path) -> int | None:
+    said = read_fact(path)
+    try:
+        return None if said is None else int(said)
+    except ValueError:
+        return None
+
+
+def _flag(path: Path) -> bool | None:
+    said = _number(path)
+    return None if said is None else said != 0
+
+
+def _huge_pages_bytes() -> int:
+    pages = _number(Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")) or 0
+    return pages * 2 * 1024 * 1024
+
+
+def _library(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _engine(name: str) -> dict[str, Any]:
+    """What an engine says of itself, or why it does not: runs without it go on all the same."""
+    try:
+        return get_engine(name).describe().dump()
+    except StorlabError as error:
+        return {"name": name, "missing": error.what}
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, SubprocessError) as error:
+        what = f"cannot be described: {type(error).__name__}: {error}"
+        return {"name": name, "missing": what}

@@ -1,0 +1,423 @@
+"""The result directory: what a campaign leaves behind, whole or not at all.
+
+::
+
+    study.toml        the study as given
+    environment.json  host, kernel, drives, versions
+    plan.json         the plan and its hash
+    result.json       format version, and checksums of study.toml and environment.json
+    runs/<run>/       run.json, samples.parquet, power.parquet where meters were read, raw/,
+                      SHA256SUMS (also checked by `sha256sum -c`)
+    prepare/          one record per preconditioned target
+    verify/           state of verify-mode runs (which block holds which generation)
+    brief.html, brief.pdf
+
+A run is written into ``runs/.new-*`` by a writer that holds a lock on that directory, and gets its
+name by one rename. The lock dies with its writer, and so tells leftovers from live work.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from storlab import __version__
+from storlab.base.clock import utc_now_iso
+from storlab.base.errors import ResultError
+from storlab.base.files import fsync_directory, is_locked, lock_alone, replace_file, write_durably
+from storlab.lab.results.files import REPLACED, SCHEMA_VERSION, read_checked, read_result
+from storlab.lab.results.read import (
+    read_environment,
+    read_plan,
+    read_study,
+    validate_record,
+    without_collector,
+)
+from storlab.model.point import Plan, PlannedRun
+from storlab.model.power import Reading
+from storlab.model.power_readings import (
+    POWER_SCHEMA,
+    readings_from_parquet,
+    readings_to_parquet,
+)
+from storlab.model.result import RunRecord, Sample
+from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
+from storlab.model.study import StudyBase
+
+_NEW = ".new-"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def to_json(value: Any) -> bytes:
+    """JSON as every file of a result directory has it: indented, UTF-8, no NaN."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+class ResultStore:
+    """One result directory. Reading is safe at any time, also while a campaign writes to it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        study_text: str,
+        study: StudyBase,
+        plan: Plan,
+        environment: dict[str, Any],
+    ) -> None:
+        self.directory = directory
+        self.study_text = study_text
+        self.study = study
+        self.plan = plan
+        self.environment = environment
+        self._run_ids = frozenset(run.run_id for run in plan.runs)
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        study_text: str,
+        study: StudyBase,
+        plan: Plan,
+        environment: dict[str, Any],
+    ) -> ResultStore:
+        """A new result directory, complete but for its runs.
+
+        Raises ResultError when the directory exists and is not empty, or cannot be made.
+        """
+        directory = directory.absolute()
+        temporary = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
+        environment = {"schema_version": SCHEMA_VERSION, **environment}
+        files = _head_files(study_text, plan, environment)
+        try:
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            for name in ("runs", "prepare", "verify"):
+                (temporary / name).mkdir()
+            for name, content in files.items():
+                write_durably(temporary / name, content)
+            fsync_directory(temporary)
+            temporary.rename(directory)
+            fsync_directory(directory.parent)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise ResultError(
+                    str(directory),
+                    "exists already and is not an empty directory",
+                    f"choose another with --out, or go on with `storlab resume {directory}`",
+                ) from error
+            raise ResultError(
+                str(directory), f"cannot be made: {error.strerror}", "choose another with --out"
+            ) from error
+        return cls(directory, study_text, study, plan, environment)
+
+    @classmethod
+    def open(cls, directory: Path) -> ResultStore:
+        """An existing result directory, only to be looked at: whoever reads keeps no campaign out.
+
+        Raises ResultError, naming the file, for one that is missing, damaged or of another version.
+        """
+        directory = directory.absolute()
+        result = read_result(directory)
+        study_text, study = read_study(directory, result)
+        store = cls(
+            directory, study_text, study, read_plan(directory), read_environment(directory, result)
+        )
+        if not store.runs_dir.is_dir():
+            raise ResultError(str(store.runs_dir), "is missing", "restore it from a copy")
+        return store
+
+    @contextmanager
+    def campaign_lock(self) -> Iterator[None]:
+        """Hold the directory for one campaign. Leftovers of writers that died are removed.
+
+        Raises ResultError when another process holds it, or nothing can be written there. A dead
+        process holds nothing.
+        """
+        path = self.directory / "campaign.lock"
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ResultError(
+                str(path),
+                f"cannot be written: {error.strerror}",
+                "a campaign needs a result directory that it can write to",
+            ) from error
+        try:
+            try:
+                lock_alone(handle)
+            except BlockingIOError:
+                holder = os.read(handle, 100).decode(errors="replace").strip()
+                raise ResultError(
+                    str(self.directory),
+                    f"another campaign is running here (process {holder or 'unknown'})",
+                    f"wait for it; look with `storlab status {self.directory}`",
+                ) from None
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            self._clean_leftovers()
+            yield
+        finally:
+            os.close(handle)
+
+    def is_running(self) -> bool:
+        """Whether a campaign holds the directory at this moment."""
+        return is_locked(self.directory / "campaign.lock")
+
+    def extend(self, plan: Plan) -> None:
+        """Replace the plan by one that has more runs, in one step.
+
+        Raises ValueError where a run of the former plan is missing from it.
+        """
+        run_ids = frozenset(run.run_id for run in plan.runs)
+        if not self._run_ids <= run_ids:
+            raise ValueError("the new plan leaves out runs of the former one")
+        replace_file(self.directory / "plan.json", _plan_file(plan))
+        self.plan = plan
+        self._run_ids = run_ids
+
+    @property
+    def runs_dir(self) -> Path:
+        """Where the runs are."""
+        return self.directory / "runs"
+
+    def run_dir(self, run_id: str) -> Path:
+        """``runs/<run_id>``, even before it exists; while it is replaced, where it was before.
+
+        Raises ResultError for one that is not in the plan.
+        """
+        if run_id not in self._run_ids:
+            raise ResultError(
+                run_id,
+                "is not a run of this campaign",
+                f"list them with `storlab status {self.directory}`",
+            )
+        former = self.runs_dir / f"{REPLACED}{run_id}"
+        place = self.runs_dir / run_id
+        return former if not place.exists() and former.exists() else place
+
+    def write_run(
+        self,
+        record: RunRecord,
+        samples: Sequence[Sample],
+        raw: Mapping[str, bytes],
+        readings: Sequence[Reading] = (),
+    ) -> RunRecord:
+        """Store one run, whole or not at all, and return its record as stored.
+
+        A run that is stored already is replaced (``resume --retry-failed``). ``raw`` maps plain
+        file names to contents; ``readings`` are its meters'. Raises ResultError for a cancelled run
+        or one that is not in the plan, and OSError when the file system fails; nothing is then
+        stored.
+        """
+        target = self.run_dir(record.run_id).with_name(record.run_id)
+        if record.status == "cancelled":
+            raise ResultError(record.run_id, "was cancelled, so there is nothing complete to store")
+        parquet = samples_to_parquet(samples)
+        sums_of: dict[str, Any] = {"samples_sha256": hashlib.sha256(parquet).hexdigest()}
+        power = readings_to_parquet(readings) if readings else None
+        if power is not None:
+            sums_of["power_sha256"] = hashlib.sha256(power).hexdigest()
+        sums_of["histograms"] = merged(samples)
+        record = record.model_copy(update={**sums_of, "raw": sorted(raw)})
+        files = {"run.json": to_json(record.dump()), "samples.parquet": parquet}
+        if power is not None:
+            files["power.parquet"] = power
+        for name, content in raw.items():
+            if not _PLAIN_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a plain file name")
+            files[f"raw/{name}"] = content
+        sums = [f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in files.items()]
+        files["SHA256SUMS"] = ("\n".join(sums) + "\n").encode()
+        with self._new_directory(record.run_id) as new:
+            _write_tree(new, files)
+            self._move_into_place(new, target)
+        return record
+
+    def records(self) -> list[RunRecord]:
+        """Every stored run, in plan order. Raises ResultError when one is damaged."""
+        present = {entry.name.removeprefix(REPLACED) for entry in self.runs_dir.iterdir()}
+        wanted = [run.run_id for run in self.plan.runs if run.run_id in present]
+        with without_collector():
+            return [self.record(run_id) for run_id in wanted]
+
+    def record(self, run_id: str) -> RunRecord:
+        """One stored run. Raises ResultError when it is missing or damaged."""
+        directory = self.run_dir(run_id)
+        return validate_record(directory, read_checked(directory, "run.json"), run_id)
+
+    def samples(self, run_id: str) -> pa.Table:
+        """The samples of a run (columns: ``storlab.model.samples.SAMPLES_SCHEMA``).
+
+        Raises ResultError when the run is missing or its samples are damaged.
+        """
+        directory = self.run_dir(run_id)
+        try:
+            return table_from_parquet(read_checked(directory, "samples.parquet"))
+        except (ValueError, pa.ArrowException) as error:
+            raise ResultError(
+                str(directory / "samples.parquet"),
+                f"cannot be read: {error}",
+                "read it with the storlab version that wrote it",
+            ) from error
+
+    def power(self, run_id: str) -> pa.Table:
+        """The meter readings of a run (columns: ``storlab.model.power_readings.POWER_SCHEMA``).
+
+        Empty where it has none. Raises ResultError when they are missing or damaged.
+        """
+        if self.record(run_id).power_sha256 is None:
+            return POWER_SCHEMA.empty_table()
+        directory = self.run_dir(run_id)
+        try:
+            return readings_from_parquet(read_checked(directory, "power.parquet"))
+        except (ValueError, pa.ArrowException) as error:
+            raise ResultError(
+                str(directory / "power.parquet"),
+                f"cannot be read: {error}",
+                "read it with the storlab version that wrote it",
+            ) from error
+
+    def raw(self, run_id: str, name: str) -> bytes:
+        """One raw file of a run. Raises ResultError when it is missing or damaged."""
+        return read_checked(self.run_dir(run_id), f"raw/{name}")
+
+    def missing(self, retry_failed: bool = False) -> list[PlannedRun]:
+        """Planned runs without a stored result, in order; with ``retry_failed`` failed ones too."""
+        return self.missing_of(self.records(), retry_failed)
+
+    def missing_of(
+        self, records: Sequence[RunRecord], retry_failed: bool = False
+    ) -> list[PlannedRun]:
+        """The same for records that were read already."""
+        done = {r.run_id for r in records if not (retry_failed and r.status == "failed")}
+        return [run for run in self.plan.runs if run.run_id not in done]
+
+    def check(self) -> None:
+        """Verify every file of every run. Raises ResultError for the first bad one."""
+        for record in self.records():
+            power = ["power.parquet"] if record.power_sha256 is not None else []
+            for name in ("samples.parquet", *power, *(f"raw/{raw}" for raw in record.raw)):
+                read_checked(self.run_dir(record.run_id), name)
+
+    def write_prepare(self, name: str, value: Mapping[str, Any]) -> None:
+        """Store the record of a prepare step, in one step, as ``prepare/<name>.json``."""
+        (self.directory / "prepare").mkdir(exist_ok=True)
+        replace_file(self.directory / "prepare" / f"{name}.json", to_json(dict(value)))
+
+    def prepare(self, name: str) -> dict[str, Any] | None:
+        """The record of a prepare step, or None. Raises ResultError when it is damaged."""
+        path = self.directory / "prepare" / f"{name}.json"
+        try:
+            value: dict[str, Any] = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ResultError(
+                str(path), f"is not JSON: {error}", "delete it to prepare again"
+            ) from error
+        return value
+
+    @contextmanager
+    def _new_directory(self, run_id: str) -> Iterator[Path]:
+        while True:
+            stamp = f"{os.getpid()}-{os.urandom(4).hex()}"
+            new = self.runs_dir / f"{_NEW}{run_id}-{stamp}"
+            new.mkdir()
+            handle = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if new.exists():
+                break
+            os.close(handle)  # somebody cleaned it between mkdir and flock
+        try:
+            yield new
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        finally:
+            os.close(handle)
+
+    def _move_into_place(self, new: Path, target: Path) -> None:
+        replaced: Path | None = None
+        if target.exists():
+            replaced = self.runs_dir / f"{REPLACED}{target.name}"
+            shutil.rmtree(replaced, ignore_errors=True)
+            target.rename(replaced)
+        new.rename(target)
+        fsync_directory(self.runs_dir)
+        if replaced is not None:
+            shutil.rmtree(replaced, ignore_errors=True)
+
+    def _clean_leftovers(self) -> None:
+        self._restore_replaced()
+        for leftover in self.runs_dir.glob(f"{_NEW}*"):
+            _remove_if_dead(leftover)
+
+    def _restore_replaced(self) -> None:
+        for old in self.runs_dir.glob(f"{REPLACED}*"):
+            home = self.runs_dir / old.name.removeprefix(REPLACED)
+            if home.exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.rename(home)
+
+
+def _head_files(study_text: str, plan: Plan, environment: dict[str, Any]) -> dict[str, bytes]:
+    study, about = study_text.encode(), to_json(environment)
+    result = {
+        "schema_version": SCHEMA_VERSION,
+        "storlab_version": __version__,
+        "created_at": utc_now_iso(),
+        "sha256": {
+            "study.toml": hashlib.sha256(study).hexdigest(),
+            "environment.json": hashlib.sha256(about).hexdigest(),
+        },
+    }
+    return {
+        "study.toml": study,
+        "environment.json": about,
+        "plan.json": _plan_file(plan),
+        "result.json": to_json(result),
+    }
+
+
+def _plan_file(plan: Plan) -> bytes:
+    return to_json({"plan_hash": plan.plan_hash, **plan.dump()})
+
+
+def _write_tree(directory: Path, files: Mapping[str, bytes]) -> None:
+    parents = {directory}
+    for name, content in files.items():
+        path = directory / name
+        if path.parent not in parents:
+            path.parent.mkdir()
+            parents.add(path.parent)
+        write_durably(path, content)
+    for parent in parents:
+        fsync_directory(parent)
+
+
+def _remove_if_dead(leftover: Path) -> None:
+    try:
+        handle = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return  # finished or cleaned by somebody else in this moment
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(leftover, ignore_errors=True)
+    except BlockingIOError:
+        pass  # its writer lives
+    finally:
+        os.close(handle)

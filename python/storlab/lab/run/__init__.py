@@ -1,0 +1,1 @@
+"""Campaigns: the runs of a plan, one after the other."""

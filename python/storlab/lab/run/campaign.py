@@ -1,0 +1,382 @@
+"""The campaign: every planned run in its order, stored one by one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from storlab.base.clock import utc_now_iso, wall_at_ns
+from storlab.base.errors import ResultError, StorlabError
+from storlab.base.units import NS_PER_S
+from storlab.contracts.engine import Engine
+from storlab.contracts.registry import FAMILIES, get_engine
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.jobs import make_job
+from storlab.lab.power.metering import MeteredRun, Metering
+from storlab.lab.power.states import Opener, PowerStates
+from storlab.lab.prepare import dataset
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.prepare.precondition import precondition
+from storlab.lab.prepare.steps import Steps
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.device_bytes import DeviceBytes, devices_behind
+from storlab.lab.run.records import completed_record, failed_record
+from storlab.lab.run.verification import Verification, asks_for_check
+from storlab.meters.nvme_admin import NvmeAdmin
+from storlab.model.job import Job
+from storlab.model.point import PlannedRun, Point
+from storlab.model.power import AppliedPowerState, Reading
+from storlab.model.result import Failure, RunOutcome, RunRecord
+from storlab.model.study import Target
+from storlab.process.execution import Interrupted, StopRequest, finish
+from storlab.process.server_cpu import ServerCpu
+from storlab.stores.s3.clean import clean_store
+
+AGAIN_AFTER_S = (1.0, 4.0)
+"""Pauses before each further try to put a target right: a store may only be busy."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """How a session of a campaign ended."""
+
+    directory: Path
+    planned: int
+    records: list[RunRecord] = field(default_factory=list)  # of this session
+    missing: int = 0
+    interrupted: bool = False
+    removed: list[str] = field(default_factory=list)  # data files and objects cleaned up
+
+    @property
+    def failed(self) -> list[RunRecord]:
+        """Runs of this session that failed."""
+        return [record for record in self.records if record.status == "failed"]
+
+
+class Campaign:
+    """Carries out what is missing of a plan. Needs the store's lock and an entered guard."""
+
+    _states: PowerStates  # both live as long as the runs
+    _metering: Metering
+
+    def __init__(
+        self,
+        store: ResultStore,
+        guard: Guard,
+        reporter: Reporter,
+        stop: StopRequest,
+        open_drive: Opener = NvmeAdmin.open,
+    ) -> None:
+        self.store = store
+        self.guard = guard
+        self.reporter = reporter
+        self.stop = stop
+        self.study = store.study
+        self._engines: dict[str, Engine] = {}
+        self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
+        self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
+        # By target: the run that was not put right after, and why.
+        self._left: dict[str, tuple[PlannedRun, Failure]] = {}
+        self._steps = Steps(store.study, self._work / "step", stop, reporter)
+        self._open_drive = open_drive
+
+    def execute(
+        self, *, retry_failed: bool = False, clean: bool = False, keep: bool = False
+    ) -> Summary:
+        """Prepare the targets, then run what is missing. A stop request ends it early.
+
+        ``clean`` removes data even when runs are left over, ``keep`` leaves them although none are.
+        Raises EngineError when an engine is missing, ResultError when results cannot be stored.
+        """
+        todo = self.store.missing(retry_failed)
+        summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
+        shutil.rmtree(self._work, ignore_errors=True)
+        targets = self._targets(todo)
+        self.reporter.campaign(
+            summary.planned, summary.planned - len(todo), sum(self._expected_ns(r) for r in todo)
+        )
+        try:
+            self._execute(todo, targets, summary)
+        except Interrupted:
+            summary.interrupted = len(summary.records) < len(todo)
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
+        summary.missing = len(self.store.missing())
+        if clean or (summary.missing == 0 and not keep):
+            summary.removed = self.clean_up()
+        return summary
+
+    @property
+    def _work(self) -> Path:
+        return self.store.directory / "work"
+
+    def _execute(
+        self, todo: Sequence[PlannedRun], targets: Sequence[Target], summary: Summary
+    ) -> None:
+        for target in targets:
+            try:
+                self._prepare(target, todo)
+            except PrepareError as error:
+                self._unprepared[target.name] = error.failure
+                self.reporter.note(f"{target.name}: cannot be prepared: {error.failure.message}")
+        with ExitStack() as stack:
+            base, directory = self.guard.base, self.store.directory
+            self._states = stack.enter_context(
+                PowerStates(targets, base, directory, self._open_drive)
+            )
+            self._metering = stack.enter_context(Metering(targets, base))
+            for note in self._states.notes:
+                self.reporter.note(note)
+            self._measure(todo, summary)
+
+    def _measure(self, todo: Sequence[PlannedRun], summary: Summary) -> None:
+        if self._metering.any:
+            self.stop.pause(self.study.study.settle / NS_PER_S)  # idle power before the first run
+        for run in todo:
+            point = self.store.plan.points[run.point_id]
+            self.stop.pause(0)
+            if self._after_again(point.target) and self._metering.any:
+                self._metering.idle_begins()
+                self.stop.pause(self.study.study.settle / NS_PER_S)
+            self.reporter.run_started(run, point, self._expected_ns(run))
+            prepared = point.target not in self._unprepared
+            record = self._run(run, point) if prepared else self._left_out(run, point)
+            summary.records.append(record)
+            self.reporter.run_ended(record)
+            put_right = prepared and self._after(run, point)
+            metered = self._metering.reads(self.study.target_named(point.target))
+            if not metered or (put_right and self._metering.any):
+                self._metering.idle_begins()
+                self.stop.pause(self.study.study.settle / NS_PER_S)
+
+    def _left_out(self, run: PlannedRun, point: Point) -> RunRecord:
+        """The record of a run on a target that cannot be run on."""
+        engine = self._engine(point.engine).describe()
+        failure = self._unprepared[point.target]
+        return self._write(failed_record(run, point, engine, utc_now_iso(), failure), [], {})
+
+    def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> None:
+        access = self.guard.access[target.name]
+        members, seed = access.members, self.study.study.seed
+        dataset.lay_out(
+            members,
+            self.guard.files,
+            direct=target.direct,
+            seed=seed,
+            stop=self.stop,
+            reporter=self.reporter,
+        )
+        if target.precondition is not None:
+            record = precondition(
+                target,
+                members,
+                seed=seed,
+                store=self.store,
+                stop=self.stop,
+                reporter=self.reporter,
+            )
+            if record["verdict"]["verdict"] != "steady":
+                self._unsteady.add(target.name)
+        points = {run.point_id: self.store.plan.points[run.point_id] for run in todo}
+        own = [point for point in points.values() if point.target == target.name]
+        self._steps.before(target, own, access)
+
+    def _after(self, run: PlannedRun, point: Point) -> bool:
+        """Put right what the run has left behind; True where that was any work."""
+        try:
+            return self._steps.after(run, point, self.guard.access[point.target])
+        except PrepareError as error:
+            self._left[point.target] = (run, error.failure)
+            self.reporter.note(
+                f"{point.target}: not put right after {run.run_id}; tried again before its next "
+                f"run: {error.failure.message}"
+            )
+            return True
+
+    def _after_again(self, target: str) -> bool:
+        """What failed after this target's last run, tried again; True where there was any work.
+
+        The target is given up when the last try fails, too.
+        """
+        if target not in self._left:
+            return False
+        run, failure = self._left.pop(target)
+        point = self.store.plan.points[run.point_id]
+        for number, pause_s in enumerate(AGAIN_AFTER_S, 2):
+            self.stop.pause(pause_s)
+            try:
+                self._steps.after(run, point, self.guard.access[target])
+            except PrepareError as error:
+                failure = error.failure
+                self.reporter.note(f"{target}: try {number} failed, too: {failure.message}")
+            else:
+                self.reporter.note(f"{target}: put right after {run.run_id} at try {number}")
+                return True
+        message = f"not carried out, because after run {run.run_id}: {failure.message}"
+        self._unprepared[target] = failure.model_copy(update={"message": message})
+        self.reporter.note(
+            f"{target}: cannot be put right after {run.run_id}, so that its later runs fail: "
+            f"{failure.message}"
+        )
+        return True
+
+    def _run(self, run: PlannedRun, point: Point) -> RunRecord:
+        started_at = utc_now_iso()
+        target = self.study.target_named(point.target)
+        engine = self._engine(point.engine)
+        work_dir = self._work / run.run_id
+        work_dir.mkdir(parents=True)
+        raw: dict[str, bytes] = {}
+        try:
+            states = self._power_states(target)
+            verification = Verification(self.store.directory, target)
+            job = make_job(self.study, point, run, self.guard.access[point.target], work_dir)
+            job = verification.prepare(run.run_id, job)
+            raw["job.json"] = job.stored()
+            for note in self._metering.load_begins(target):
+                self.reporter.note(note)
+            # Meters read from before this load until after the settle pause; the outcome's window
+            # is on the clock that they share (storlab.base.clock).
+            outcome = self._load(engine, job, work_dir, target)
+            if asks_for_check(job) and outcome.status == "finished":
+                self.reporter.note(f"verifying {run.run_id}")
+                verification.check(job, outcome, self.stop)
+        except (StorlabError, OSError, ValueError) as error:
+            self._metering.idle_begins()
+            failure = _failure(error)
+            failed = failed_record(run, point, engine.describe(), started_at, failure)
+            return self._write(failed, [], raw)
+        finally:
+            shutil.rmtree(work_dir, ignore_errors=True)
+        metered = self._settle(target, outcome)
+        record = completed_record(run, point, self.study, started_at, outcome, metered)
+        record = record.model_copy(
+            update={
+                "power_states": states,
+                "wall_at_start_ns": wall_at_ns(outcome.window_start_ns),
+            }
+        )
+        if point.target in self._unsteady:
+            record = _with_note(record, "preconditioning ended without a steady state")
+        return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
+
+    def _load(self, engine: Engine, job: Job, work_dir: Path, target: Target) -> RunOutcome:
+        """The load itself; beside it what the devices behind the target move, and the CPU of a
+        server that storlab runs for it.
+        """
+        hold = self.guard.stores.get(target.name)
+        server = None if hold is None else hold.server
+        devices = devices_behind(target, self.guard.access[target.name], self.guard.base)
+        with ExitStack() as stack:
+            moved = stack.enter_context(DeviceBytes(devices)) if devices else None
+            cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
+            outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
+        window = (outcome.window_start_ns, outcome.window_end_ns)
+        outcome.details["device"] = None if moved is None else moved.around(*window)
+        outcome.server_cpu = None if cpu is None else cpu.within(*window)
+        return outcome
+
+    def _power_states(self, target: Target) -> list[AppliedPowerState]:
+        states, changed = self._states.apply(target)
+        if changed and self._metering.reads(target):
+            # Idle power belongs to a power state: what was read in the former one does not count.
+            self._metering.idle_begins()
+            self.stop.pause(self.study.study.settle / NS_PER_S)
+        return states
+
+    def _settle(self, target: Target, outcome: RunOutcome) -> MeteredRun:
+        """The pause behind a run, in which its idle power is read. A stop request shortens it."""
+        if self._metering.reads(target):
+            self._metering.idle_begins()
+            with suppress(Interrupted):  # this run is whole, and is kept; the next one sees it
+                self.stop.pause(self.study.study.settle / NS_PER_S)
+        return self._metering.finish(target, outcome)
+
+    def _write(
+        self,
+        record: RunRecord,
+        samples: Sequence[Any],
+        raw: dict[str, bytes],
+        readings: Sequence[Reading] = (),
+    ) -> RunRecord:
+        try:
+            return self.store.write_run(record, samples, raw, readings)
+        except OSError as error:
+            raise ResultError(
+                str(self.store.directory),
+                f"run {record.run_id} cannot be stored: {error.strerror}",
+                f"make room, then go on with `storlab resume {self.store.directory}`",
+            ) from error
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            self._engines[name] = get_engine(name)
+        return self._engines[name]
+
+    def _targets(self, todo: Sequence[PlannedRun]) -> list[Target]:
+        names = {self.store.plan.points[run.point_id].target for run in todo}
+        return [target for target in self.study.target if target.name in names]
+
+    def _expected_ns(self, run: PlannedRun) -> int:
+        point = self.store.plan.points[run.point_id]
+        target = self.study.target_named(point.target)
+        return FAMILIES[point.kind].estimate(point, self.study.study, target).duration_ns
+
+    def clean_up(self) -> list[str]:
+        """Remove the data that the study does not keep. Returns the names of what went."""
+        members = self.guard.members
+        kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
+        removed = dataset.clean_up(
+            [m for each in members.values() for m in each if m.path not in kept], self.guard.files
+        )
+        for path, data in self.guard.files.items():
+            if path not in kept and data.owner != self.guard.campaign:
+                self.reporter.note(
+                    f"{path} stays: campaign {data.owner} laid it out, and may need it"
+                )
+        # The last first: a bucket that two targets share was made for the first of them.
+        for name, hold in reversed(self.guard.stores.items()):
+            if not self.study.target_named(name).keep_data:
+                removed += self._told(name, partial(clean_store, hold, reporter=self.reporter))
+        named = {home: name for name, home in self.guard.homes.items()}
+        for name, home in self.guard.homes.items():
+            if self.study.target_named(name).keep_data:
+                named.pop(home, None)
+        for home, name in named.items():
+            removed += self._told(name, home.clean)
+        return removed
+
+    def _told(self, name: str, clean: Callable[[StopRequest], list[str]]) -> list[str]:
+        """Clean a store or a home. Results matter more: what goes wrong is only told."""
+        stop = StopRequest() if self.stop.requested else self.stop  # asked for after that
+        later = f"`storlab clean {self.store.directory}` goes on with it"
+        try:
+            removed = clean(stop)
+        except StorlabError as error:
+            self.reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
+        except Interrupted:
+            self.reporter.note(f"{name}: cleaning up was interrupted; {later}")
+        else:
+            for line in removed:
+                self.reporter.note(f"{name}: removed {line}")
+            return removed
+        return []
+
+
+def _failure(error: StorlabError | OSError | ValueError) -> Failure:
+    if isinstance(error, StorlabError):
+        return Failure(message=f"{error.where}: {error.what}", fix=error.fix, path=None)
+    if isinstance(error, OSError):
+        path = None if error.filename is None else str(error.filename)
+        return Failure(message=str(error.strerror or error), errno=error.errno, path=path)
+    return Failure(message=str(error), fix="correct the workload")
+
+
+def _with_note(record: RunRecord, note: str) -> RunRecord:
+    return record.model_copy(update={"notes": [*record.notes, note]})

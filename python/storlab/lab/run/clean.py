@@ -1,0 +1,111 @@
+"""``storlab clean``: what a campaign left on its targets, removed after it has ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import GuardError, ResultError, StorlabError
+from storlab.contracts.reporter import Reporter
+from storlab.lab.results.store import ResultStore
+from storlab.model.study import Target
+from storlab.process.execution import StopRequest
+from storlab.stores.home import HomeHold
+from storlab.stores.s3.clean import clean_store
+from storlab.stores.s3.target import S3Hold
+from storlab.stores.sidecar import SUFFIX, DataFileHold
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What went, and what could not."""
+
+    removed: list[str] = field(default_factory=list)
+    problems: list[StorlabError] = field(default_factory=list)
+
+
+def clean_campaign(
+    store: ResultStore, stop: StopRequest, reporter: Callable[[], Reporter]
+) -> Cleaned:
+    """Remove a campaign's data files and objects, also those of ``keep_data``. Results stay.
+
+    A target that fails does not keep the others from being cleaned. Raises ResultError for a
+    directory without a campaign, or while one is running; Interrupted on a stop request.
+    """
+    recorded = store.environment.get("guard")
+    if recorded is None:
+        raise ResultError(
+            str(store.directory),
+            "was not made by `storlab run`, so it has no data anywhere",
+            "give the directory that run printed",
+        )
+    base = Path(recorded["working_directory"])
+    cleaned = Cleaned()
+    with store.campaign_lock(), reporter() as told:
+        for target in store.study.target:
+            _each(cleaned, partial(_clean_files, target, base, recorded.get("campaign", "")))
+            if target.directory is not None and "campaign" in recorded:
+                home = HomeHold(base / target.directory, recorded["campaign"])
+                _each(cleaned, partial(_clean_home, home, stop))
+        # The last first: the bucket that two targets share was made for the first.
+        for target in reversed(store.study.target):
+            before = recorded.get("s3", {}).get(target.name)
+            if before is not None:
+                _each(cleaned, partial(_clean_objects, target, before, base, stop, told))
+    return cleaned
+
+
+def _each(cleaned: Cleaned, clean: Callable[[], list[str]]) -> None:
+    try:
+        cleaned.removed += clean()
+    except StorlabError as error:
+        cleaned.problems.append(error)
+
+
+def _clean_objects(
+    target: Target, before: dict[str, Any], base: Path, stop: StopRequest, reporter: Reporter
+) -> list[str]:
+    with S3Hold(target, before["campaign"], base, before, cleaning=True) as hold:
+        return clean_store(hold, stop, reporter)
+
+
+def _clean_home(home: HomeHold, stop: StopRequest) -> list[str]:
+    if not home.path.is_dir():
+        return []
+    with home:
+        return home.clean(stop)
+
+
+def _clean_files(target: Target, base: Path, campaign: str) -> list[str]:
+    """Remove the target's data files that this campaign laid out; others, and devices, stay."""
+    removed = []
+    for path in _data_files(target, base):
+        real = Path(os.path.realpath(path))
+        if real.exists() and not real.is_file():
+            continue
+        try:
+            with DataFileHold(real, campaign, make=False) as hold:
+                if hold.remove():
+                    removed.append(str(path))
+        except FileNotFoundError:
+            continue  # no sidecar: nothing of storlab's
+        except OSError as error:
+            raise GuardError(
+                str(path), f"cannot be removed: {error.strerror}", "check its directory's mode"
+            ) from error
+    return removed
+
+
+def _data_files(target: Target, base: Path) -> list[Path]:
+    if target.is_null or target.s3 is not None:
+        return []
+    if target.directory is None:
+        return [base / location for location in target.locations]
+    # As the guard names them; how many there were, the sidecars say.
+    directory = base / target.directory
+    sidecars = sorted(directory.glob(f"storlab.*.dat{SUFFIX}"))
+    return [path.with_name(path.name.removesuffix(SUFFIX)) for path in sidecars]

@@ -1,0 +1,199 @@
+"""From what an engine returns to what is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
+from storlab.base.units import MB, NS_PER_S, format_duration
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.power.efficiency import (
+    density_metrics,
+    energy_metrics,
+    idles,
+    is_efficiency,
+    of_whole_work,
+    per_watt_metrics,
+    span_metrics,
+    span_notes,
+)
+from storlab.lab.power.metering import MeteredRun, headline_boundary
+from storlab.model.point import PlannedRun, Point
+from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunRecord
+from storlab.model.study import StudyBase, Target
+
+
+def completed_record(
+    run: PlannedRun,
+    point: Point,
+    study: StudyBase,
+    started_at: str,
+    outcome: RunOutcome,
+    metered: MeteredRun | None = None,
+) -> RunRecord:
+    """The record of a run that an engine carried out, to its end or to its failure.
+
+    A failed run has no metrics: they would look like results. ``metered`` is None where its meters
+    were not read (a run that was imported).
+    """
+    target = study.target_named(point.target)
+    workload = FAMILIES[point.kind]
+    if not workload.fixed_work and outcome.status == "finished" and _is_empty(outcome):
+        outcome = replace(outcome, status="failed", failure=_nothing_done(outcome))
+    finished = outcome.status == "finished"
+    flags = workload.flags(point, target, outcome)
+    steady: dict[str, Any] | None = None
+    if not workload.fixed_work:
+        verdict, parts_of = _steadiness(outcome, study.study.interval)
+        steady = _steady_record(verdict, parts_of)
+        if finished and verdict.verdict == "not-steady":
+            flags.append(Flag(kind="not-steady", message=_unsteady_message(verdict)))
+    power = metered or MeteredRun()
+    concurrency = workload.concurrency(point, outcome) if finished else None
+    metrics = workload.metrics(point, outcome) if finished else []
+    without_energy: list[str] = []
+    if finished:
+        metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
+        if idles(outcome, workload.page):
+            # Its rates leave pauses out, and the window's energy does not: the two do not divide.
+            metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
+        metrics += density_metrics(metrics, target, power.totals, workload.page.rate)
+        metrics += per_watt_metrics(metrics, power.totals, workload.page)
+        metrics += span_metrics(outcome.spans, power.spans)
+        metrics = of_whole_work(metrics, outcome, workload.page)
+        measured = [total.boundary for total in power.totals]
+        without_energy = span_notes(outcome.spans, power.spans, measured)
+        flags += _power_flags(target, power)
+    return RunRecord(
+        **_about(run, point),
+        status="finished" if finished else "failed",
+        failure=outcome.failure if finished else outcome.failure or _UNEXPLAINED,
+        engine=outcome.engine,
+        started_at=started_at,
+        window_start_ns=outcome.window_start_ns,
+        window_end_ns=outcome.window_end_ns,
+        totals=outcome.totals,
+        cpu=outcome.cpu,
+        server_cpu=outcome.server_cpu,
+        details=outcome.details,
+        spans=outcome.spans,
+        concurrency=concurrency,
+        steady=steady,
+        metrics=metrics,
+        flags=flags,
+        notes=[*outcome.notes, *power.notes, *_unread(target, metered), *without_energy],
+        final_sync_ns=outcome.final_sync_ns,
+        drain_ns=outcome.drain_ns,
+        verify=outcome.verify,
+        power=power.summaries if finished else [],
+        span_power=power.spans if finished else [],
+        power_boundary=headline_boundary(target, power.boundaries),
+    )
+
+
+def _is_empty(outcome: RunOutcome) -> bool:
+    """No operation completed in the window, none that was due in it later, and none failed."""
+    done = any(
+        totals.operations + totals.late_operations + sum(totals.errors.values())
+        for totals in outcome.totals.values()
+    )
+    return not done and not any(sample.operations for sample in outcome.samples)
+
+
+def _nothing_done(outcome: RunOutcome) -> Failure:
+    length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
+    waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
+    why = "" if not waited else f"; a worker waited for a core in {waited:.3g} % of it"
+    return Failure(
+        message=f"no operation completed in the window of {length}{why}",
+        fix="give the machine less other work (`storlab doctor` says how busy it is), or make "
+        "runtime longer",
+    )
+
+
+def _unread(target: Target, metered: MeteredRun | None) -> list[str]:
+    if metered is not None or not target.meters:
+        return []
+    kinds = ", ".join(sorted({meter.kind for meter in target.meters}))
+    return [f"power not measured: the meters were not read ({kinds})"]
+
+
+def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
+    """The headline's power is missing although the target has a meter for it."""
+    wanted = headline_boundary(target, power.boundaries)
+    if not power.boundaries or any(total.boundary == wanted for total in power.totals):
+        return []
+    why = [
+        f"{part.info.sensor}: {note}"
+        for part in power.summaries
+        if part.info.boundary == wanted
+        for note in part.notes
+    ]
+    said = (
+        "; ".join(why or power.notes) or "its parts were not read together for 95 % of the window"
+    )
+    return [Flag(kind="power-not-measured", message=f"power not measured: {said}")]
+
+
+_UNEXPLAINED = Failure(message="the engine ended the run and did not say why")
+
+
+def failed_record(
+    run: PlannedRun, point: Point, engine: EngineInfo, started_at: str, failure: Failure
+) -> RunRecord:
+    """The record of a run that never got as far as its measure window."""
+    return RunRecord(
+        **_about(run, point),
+        status="failed",
+        failure=failure,
+        engine=engine,
+        started_at=started_at,
+        window_start_ns=0,
+        window_end_ns=0,
+        totals={},
+    )
+
+
+def _about(run: PlannedRun, point: Point) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "point_id": run.point_id,
+        "repeat": run.repeat,
+        "target": point.target,
+        "workload": point.workload,
+        "kind": point.kind,
+        "params": point.params,
+    }
+
+
+def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
+    """MB/s of each interval, over all kinds of operation; a last, shorter half is left out."""
+    moved: dict[int, list[int]] = {}
+    for sample in outcome.samples:
+        row = moved.setdefault(sample.interval, [0, sample.end_ns - sample.start_ns])
+        row[0] += sample.bytes
+    return [
+        size / MB * NS_PER_S / length
+        for _, (size, length) in sorted(moved.items())
+        if length >= interval_ns / 2
+    ]
+
+
+def _steadiness(outcome: RunOutcome, interval_ns: int) -> tuple[SteadyVerdict, int]:
+    values = interval_throughput(outcome, interval_ns)
+    return steady_verdict(five_parts(values)), len(values)
+
+
+def _steady_record(verdict: SteadyVerdict, parts_of: int) -> dict[str, Any]:
+    return {**verdict.as_dict(), "quantity": "throughput_mb_s", "intervals": parts_of}
+
+
+def _unsteady_message(verdict: SteadyVerdict) -> str:
+    slope, excursion = verdict.slope_percent, verdict.excursion_percent
+    if slope is None or excursion is None:
+        return "nothing was transferred"
+    return (
+        f"throughput was not steady over the window: it drifted by {slope:+.0f} % and its fifths "
+        f"lay {excursion:.0f} % apart (bounds 10 % and 20 % of the mean)"
+    )

@@ -1,0 +1,177 @@
+"""One session of a campaign: a new one, or the rest of one that was interrupted.
+
+The order matters: the guard first, for all targets at once, then preflight and everything else that
+can say no; only then is anything written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import EngineError, GuardError, ResultError, StorlabError
+from storlab.contracts.family import Access
+from storlab.contracts.registry import get_engine
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.jobs import make_job
+from storlab.lab.preflight.checks import Check
+from storlab.lab.preflight.preflight import check_study, refuse_errors
+from storlab.lab.prepare import dataset
+from storlab.lab.results.environment import describe_environment
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.campaign import Campaign, Summary
+from storlab.lab.study.file import LoadedStudy
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.study import StudyBase
+from storlab.process.execution import StopRequest
+from storlab.stores.home import HomeNeed, home_need
+
+
+def run_study(
+    loaded: LoadedStudy,
+    plan: Plan,
+    directory: Path,
+    *,
+    plan_hash: str | None,
+    reporter: Callable[[], Reporter],
+    stop: StopRequest,
+    clean: bool = False,
+) -> tuple[ResultStore, Summary]:
+    """Carry out a study into a new result directory.
+
+    Raises GuardError, PreflightError, EngineError or ResultError before anything is written, and
+    ResultError later when results cannot be stored.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ResultError(
+            str(directory),
+            "exists already and is not an empty directory",
+            f"choose another with --out, or go on with `storlab resume {directory}`",
+        )
+    with Guard(loaded.study, plan, plan_hash=plan_hash) as guard:
+        check_feasible(loaded.study, plan, plan.runs, guard.access)
+        checks = check_study(loaded.study, plan, Path.cwd(), guard.stores)
+        refuse_errors(checks)
+        environment = describe_environment(loaded.study, Path.cwd())
+        environment["guard"] = guard.record()
+        store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
+        with store.campaign_lock(), reporter() as told:
+            _warn(told, checks)
+            return store, Campaign(store, guard, told, stop).execute(clean=clean)
+
+
+def resume_study(
+    store: ResultStore,
+    *,
+    retry_failed: bool,
+    reporter: Callable[[], Reporter],
+    stop: StopRequest,
+    clean: bool = False,
+) -> Summary:
+    """Carry out what is missing of a campaign, on the same devices and with the same consent.
+
+    Raises as :func:`run_study`; ResultError also when another process is at it.
+    """
+    recorded: Mapping[str, Any] | None = store.environment.get("guard")
+    if recorded is None:
+        raise ResultError(
+            str(store.directory),
+            "was not made by `storlab run`, so there is nothing to resume",
+            "begin with `storlab run STUDY`",
+        )
+    base = Path(recorded["working_directory"])
+    with store.campaign_lock():
+        todo = store.missing(retry_failed)
+        guard = Guard(
+            store.study,
+            store.plan,
+            plan_hash=recorded["plan_hash_given"],
+            base=base,
+            recorded=recorded,
+        )
+        with guard:
+            check_feasible(store.study, store.plan, todo, guard.access)
+            checks = check_study(store.study, store.plan, base, guard.stores)
+            refuse_errors(checks)
+            with reporter() as told:
+                _warn(told, checks)
+                campaign = Campaign(store, guard, told, stop)
+                return campaign.execute(retry_failed=retry_failed, clean=clean)
+
+
+def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
+    """What the guard and the engines would say to this plan, once it is consented to.
+
+    Nothing is written; devices that the study writes to are held exclusively for a moment.
+    """
+    try:
+        with Guard(study, plan, plan_hash=plan.plan_hash, base=base, look_only=True) as guard:
+            check_feasible(study, plan, plan.runs, guard.access)
+    except StorlabError as error:
+        return Check(
+            name="guard" if isinstance(error, GuardError) else "run",
+            status="error",
+            what=f"{error.where}: {error.what}",
+            fix=error.fix,
+        )
+    return Check(name="guard", status="ok", what="refuses nothing")
+
+
+def _warn(reporter: Reporter, checks: Sequence[Check]) -> None:
+    for check in checks:
+        if check.status == "warning":
+            reporter.note(f"warning: {check.name}: {check.what}")
+
+
+def check_feasible(
+    study: StudyBase, plan: Plan, runs: Sequence[PlannedRun], access: Mapping[str, Access]
+) -> None:
+    """Ask every engine whether it can do its part, and whether the data sets fit. Writes nothing.
+
+    Raises EngineError or PreflightError.
+    """
+    for name in sorted({plan.points[run.point_id].engine for run in runs}):
+        get_engine(name).describe()  # raises when it is missing
+    first = {run.point_id: run for run in reversed(runs)}
+    for point_id, run in first.items():
+        point = plan.points[point_id]
+        engine = get_engine(point.engine)
+        if point.kind not in engine.kinds:
+            raise EngineError(
+                f"engine {engine.name}",
+                f"does not run {point.kind} workloads",
+                "choose another engine for it",
+            )
+        try:
+            job = make_job(study, point, run, access[point.target], Path.cwd())
+        except ValueError as error:
+            where = f"workload {point.workload} on {point.target}"
+            raise EngineError(where, str(error), "correct the study") from error
+        why = engine.refuse(job)
+        if why is not None:
+            raise EngineError(
+                f"engine {engine.name}",
+                f"cannot run {point.workload} on {point.target}: {why}",
+                "change the workload, or choose another engine for it",
+            )
+    used = {plan.points[run.point_id].target for run in runs}
+    dataset.check_space(
+        [m for name in sorted(used) for m in access[name].members],
+        _home_needs(study, [plan.points[point_id] for point_id in first], access),
+    )
+
+
+def _home_needs(
+    study: StudyBase, points: Sequence[Point], access: Mapping[str, Access]
+) -> dict[Path, list[HomeNeed]]:
+    found: dict[Path, list[HomeNeed]] = {}
+    for target in study.target:
+        own = [point for point in points if point.target == target.name]
+        home = access[target.name].home if own else None
+        if home is not None:
+            # The study's path counts from where the campaign began, which need not be here.
+            granted = target.model_copy(update={"directory": str(home.parent)})
+            found.setdefault(home, []).append(home_need(own, study.study, granted))
+    return found

@@ -1,0 +1,152 @@
+"""Reading a study file: TOML in, a checked model out, or every error with its line and its fix."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from storlab.base.errors import StudyError
+from storlab.base.nearest import suggest
+from storlab.contracts.registry import ENGINES, study_class
+from storlab.lab.study.problems import Explainer, study_error
+from storlab.lab.study.toml_lines import key_lines
+from storlab.model.published import published_names
+from storlab.model.study import StudyBase
+
+MOST_BYTES = 4 * 2**20  # of a study file: anything larger is something else
+
+_AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
+_UNQUOTED = re.compile(r"^\s*[\w.\"'-]+\s*=\s*\[?\s*([0-9]*[A-Za-z/~.][^\s,#\]]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStudy:
+    """A study as given, and as understood."""
+
+    study: StudyBase
+    text: str
+    sha256: str  # of the text, UTF-8
+    path: Path
+
+    def error(self, field: tuple[str | int, ...], what: str, fix: str = "") -> StudyError:
+        """A StudyError about one field of this file, with its line."""
+        return self.errors([(field, what, fix)])
+
+    def errors(self, found: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
+        """A StudyError about several fields: of each the field, what is wrong, and the fix."""
+        file = str(self.path)
+        explainer = _explainer(file, self.text, tomllib.loads(self.text))
+        return study_error(file, [explainer.problem(*each) for each in found])
+
+
+def load_study(path: Path | str) -> LoadedStudy:
+    """Read and check a study file. Raises StudyError that names every problem, its line and fix."""
+    path = Path(path)
+    text = _read(path)
+    return LoadedStudy(
+        study=parse_study(text, str(path)),
+        text=text,
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        path=path,
+    )
+
+
+def parse_study(text: str, file: str = "study.toml") -> StudyBase:
+    """The study in ``text``; ``file`` is what errors call it. Raises StudyError as load_study."""
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise StudyError(file, "brackets are nested too deeply", "flatten the lists") from None
+    except ValueError as error:
+        raise _syntax_error(file, text, str(error)) from None
+    explainer = _explainer(file, text, data)
+    try:
+        study = study_class().model_validate(data)
+    except ValidationError as error:
+        raise study_error(file, explainer.explain(error)) from None
+    problems = [
+        explainer.problem(where, f'"{name}" is not an engine', suggest(name, list(ENGINES)))
+        for where, name in _engines(study)
+        if name not in list(ENGINES)
+    ]
+    problems += [
+        explainer.problem(
+            ("study", "published", index),
+            f'"{name}" is not a published table',
+            suggest(name, published_names()),
+        )
+        for index, name in enumerate(study.study.published)
+        # A file's path counts from where the brief is written, which need not be here.
+        if Path(name).suffix != ".csv" and name not in published_names()
+    ]
+    if problems:
+        raise study_error(file, problems)
+    return study
+
+
+def _explainer(file: str, text: str, data: dict[str, Any]) -> Explainer:
+    return Explainer(file, key_lines(text.replace("\r\n", "\n")), data, study_class())
+
+
+def _engines(study: StudyBase) -> list[tuple[tuple[str | int, ...], str]]:
+    named: list[tuple[tuple[str | int, ...], str]] = [(("study", "engine"), study.study.engine)]
+    for index, workload in enumerate(study.workload):
+        if workload.engine is not None:
+            named.append((("workload", index, "engine"), workload.engine))
+    return named
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.is_file() and path.stat().st_size > MOST_BYTES:
+            raise StudyError(str(path), "is too large to be a study", "name a TOML file")
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise StudyError(
+            str(path), "there is no such file", "storlab init writes a study to start from"
+        ) from None
+    except IsADirectoryError:
+        raise StudyError(str(path), "is a directory", "name the study file in it") from None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise StudyError(f"{path}:{line}", "is not UTF-8 text", "save the file as UTF-8") from None
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise StudyError(str(path), what, "check its permissions") from None
+
+
+def _syntax_error(file: str, text: str, message: str) -> StudyError:
+    match = _AT.search(message)
+    lines = text.splitlines() or [""]
+    line = int(match.group(1)) if match and match.group(1) else len(lines)
+    written = lines[min(line, len(lines)) - 1]
+    what = _AT.sub("", message)
+    problem = {
+        "line": line,
+        "where": f"{file}:{line}",
+        "what": f"not valid TOML: {what[:1].lower()}{what[1:]}: {written.strip()[:60]}",
+        "fix": _syntax_fix(what, written),
+    }
+    return study_error(file, [problem])
+
+
+def _syntax_fix(what: str, written: str) -> str:
+    """Advice for the mistakes that people make in study files."""
+    unquoted = _UNQUOTED.match(written)
+    if unquoted and unquoted.group(1) not in ("true", "false", "inf", "nan"):
+        return f'put text and units in quotes: "{unquoted.group(1)}"'
+    if "overwrite" in what.lower() or "twice" in what.lower():
+        return (
+            "the key or table stands above already; tables of which there may be several have "
+            "two brackets: [[target]], [[workload]]"
+        )
+    if "=" not in written and not written.strip().startswith("["):
+        return "a line is a header such as [study], or key = value"
+    return 'a key = value line looks like block_size = ["256KiB", "4MiB"]'

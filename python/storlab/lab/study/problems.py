@@ -1,0 +1,267 @@
+"""What is wrong with a study, in plain English: pydantic's findings with line, field and fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from storlab.base.errors import FieldProblems, StudyError
+from storlab.base.nearest import suggest
+from storlab.lab.study.toml_lines import Path, nearest_line
+
+_WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "string": "text in quotes",
+    "bool": "true or false",
+    "dict": "a table",
+    "model": "a table",
+    "list": "a list",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least {}"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than_equal": ("le", "at most {}"),
+    "less_than": ("lt", "less than {}"),
+}
+
+
+class Explainer:
+    """Turns findings about one file into problems; each has line, where, what and fix."""
+
+    def __init__(
+        self, file: str, lines: dict[Path, int], data: dict[str, Any], model: type[BaseModel]
+    ) -> None:
+        self.file = file
+        self.lines = lines
+        self.data = data
+        self.model = model
+
+    def problem(self, path: Path, what: str, fix: str = "") -> dict[str, Any]:
+        """One problem at ``path``."""
+        line = nearest_line(self.lines, path)
+        place = self.file if line is None else f"{self.file}:{line}"
+        where = f"{place}: {describe(path)}" if path else place
+        return {"line": line, "where": where, "what": what, "fix": fix}
+
+    def explain(self, error: ValidationError) -> list[dict[str, Any]]:
+        """Everything that a validation found, in the order of the file, one problem per place."""
+        found: dict[tuple[Path, str], dict[str, Any]] = {}
+        for detail in error.errors(include_url=False):
+            path = self._real_path(detail["loc"], detail["type"])
+            if detail["type"] == "union_tag_invalid":
+                path = (*path, "kind")  # tables of several families are told apart by it
+            cause = detail.get("ctx", {}).get("error")
+            if isinstance(cause, FieldProblems):
+                for each in cause.problems:
+                    where = (*path, *each.field)
+                    found[where, each.what] = self.problem(where, each.what, each.fix)
+            else:
+                what, fix = self._say(path, detail["type"], detail)
+                found[path, what] = self.problem(path, what, fix)
+        return sorted(found.values(), key=lambda p: p["line"] or 0)
+
+    def _real_path(self, loc: tuple[str | int, ...], kind: str) -> Path:
+        """The location without the names that pydantic gives to the branches of a union."""
+        node: Any = self.data
+        real: Path = ()
+        for position, part in enumerate(loc):
+            is_key = isinstance(node, dict) and part in node
+            is_index = isinstance(node, list) and isinstance(part, int) and part < len(node)
+            if is_key or is_index:
+                node = node[part]
+                real = (*real, part)
+            elif kind == "missing" and position == len(loc) - 1:
+                real = (*real, part)
+        return real
+
+    def _say(self, path: Path, kind: str, detail: Any) -> tuple[str, str]:
+        value = detail["input"]
+        context = detail.get("ctx", {})
+        name = str(path[-1]) if path else "the file"
+        if kind in _BOUNDS:
+            key, text = _BOUNDS[kind]
+            return f"must be {text.format(context[key])}, not {show(value)}", self._example(path)
+        wanted = _WANTED.get(kind.split("_", maxsplit=1)[0])
+        if kind == "missing":
+            said = f"{name} is missing", self._add(path)
+        elif kind == "extra_forbidden":
+            said = self._unknown(path)
+        elif kind == "literal_error" or kind.startswith("union_tag"):
+            said = self._no_such_choice(path, value)
+        elif kind in ("too_short", "string_too_short"):
+            said = "is empty", self._example(path)
+        elif kind == "value_error":
+            said = str(context.get("error", detail["msg"])), self._example(path)
+        elif wanted is not None:
+            said = self._wrong_type(path, wanted, value)
+        else:
+            said = f"{detail['msg']} (given: {show(value)})", self._example(path)
+        return said
+
+    def _wrong_type(self, path: Path, wanted: str, value: Any) -> tuple[str, str]:
+        if wanted == "a list" and path in (("target",), ("workload",)):
+            return "there may be several, so the header has two brackets", f"write [[{path[0]}]]"
+        if isinstance(value, list) and wanted != "a list":
+            return "takes one value; it is not swept", "write a workload for each value"
+        what = f"must be {wanted}, not {show(value)}"
+        if isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
+            try:
+                float(value)
+            except ValueError:
+                if value.lower() not in ("true", "false"):
+                    return what, self._example(path)
+            field = f"{path[-1]} = " if isinstance(path[-1], str) else ""  # else of a list
+            return what, f"remove the quotes: {field}{value.lower()}"
+        if wanted == "text in quotes" and isinstance(value, (int, float)):
+            field = f"{path[-1]} = " if isinstance(path[-1], str) else ""
+            return what, f'put it in quotes: {field}"{show(value)}"'
+        return what, self._example(path)
+
+    def _no_such_choice(self, path: Path, value: Any) -> tuple[str, str]:
+        if path and isinstance(path[-1], int) and isinstance(self._table_at(path), dict):
+            path = (*path, "kind")
+        if path and path[-1] == "kind" and isinstance(value, dict):
+            value = value.get("kind")
+        choices = self._choices(path)
+        names = ", ".join(f'"{c}"' for c in choices)
+        if value is None:
+            return f"{path[-1]} is missing", f"add {path[-1]} with one of {names}"
+        if not isinstance(value, str):
+            return f"must be one of {names}, not {show(value)}", ""
+        return f"must be one of {names}, not {show(value)}", suggest(value, choices)
+
+    def _unknown(self, path: Path) -> tuple[str, str]:
+        owner = self._model_at(path[:-1])
+        fields = list(owner.model_fields) if owner else []
+        if len(path) == 1:
+            fix = suggest(str(path[0]), ["[study]", "[[target]]", "[[workload]]"])
+            return f"there is no table or field {path[0]} here", fix
+        what = f"{path[-1]} is not a field of {describe(path[:-1])}"
+        return what, suggest(str(path[-1]), fields)
+
+    def _add(self, path: Path) -> str:
+        example = self._example_value(path)
+        if len(path) == 1:
+            header = "[study]" if path[0] == "study" else f"[[{path[0]}]]"
+            return f"add a {header} table"
+        return f"add {path[-1]} = {example}" if example else f"add {path[-1]}"
+
+    def _example(self, path: Path) -> str:
+        names = [part for part in path if isinstance(part, str)]
+        example = self._example_value(path)
+        return f"for example {names[-1]} = {example}" if names and example else ""
+
+    def _example_value(self, path: Path) -> str:
+        schema = self._schema_at(path)
+        found = _find(schema, "default")
+        if found is None:
+            found = (_find(schema, "examples") or _find(schema, "enum") or [None])[0]
+        if found is None:
+            by_type = {"string": "...", "integer": 8, "number": 50, "boolean": True}
+            found = by_type.get(_find(schema, "type") or "")
+        if isinstance(found, list) and found:
+            return f"[{', '.join(show(value) for value in found)}]"
+        return show(found) if isinstance(found, (str, int, float)) else ""
+
+    def _choices(self, path: Path) -> list[str]:
+        if path[-1] == "kind" and path[0] == "workload" and len(path) == 3:
+            return [str(_const(family)) for family in self._families()]
+        return [str(c) for c in _find(self._schema_at(path), "enum") or []]
+
+    def _schema_at(self, path: Path) -> Any:
+        while path and isinstance(path[-1], int):
+            path = path[:-1]
+        owner = self._model_at(path[:-1])
+        if owner is None or not path or path[-1] not in owner.model_fields:
+            return {}
+        if path[-1] == "kind" and owner in self._families():
+            return {"default": _const(owner)}
+        return owner.model_json_schema()["properties"][path[-1]]
+
+    def _table_at(self, path: Path) -> Any:
+        node: Any = self.data
+        for part in path:
+            node = node[part]
+        return node
+
+    def _families(self) -> list[type[BaseModel]]:
+        return _models(self.model.model_fields["workload"].annotation)
+
+    def _model_at(self, path: Path) -> type[BaseModel] | None:
+        """The model of the table at ``path``; a workload's by its kind."""
+        owner: type[BaseModel] | None = self.model
+        for position, part in enumerate(path):
+            if isinstance(part, int):
+                continue
+            if owner is None or part not in owner.model_fields:
+                return None
+            models = _models(owner.model_fields[part].annotation)
+            if position == 0 and part == "workload" and len(models) > 1:
+                table = self._table_at(path[:2]) if len(path) > 1 else {}
+                kind = table.get("kind") if isinstance(table, dict) else None
+                models = [m for m in models if _const(m) == kind]
+            owner = models[0] if models else None
+        return owner
+
+
+def describe(path: Path) -> str:
+    """``("workload", 1, "block_size")`` as readers see it: ``[[workload]] #2 block_size``."""
+    first, rest = path[0], path[1:]
+    text = str(first)
+    if first == "study":
+        text = "[study]"
+    elif first in ("target", "workload"):
+        text = f"[[{first}]]"
+    separator = " "
+    for part in rest:
+        text += f" #{part + 1}" if isinstance(part, int) else f"{separator}{part}"
+        separator = " " if isinstance(part, int) else "."
+    return text
+
+
+def show(value: Any) -> str:
+    """A value as the study file would write it, shortened."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value[:60]}{"..." if len(value) > 60 else ""}"'
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else str(value)[:60]
+
+
+def study_error(file: str, problems: Sequence[dict[str, Any]]) -> StudyError:
+    """One error that says all of them."""
+    if len(problems) == 1:
+        only = problems[0]
+        return StudyError(only["where"], only["what"], only["fix"], problems)
+    return StudyError(file, f"{len(problems)} problems", "", problems)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def _const(family: type[BaseModel]) -> Any:
+    return get_args(family.model_fields["kind"].annotation)[0]
+
+
+def _find(schema: Any, key: str) -> Any:
+    """The first value of ``key`` anywhere in a schema, outermost first."""
+    if isinstance(schema, dict):
+        if schema.get(key) is not None:
+            return schema[key]
+        parts = list(schema.values())
+    elif isinstance(schema, list):
+        parts = schema
+    else:
+        return None
+    return next((found for part in parts if (found := _find(part, key)) is not None), None)

@@ -1,0 +1,304 @@
+"""A study to start from: this machine's devices, and text that runs without touching them raw.
+
+Whatever is found, the active targets are files: one on the roomiest file system, one in memory.
+Block devices are listed as comments only, and the workload names its targets, so that taking a
+comment away does not by itself write to a device.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.base.units import format_bytes_si, format_size
+from storlab.stores.devices import (
+    STABLE_DIRECTORIES,
+    Device,
+    device_number,
+    mount_lines,
+    read_fact,
+    uses_of_device,
+)
+from storlab.stores.filesystems import file_system_of, free_bytes, supports_direct
+
+_SYS_BLOCK = Path("/sys/block")
+_NOT_DRIVES = ("loop", "ram", "zram", "sr", "fd", "nbd")
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDevice:
+    """A whole block device of this machine."""
+
+    name: str
+    path: str  # stable where there is a stable name
+    model: str
+    size_bytes: int
+    rotational: bool
+    uses: tuple[str, ...]  # who uses it, in words
+
+    @property
+    def facts(self) -> str:
+        """For a comment: model, size, kind and use."""
+        kind = "rotating" if self.rotational else "solid state"
+        use = "; ".join(self.uses) or "not in use"
+        return f"{self.model}, {format_bytes_si(self.size_bytes)}, {kind}: {use}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A data file that storlab would lay out."""
+
+    name: str
+    path: str
+    size_bytes: int
+    direct: bool
+    where: str  # in words
+
+
+def found_devices() -> list[FoundDevice]:
+    """The drives of this machine, from sysfs; opens none of them."""
+    found = []
+    for entry in sorted(_SYS_BLOCK.iterdir()) if _SYS_BLOCK.is_dir() else []:
+        number = device_number(f"/dev/{entry.name}")
+        if entry.name.startswith(_NOT_DRIVES) or number is None:
+            continue
+        device = Device(number)
+        if device.size_bytes == 0:
+            continue
+        vendor = read_fact(entry / "device" / "vendor") or ""
+        model = read_fact(entry / "device" / "model")
+        # A virtio disk has a PCI number for a vendor, and no model.
+        if model is None:
+            model = "drive"
+        elif not vendor.startswith("0x"):
+            model = f"{vendor} {model}".strip()
+        found.append(
+            FoundDevice(
+                name=entry.name,
+                path=_stable_path(device) or f"/dev/{entry.name}",
+                model=model,
+                size_bytes=device.size_bytes,
+                rotational=read_fact(entry / "queue" / "rotational") == "1",
+                uses=tuple(uses_of_device(device)),
+            )
+        )
+    return found
+
+
+def _stable_path(device: Device) -> str | None:
+    links = [
+        str(link)
+        for directory in map(Path, STABLE_DIRECTORIES)
+        if directory.is_dir()
+        for link in sorted(directory.iterdir())
+        if device_number(link) == device.rdev
+    ]
+    # A name with model and serial number says more than a world-wide number.
+    telling = [link for link in links if not Path(link).name.startswith(("wwn-", "nvme-eui."))]
+    return next(iter([*telling, *links]), None)
+
+
+def file_targets(directory: Path) -> list[FileTarget]:
+    """Files to measure: on the roomiest file system and in memory. ``directory`` breaks ties."""
+    disk = _roomiest(directory)
+    on = file_system_of(disk)
+    path = "storlab-data.dat"
+    targets = [
+        FileTarget(
+            name="memory file" if on.in_memory else "disk file",
+            path=path if disk == directory else str(disk / path),
+            size_bytes=_share(disk, 5, 4 * _GIB),
+            direct=supports_direct(disk) and not on.in_memory,
+            where=f"on {on.mount_point} ({on.kind})",
+        )
+    ]
+    memory = Path("/dev/shm")  # noqa: S108 - the tmpfs itself, not a temporary file
+    if not on.in_memory and memory.is_dir() and file_system_of(memory).in_memory:
+        size = _share(memory, 8, _GIB)
+        path = str(memory / "storlab-memory.dat")
+        targets.append(FileTarget("memory file", path, size, False, "in memory (tmpfs)"))
+    return targets
+
+
+def _roomiest(directory: Path) -> Path:
+    """The writable directory with most room on a drive; ``directory`` where none has more."""
+    best, best_room = directory, free_bytes(directory)
+    home = directory.stat().st_dev
+    for mount in mount_lines():
+        point = Path(mount.mount_point)
+        usable = (
+            device_number(mount.source) is not None
+            and mount.mount_point.isprintable()
+            and point.is_dir()
+            and point.stat().st_dev != home
+            and os.access(point, os.W_OK)  # also refuses what is mounted read-only
+        )
+        if usable and free_bytes(point) > best_room:
+            best, best_room = point, free_bytes(point)
+    return best
+
+
+def _share(path: Path, part: int, most: int) -> int:
+    """A power of two of at most ``1/part`` of the room, and at most ``most``; 64 MiB at least."""
+    size = most
+    while size > free_bytes(path) // part and size > 64 * 2**20:
+        size //= 2
+    return size
+
+
+def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
+    """The text of a study file: active file targets, and ``devices`` as comments."""
+    parts = [
+        _HEADER.format(baseline=_text(targets[0].name)),
+        *(_file_table(target) for target in targets),
+    ]
+    parts.append(_DEVICES_HEADER if devices else _NO_DEVICES)
+    parts += [_device_comment(device) for device in devices]
+    parts.append(_STORES)
+    parts.append(_WORKLOAD.format(targets=", ".join(_text(t.name) for t in targets)))
+    if devices:
+        parts.append(_READ_ONLY.format(target=_text(_device_name(devices[0]))))
+    parts.append(_OBJECTS)
+    return "\n".join(parts)
+
+
+def _file_table(target: FileTarget) -> str:
+    lines = [
+        "[[target]]",
+        f"name = {_text(target.name)}",
+        f"path = {_text(target.path)} # {_one_line(target.where)}; removed when the study is done",
+        f"size = {_text(format_size(target.size_bytes))}",
+    ]
+    if not target.direct:
+        lines.append("direct = false # memory has no cache to bypass; old kernels refuse O_DIRECT")
+    return "\n".join([*lines, ""])
+
+
+def _device_comment(device: FoundDevice) -> str:
+    lines = [
+        f"# {_one_line(device.facts)}",
+        "# [[target]]",
+        f"# name = {_text(_device_name(device))}",
+        f"# path = {_text(device.path)}",
+        f'# capacity = "{format_size(device.size_bytes)}"',
+        "# drives = 1",
+    ]
+    if not device.path.startswith(STABLE_DIRECTORIES):
+        lines.insert(
+            1, "# (it has no stable name in /dev/disk; storlab never writes to it like this)"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _device_name(device: FoundDevice) -> str:
+    return _one_line(f"{device.name} {device.model}")
+
+
+def _text(value: str) -> str:
+    """A TOML basic string. JSON escapes as TOML does, all but DEL."""
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _one_line(value: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in value)
+
+
+def summary(devices: list[FoundDevice]) -> Iterable[str]:
+    """One line for each device, for showing."""
+    return (f"{device.path}: {_one_line(device.facts)}" for device in devices)
+
+
+_HEADER = """\
+# A storlab study: what to measure (targets), what to do to it (workloads), and how often.
+#
+#   storlab plan FILE     what would happen, in which order, how long, how many bytes; opens nothing
+#   storlab doctor FILE   whether this machine is ready for it
+#   storlab run FILE      does it, and writes a brief
+#
+# Every field: storlab schema. Editors that know Even Better TOML (Taplo) complete and check this
+# file after "storlab schema --output study.schema.json", with this as the first line:
+#   #:schema ./study.schema.json
+
+[study]
+name = "my first study"
+repeats = 3       # runs of every point, spread over the whole campaign
+ramp = "5s"       # load before the measurement
+runtime = "20s"   # the measurement
+baseline = {baseline} # the target that ratios divide by
+# settle = "5s"   # pause after every run
+# seed = 1        # same seed, same I/O
+# engine = "fio"  # a reference engine in place of storlab's own
+
+# Targets. Facts such as capacity, drives, rack_units and price are for density and cost figures.
+"""
+
+_DEVICES_HEADER = """\
+# Block devices of this machine, all of them commented out. A workload that writes to a device
+# DESTROYS what is on it; storlab refuses devices that are in use or carry a file system, and asks
+# for consent. To only read one, use a workload with read_percent = 100 and name it in its targets.
+"""
+
+_STORES = """\
+# S3 stores. Keys come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or an AWS
+# profile, never from this file. storlab writes only below a prefix of its own, and removes it.
+# [[target]]
+# name = "object store"
+# s3 = "https://s3.example.com/my-bucket"
+# s3_options = { region = "us-east-1", addressing = "path" } # ca_file, profile, prefix, ...
+
+# No store at hand? storlab's own small server over a directory, on this machine only:
+# [[target]]
+# name = "own server"
+# s3 = "embedded:storlab-objects"
+"""
+
+_NO_DEVICES = "# No block device was found on this machine.\n"
+
+_WORKLOAD = """\
+# Workloads. A list is swept: every value is run with every other, on every target.
+
+[[workload]]
+kind = "block"
+name = "mixed random I/O"
+targets = [{targets}]
+access = "random"
+block_size = ["4KiB", "256KiB"]
+read_percent = [70, 100] # the rest is written
+queue_depth = 16         # outstanding I/Os of each job
+jobs = [1, 2]
+# rate_iops = 1000       # open loop: so many operations per second, whether or not they keep up
+# offsets = "zipf"       # or uniform, hot_cold, permutation
+# verify = true          # check afterwards that every block holds what was written
+
+# Names that readers know for some of the values; they label the brief.
+[[workload.use_case]]
+name = "small reads, as of a database"
+match = {{ block_size = "4KiB", read_percent = 100 }}
+"""
+
+_OBJECTS = """\
+# Requests to an S3 store (activate a target of that kind above, too):
+# [[workload]]
+# kind = "object"
+# name = "mixed objects"
+# get_percent = [30, 70]   # the rest is PUT
+# object_size = "4MiB"
+# objects = 100            # made beforehand
+# concurrency = 16         # requests in flight
+"""
+
+_READ_ONLY = """\
+# Reads of a device, which change nothing on it (activate the target above, too):
+# [[workload]]
+# kind = "block"
+# name = "random reads"
+# targets = [{target}]
+# block_size = ["4KiB", "256KiB"]
+# read_percent = 100
+# queue_depth = 32
+# jobs = 4
+"""

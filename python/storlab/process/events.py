@@ -1,0 +1,81 @@
+"""Events that an engine's child recorded, as totals and as samples of intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from storlab.model.result import Operation, OperationTotals, Sample
+from storlab.process.histograms import histogram, summary
+
+Ints = npt.NDArray[np.int64]
+NONE: Ints = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Operations of one kind. ``latency_ns`` is empty where nobody measured it."""
+
+    operation: Operation
+    end_ns: Ints  # on the run's clock
+    bytes: Ints
+    latency_ns: Ints
+
+    @classmethod
+    def of_rows(cls, operation: Operation, rows: Ints) -> Events:
+        """From rows of end (ns), latency (ns) and bytes."""
+        return cls(operation, rows[:, 0], rows[:, 2], rows[:, 1])
+
+    def totals(self) -> OperationTotals:
+        """Of all of them."""
+        return OperationTotals(
+            operations=len(self.end_ns),
+            bytes=int(self.bytes.sum()),
+            latency=summary(self.latency_ns),
+        )
+
+
+def totals(events: Sequence[Events]) -> dict[Operation, OperationTotals]:
+    """By kind of operation; kinds without any are left out."""
+    return {each.operation: each.totals() for each in events if len(each.end_ns)}
+
+
+def samples(
+    events: Sequence[Events],
+    window: tuple[int, int],
+    interval_ns: int,
+    cpu_ns: Callable[[int, int], int] | None = None,
+) -> list[Sample]:
+    """One sample for each interval of the window (start, end; ns) and kind of operation.
+
+    An event at the very end counts in the last interval. ``cpu_ns`` tells the CPU time that was
+    used between two moments.
+    """
+    start_ns, end_ns = window
+    edges = [*range(start_ns, end_ns, interval_ns), end_ns]
+    places = [np.searchsorted(edges, each.end_ns, side="right") - 1 for each in events]
+    last = len(edges) - 2
+    found: list[Sample] = []
+    for interval, (begin, end) in enumerate(pairwise(edges)):
+        used_ns = 0 if cpu_ns is None else cpu_ns(begin, end)
+        for each, at in zip(events, places, strict=True):
+            chosen = np.minimum(at, last) == interval
+            latency = each.latency_ns[chosen] if len(each.latency_ns) else NONE
+            found.append(
+                Sample(
+                    interval=interval,
+                    start_ns=begin,
+                    end_ns=end,
+                    operation=each.operation,
+                    operations=int(chosen.sum()),
+                    bytes=int(each.bytes[chosen].sum()),
+                    latency=histogram(latency).to_v2(),
+                    worker_cpu_ns=used_ns,
+                )
+            )
+            used_ns = 0
+    return found

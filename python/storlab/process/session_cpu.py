@@ -1,0 +1,90 @@
+"""CPU time of a child and of all its descendants over time, and what a device read meanwhile.
+
+Some children start others (mpirun its ranks, a loader its workers), some of them in sessions of
+their own. The time of those that have ended and were waited for is in the account of their parents.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S
+from storlab.process.child_cpu import CpuTrace
+from storlab.process.device_counter import counter_of, moved_bytes
+
+_PARENT = 3  # fields of /proc/PID/stat, from 0
+_USER, _SYSTEM, _KIDS_USER, _KIDS_SYSTEM = 13, 14, 15, 16
+_BORN = 21
+
+
+class SessionTrace(CpuTrace):
+    """Readings of ``leader`` with its descendants, and of the device behind ``place``."""
+
+    def __init__(self, leader: int, started_ns: int, place: Path | None = None) -> None:
+        super().__init__(leader, started_ns)
+        self._leader = leader
+        self._counter = None if place is None else counter_of(place)
+        self._device: list[tuple[int, int]] = []  # time, bytes read
+        self.relatives: dict[int, int] = {}  # descendants as last seen: pid, and when it was born
+
+    def read(self) -> None:
+        """Add a reading; of CPU time nothing when the child has gone."""
+        used = family(self._leader)
+        if used:
+            self.relatives = {pid: times[2] for pid, times in used.items() if pid != self._leader}
+            tick_ns = NS_PER_S // os.sysconf("SC_CLK_TCK")
+            user, system = (tick_ns * sum(times[n] for times in used.values()) for n in (0, 1))
+            self._add(monotonic_ns(), user, system)
+        self._machine.read()
+        moved = moved_bytes(self._counter)
+        if moved is not None:
+            self._device.append((monotonic_ns(), moved[0]))
+
+    def device_read_bytes(self, start_ns: int, end_ns: int) -> int | None:
+        """What the device read between two moments, between readings evenly; None: not counted."""
+        if len(self._device) < 2:
+            return None
+        times, read = zip(*self._device, strict=True)
+        begin, end = np.interp([start_ns, end_ns], times, read)
+        return round(float(end - begin))
+
+
+def family(leader: int) -> dict[int, tuple[int, int, int]]:
+    """Of a process and of all its descendants, by pid: user and system ticks, those of waited-for
+    children included, and the tick of its birth. Empty when it has gone.
+    """
+    found: dict[int, tuple[int, int, int]] = {}
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        fields = _fields(entry) if entry.name.isdigit() else []
+        if not fields:
+            continue
+        parent, user, system, kids_user, kids_system, born = (
+            int(fields[n - 2]) for n in (_PARENT, _USER, _SYSTEM, _KIDS_USER, _KIDS_SYSTEM, _BORN)
+        )
+        pid = int(entry.name)
+        found[pid] = (user + kids_user, system + kids_system, born)
+        children.setdefault(parent, []).append(pid)
+    own = [leader] if leader in found else []
+    for pid in own:
+        own += children.get(pid, [])
+    return {pid: found[pid] for pid in own}
+
+
+def is_alive(pid: int, born: int) -> bool:
+    """Whether that very process is still there, and has not just its number."""
+    fields = _fields(Path("/proc") / str(pid))
+    return bool(fields) and int(fields[_BORN - 2]) == born and fields[0] != "Z"
+
+
+def _fields(entry: Path) -> list[str]:
+    """Of ``/proc/PID/stat`` from the state on; none when the process has ended."""
+    try:
+        text = (entry / "stat").read_text()
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()  # the name before it may hold anything

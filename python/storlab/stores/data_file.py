@@ -1,0 +1,74 @@
+"""Guard rules for data files: only files that storlab made are written to, laid out or deleted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from storlab.base.errors import GuardError, PreflightError
+from storlab.model.job import Member
+from storlab.stores.devices import uses_of_file
+from storlab.stores.sidecar import SUFFIX, is_ours, read_sidecar
+
+_NO_FILES_HERE = ("/dev", "/proc", "/sys")
+
+
+def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) -> Member:
+    """The member for one data file, whether it is there yet or not.
+
+    ``name`` is the path as the study gives it. A file that is not ours may be read, never written.
+    Raises GuardError for what must not be touched, PreflightError for what cannot work.
+    """
+    real = Path(os.path.realpath(path))
+    if is_kernel_place(real):
+        missing = "is not a device" if real.exists() else "does not exist"
+        raise GuardError(
+            name,
+            f"{missing}, and storlab never makes or writes a file there",
+            "check that the device is connected; list them with `lsblk -o NAME,SERIAL,SIZE`",
+        )
+    if not real.exists():
+        return _new_file(name, real, size)
+    ours = is_ours(real)
+    length = size or real.stat().st_size
+    if not ours and (writes or length > real.stat().st_size):
+        raise GuardError(
+            name,
+            f"exists, and was not laid out by storlab (no {real.name}{SUFFIX} that fits it)",
+            "choose a path that does not exist yet, or move the file away",
+        )
+    uses = uses_of_file(real)
+    if uses and writes:
+        raise GuardError(name, f"is in use: {'; '.join(uses)}", "choose another path")
+    if length == 0:
+        raise PreflightError(name, "is empty", 'give the target a size, such as size = "10GiB"')
+    return Member(path=str(real), name=name, kind="file", size=length)
+
+
+def _new_file(name: str, real: Path, size: int | None) -> Member:
+    if not real.parent.is_dir():
+        raise PreflightError(name, f"its directory {real.parent} does not exist", "make it first")
+    if size is None or size == 0:
+        raise PreflightError(
+            name, "does not exist and has no size", 'give the target a size, such as size = "10GiB"'
+        )
+    read_sidecar(real)  # refuses a foreign file under the sidecar's name
+    return Member(path=str(real), name=name, kind="file", size=size)
+
+
+def is_kernel_place(real: Path) -> bool:
+    """Whether a resolved path lies where only the kernel makes files: /dev, /proc, /sys."""
+    text = str(real)
+    memory = "/dev/shm"  # noqa: S108  (a tmpfs for files, unlike the rest of /dev)
+    if text == memory or text.startswith(f"{memory}/"):
+        return False
+    return any(text.startswith(f"{place}/") for place in _NO_FILES_HERE) or _on_devtmpfs(
+        real.parent
+    )
+
+
+def _on_devtmpfs(directory: Path) -> bool:
+    try:
+        return directory.stat().st_dev == Path("/dev").stat().st_dev and Path("/dev").is_mount()
+    except OSError:
+        return False

@@ -1,0 +1,89 @@
+"""Facts of the file system under a path."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.stores.devices import Device, device_number, mount_lines
+
+MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """The mount that a path lies on."""
+
+    kind: str  # ext4, xfs, tmpfs, ...
+    source: str
+    mount_point: str
+    options: str
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its files are memory, not a drive."""
+        return self.kind in MEMORY_FILE_SYSTEMS
+
+    @property
+    def device(self) -> Device | None:
+        """The block device under it, None for memory, network and layered file systems."""
+        number = device_number(self.source)
+        return None if number is None else Device(number)
+
+
+def existing_parent(path: Path) -> Path:
+    """The path itself, or the nearest directory above it that exists."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def file_system_of(path: Path) -> FileSystem:
+    """The file system that ``path`` lies on, or would lie on."""
+    number = existing_parent(path).stat().st_dev
+    real = os.path.realpath(path)
+    best: FileSystem | None = None
+    for mount in mount_lines():
+        inside = real == mount.mount_point or real.startswith(mount.mount_point.rstrip("/") + "/")
+        longer = best is None or len(mount.mount_point) >= len(best.mount_point)
+        if inside and longer and (mount.number == number or mount.kind == "btrfs"):
+            best = FileSystem(mount.kind, mount.source, mount.mount_point, mount.options)
+    return best or FileSystem("unknown", "unknown", "unknown", "")
+
+
+def free_bytes(path: Path) -> int:
+    """What this user may still write on the file system of ``path``."""
+    status = os.statvfs(existing_parent(path))
+    return status.f_bavail * status.f_frsize
+
+
+def supports_direct(path: Path) -> bool:
+    """Whether O_DIRECT really works: opens ``path``, or a nameless file in its directory.
+
+    Raises OSError when neither can be opened at all.
+    """
+    try:
+        if path.exists() and not path.is_dir():
+            os.close(os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC))
+        else:
+            _try_in_directory(existing_parent(path))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+            return False
+        raise
+    return True
+
+
+def _try_in_directory(directory: Path) -> None:
+    flags = os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC
+    try:
+        os.close(os.open(directory, flags | os.O_TMPFILE, 0o600))
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):
+            raise
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".storlab-") as file:
+            os.close(os.open(file.name, flags))

@@ -1,0 +1,290 @@
+"""storlab's own S3 server for ``s3 = "embedded:DIR"``: a child process over a directory.
+
+It listens on loopback only, with credentials made for this one start, and ends with its parent: it
+reads its standard input, which ends when the parent is gone, however that happened.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import storlab
+from storlab.base.clock import monotonic_ns
+from storlab.base.errors import GuardError, PreflightError
+from storlab.base.files import replace_file
+from storlab.base.units import NS_PER_S
+from storlab.model.s3 import Credentials, S3Store
+from storlab.stores.data_file import is_kernel_place
+
+BUCKET = "storlab"
+MARKER = "storlab-s3.json"
+READY_S = 20.0
+STOP_S = 5.0
+_MARK = "storlab object directory"
+# What a child needs of the environment; no keys of other stores among it.
+_KEEP = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "RUST_BACKTRACE")
+# Reads byte by byte up to the line's end: what follows on stdin is the server's, whose end ends it.
+_BOOTSTRAP = """\
+import json, os
+line = b""
+while not line.endswith(b"\\n"):
+    byte = os.read(0, 1)
+    if not byte:
+        raise SystemExit(0)
+    line += byte
+order = json.loads(line)
+from storlab import _native
+_native.serve_s3(json.dumps(order["config"]), order["secrets"])
+"""
+
+
+class EmbeddedServer:
+    """Runs from entering to leaving. The directory stays; see :meth:`remove_empty`.
+
+    ``store`` is the bucket with its credentials, ``pid`` the child. Entering raises GuardError for
+    a directory that holds somebody's files, or that another campaign uses; PreflightError where it
+    cannot be made, or the server does not start.
+    """
+
+    store: S3Store
+    pid: int
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = Path(os.path.realpath(directory))
+        self._stack = ExitStack()  # what holds the directory
+        self._child = ExitStack()  # what ends the child
+
+    def __enter__(self) -> EmbeddedServer:
+        check_directory(self.directory)
+        with ExitStack() as stack:
+            _claim(self.directory, stack)
+            stack.callback(self._child.close)
+            credentials = Credentials("storlab" + secrets.token_hex(8), secrets.token_urlsafe(30))
+            try:
+                port = self._start(credentials)
+            except PreflightError:
+                self.remove_empty()
+                raise
+            self.store = S3Store(
+                endpoints=[f"http://127.0.0.1:{port}"], bucket=BUCKET, credentials=credentials
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def cpu(self) -> tuple[int, int]:
+        """CPU time since its start, user and system, in ns; to a clock tick, mostly 10 ms.
+
+        Raises OSError when it has ended.
+        """
+        text = Path(f"/proc/{self.pid}/stat").read_text()
+        user, system = text.rpartition(")")[2].split()[11:13]  # the name before may hold anything
+        tick_ns = NS_PER_S // os.sysconf("SC_CLK_TCK")
+        return int(user) * tick_ns, int(system) * tick_ns
+
+    def remove_empty(self) -> list[str]:
+        """End the server, then remove the bucket's directory, and the whole where storlab made it.
+
+        Only directories that hold no file go. Returns the names of what went.
+        """
+        self._child.close()
+        bucket, marker = self.directory / BUCKET, self.directory / MARKER
+        removed = []
+        if bucket.is_dir() and _remove_tree_of_directories(bucket):
+            removed.append(str(bucket))
+        made = _read_marker(self.directory)
+        if made is None or any(entry != marker for entry in self.directory.iterdir()):
+            return removed
+        marker.unlink()
+        if made:
+            self.directory.rmdir()
+            removed.append(str(self.directory))
+        return removed
+
+    def _start(self, credentials: Credentials) -> int:
+        errors = self._child.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        ready, ready_child = os.pipe()
+        self._child.callback(os.close, ready)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BOOTSTRAP],
+                stdin=subprocess.PIPE,
+                stdout=errors,
+                stderr=errors,
+                bufsize=0,
+                pass_fds=(ready_child,),
+                env=_environment(),
+                cwd="/",
+                start_new_session=True,  # Ctrl-C at the terminal is for storlab, which ends it last
+            )
+        finally:
+            os.close(ready_child)
+        self._child.callback(_end, process)
+        self.pid = process.pid
+        config = {"directory": str(self.directory), "bucket": BUCKET, "ready_fd": ready_child}
+        order = {"config": config, "secrets": credentials.as_dict()}
+        line = b""
+        try:
+            _stdin(process).write(json.dumps(order).encode() + b"\n")
+            line = _read_line(ready, READY_S)
+            return int(json.loads(line)["port"])
+        except (BrokenPipeError, ValueError, KeyError, TypeError) as error:
+            silent = f"silent for {READY_S:g} s"
+            with suppress(subprocess.TimeoutExpired):
+                silent = f"it ended with {process.wait(0.5)}"
+            process.kill()
+            process.wait()
+            why = _tail(errors) or (f"it said {line!r}" if line else silent)
+            raise PreflightError(
+                f"embedded:{self.directory}",
+                f"storlab's own S3 server did not start: {why}",
+                "check the directory's permissions and file system",
+            ) from error
+
+
+def check_directory(directory: Path) -> None:
+    """Whether a server may run over it. Writes nothing.
+
+    Raises GuardError for a place or a directory that is somebody's, PreflightError for one that
+    cannot be.
+    """
+    name = f"embedded:{directory}"
+    real = Path(os.path.realpath(directory))
+    if is_kernel_place(real):
+        raise GuardError(name, "storlab never makes files there", "choose another directory")
+    if not real.exists():
+        if not real.parent.is_dir():
+            raise PreflightError(name, f"{real.parent} does not exist", "make it first")
+        return
+    if not real.is_dir():
+        raise GuardError(name, "exists, and is not a directory", "choose another name")
+    try:
+        is_empty = not any(real.iterdir())
+    except OSError as error:
+        raise PreflightError(name, f"cannot be read: {error.strerror}", "check its mode") from error
+    if not is_empty and _read_marker(real) is None:
+        raise GuardError(
+            name,
+            f"is not empty, and storlab did not fill it (no {MARKER} in it)",
+            "choose a directory that is empty or does not exist yet",
+        )
+
+
+def _claim(directory: Path, stack: ExitStack) -> None:
+    """Make the directory and its marker where they are missing, and lock the marker."""
+    while True:
+        _make(directory)
+        handle = os.open(directory / MARKER, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_ino == (directory / MARKER).stat().st_ino:
+                stack.callback(os.close, handle)
+                return
+        except BlockingIOError:
+            os.close(handle)
+            raise GuardError(
+                f"embedded:{directory}",
+                "another campaign, or another target of this study, uses this directory",
+                "give each target a directory of its own",
+            ) from None
+        except FileNotFoundError:  # a campaign that ended removed it between the two lines
+            pass
+        os.close(handle)
+
+
+def _make(directory: Path) -> None:
+    """The directory, and the marker that says whether storlab made it."""
+    made = False
+    try:
+        if not directory.exists():
+            directory.mkdir(mode=0o700)
+            made = True
+        if _read_marker(directory) is None:
+            marker = {"schema_version": 1, "what": _MARK, "made_directory": made}
+            replace_file(directory / MARKER, (json.dumps(marker, indent=2) + "\n").encode())
+    except OSError as error:
+        if made:
+            directory.rmdir()
+        raise PreflightError(
+            f"embedded:{directory}", f"cannot be made: {error.strerror}", "choose another place"
+        ) from error
+
+
+def _read_marker(directory: Path) -> bool | None:
+    """Whether storlab made the directory; None where it has no marker of storlab's."""
+    try:
+        said: Any = json.loads((directory / MARKER).read_bytes())
+        return bool(said["made_directory"]) if said["what"] == _MARK else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _KEEP if name in os.environ}
+    # The same storlab as this one, wherever it was imported from; never the working directory's.
+    home = str(Path(storlab.__file__).parents[1])
+    return {**kept, "PYTHONPATH": os.pathsep.join([home, *filter(None, sys.path)])}
+
+
+def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdin is None:
+        raise ValueError("the process was started without a pipe")
+    return process.stdin
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the child to end by the end of its input; kill it when that takes too long."""
+    _stdin(process).close()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _read_line(handle: int, timeout_s: float) -> bytes:
+    """Up to the line's end, the other side's end, or the time-out."""
+    line = b""
+    deadline_ns = monotonic_ns() + int(timeout_s * NS_PER_S)
+    while not line.endswith(b"\n"):
+        left_s = (deadline_ns - monotonic_ns()) / NS_PER_S
+        if left_s <= 0 or not select.select([handle], [], [], left_s)[0]:
+            break
+        part = os.read(handle, 4096)
+        if not part:
+            break
+        line += part
+    return line
+
+
+def _tail(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    return errors.read().decode(errors="replace").strip()[-600:]
+
+
+def _remove_tree_of_directories(top: Path) -> bool:
+    """Remove a tree that has no files, and only then; True when it is gone."""
+    complaints: list[OSError] = []
+    note: Callable[[OSError], None] = complaints.append
+    places = []
+    for place, below, files in os.walk(top, topdown=False, onerror=note, followlinks=False):
+        if files or complaints or any((Path(place) / name).is_symlink() for name in below):
+            return False
+        places.append(Path(place))
+    with suppress(OSError):  # something came in meanwhile: it stays
+        for directory in places:
+            directory.rmdir()
+    return not top.exists()

@@ -1,0 +1,186 @@
+"""What a store's refusals mean, and what to do about each. Codes: Amazon S3 API reference."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterable, Mapping
+
+from storlab.base.errors import PreflightError
+from storlab.base.secrets import hide
+from storlab.model.s3 import S3Store
+from storlab.stores.s3.xml import ErrorBody
+
+DENIED = "these credentials may not do it"
+_KEYS = "check the access key, and that it belongs to this endpoint (docs/s3.md says where from)"
+_UNKNOWN_KEY = ("the store does not know the access key", _KEYS)
+_FIXES = {
+    "InvalidAccessKeyId": _UNKNOWN_KEY,
+    "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's word for it
+    "SignatureDoesNotMatch": (
+        "the secret key does not fit the access key",
+        "check the secret key for missing characters; behind a proxy, that it leaves the Host "
+        "header as it is",
+    ),
+    "AccessDenied": (
+        DENIED,
+        "storlab needs s3:ListBucket, s3:ListBucketMultipartUploads, s3:GetObject, s3:PutObject, "
+        "s3:DeleteObject and s3:AbortMultipartUpload; with create_bucket also s3:CreateBucket and "
+        "s3:DeleteBucket",
+    ),
+    "NoSuchBucket": (
+        "the bucket does not exist",
+        "make it, correct the address, or set s3_options.create_bucket = true",
+    ),
+    "BucketAlreadyExists": (
+        "a bucket of that name belongs to somebody else",
+        "choose another name",
+    ),
+    "BucketNotEmpty": ("the bucket is not empty", "look what else is in it"),
+    "InvalidBucketName": ("the store does not allow this name", "choose another name"),
+    "IllegalLocationConstraintException": (
+        "the endpoint makes no buckets in this region",
+        "set s3_options.region to the endpoint's own",
+    ),
+    "NotImplemented": (
+        "the store does not do that",
+        "storlab needs GET, PUT, DELETE and ListObjectsV2",
+    ),
+}
+_REGION_CODES = (
+    "PermanentRedirect",
+    "TemporaryRedirect",
+    "AuthorizationHeaderMalformed",
+    "AuthorizationQueryParametersError",
+    "IncorrectEndpoint",
+)
+_LATE = ("time-out", "timed out", "in time")
+_NAMELESS = ("lookup", "resolve", "name or service", "nodename")
+_BUSY = ("SlowDown", "ServiceUnavailable", "InternalError")
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException")
+_BAD_TOKEN = ("InvalidToken", "InvalidTokenId")  # the second is MinIO's word for it
+_SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
+_EXPECTED_REGION = re.compile(r"expecting ['\"]([a-z0-9-]+)['\"]")
+
+
+def refused(
+    store: S3Store,
+    action: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: ErrorBody,
+    skew_s: float | None,
+    secrets: Iterable[str],
+) -> PreflightError:
+    """The error for an answer that is not a success. ``action``: what was asked for, in words."""
+    where = f"{store.endpoints[0]}/{store.bucket}"
+    code = body.code or _code_of(status)
+    said = f"{code} ({status})" if body.code else f"HTTP {status}"
+    if body.message:
+        said += f", {body.message}"
+    said = hide(said, secrets)
+    meaning, fix = _meaning(store, code, headers, body, skew_s)
+    text = f"cannot {action}: {meaning} ({said})" if meaning else f"cannot {action}: {said}"
+    return PreflightError(where, text, fix)
+
+
+def _code_of(status: int) -> str:
+    known = {
+        301: "PermanentRedirect",
+        307: "TemporaryRedirect",
+        403: "AccessDenied",
+        500: "InternalError",
+        501: "NotImplemented",
+        503: "ServiceUnavailable",
+    }
+    return known.get(status, "")
+
+
+def _meaning(
+    store: S3Store,
+    code: str,
+    headers: Mapping[str, str],
+    body: ErrorBody,
+    skew_s: float | None,
+) -> tuple[str, str]:
+    region = headers.get("x-amz-bucket-region") or body.region or _expected(body.message)
+    if region and region != store.region and (code in _REGION_CODES or code == "AccessDenied"):
+        return (
+            f"the bucket is in {region}, and requests are signed for {store.region}",
+            f'set s3_options.region = "{region}"',
+        )
+    if code in _REGION_CODES:
+        other = f", which is {body.endpoint}" if body.endpoint else ""
+        return (
+            "the bucket has another endpoint or region",
+            f"use the bucket's own endpoint{other}, and its region in s3_options.region",
+        )
+    if code in _SKEWED:
+        by = "" if skew_s is None else f": they differ by {abs(skew_s):,.0f} s"
+        return f"the clocks of client and store are too far apart{by}", _clock_fix(skew_s)
+    if code in _EXPIRED or code in _BAD_TOKEN:
+        return _token(store, code)
+    if code in _BUSY:
+        return "the store is busy or unwell", "try again later; its own log may say more"
+    if not code:
+        return "what answers there does not speak S3", "check host, port and bucket of the address"
+    return _FIXES.get(code, ("", "the store's own documentation or log may say more"))
+
+
+def _token(store: S3Store, code: str) -> tuple[str, str]:
+    keys = store.credentials
+    place = "AWS_SESSION_TOKEN" if keys is None else keys.token_place
+    if code in _EXPIRED:
+        return "the session token has expired", f"get new keys, and set {place} with them"
+    if keys is not None and keys.session_token is None:
+        fix = f"keys that were lent for a time need their token: set {place}"
+        return "the store asks for a session token, and there is none", fix
+    return (
+        "the session token is not valid",
+        f"set {place} anew, or remove it where the keys need none",
+    )
+
+
+def _expected(message: str) -> str:
+    found = _EXPECTED_REGION.search(message)
+    return found.group(1) if found else ""
+
+
+def _clock_fix(skew_s: float | None) -> str:
+    if skew_s is None:
+        return "set both clocks by NTP"
+    late = "behind" if skew_s > 0 else "ahead of"
+    return f"set the clocks by NTP; this machine's is {late} the store's"
+
+
+def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> PreflightError:
+    """The error for a request that got no answer: network, name or certificate."""
+    text = hide(str(error.strerror or error), secrets)
+    lower = text.lower()
+    what, fix = text, "check the address, and that this machine reaches it"
+    if "certificate" in lower or "issuer" in lower:
+        what, fix = f"its certificate is not accepted: {text}", _certificate_fix(lower)
+    elif error.errno == errno.ECONNREFUSED or "refused" in lower:
+        what = "nothing listens there: connection refused"
+        fix = "check host and port, and that the store is running"
+    elif "tls" in lower or "handshake" in lower:
+        what, fix = f"no TLS there: {text}", "check port and scheme: https:// or http://"
+    elif any(words in lower for words in _NAMELESS):
+        what, fix = (
+            f"its name is not found: {text}",
+            "check the host name; virtual addressing " + ("also needs bucket.host in the DNS"),
+        )
+    elif isinstance(error, TimeoutError) or any(words in lower for words in _LATE):
+        what, fix = "no answer in time", "check host and port, firewalls, and the store's load"
+    elif error.errno in (errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE):
+        what = f"the store ended the connection: {text}"
+        fix = "check scheme and port: an https port resets what is not TLS, and the other way round"
+    return PreflightError(where, what, fix)
+
+
+def _certificate_fix(lower: str) -> str:
+    if "expired" in lower:
+        return "renew it, or check this machine's clock"
+    if "another name" in lower or "validforname" in lower:
+        return "use a name that stands in it; virtual addressing needs *.host in it"
+    return "name the authority that signed it in s3_options.ca_file"

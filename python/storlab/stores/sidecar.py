@@ -1,0 +1,264 @@
+"""Which data files are storlab's own: each has a ``<file>.storlab.json`` beside it.
+
+The sidecar is written before its file is made, and names the campaign that made the file and, once
+it is there, its inode. A file that somebody put in its place later has another inode, and is not
+touched. A campaign holds a lock on the sidecar from before its first run to its end.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from storlab import __version__
+from storlab.base.errors import GuardError, PreflightError
+from storlab.base.files import fsync_directory, is_locked, lock_alone, write_durably
+
+SUFFIX = ".storlab.json"
+_MARK = "storlab data file"
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What a sidecar says about its data file."""
+
+    size: int
+    seed: int
+    storlab_version: str
+    state: Literal["started", "complete"]
+    inode: int | None = None
+    campaign: str = ""  # that made the file; empty: one of a storlab that did not say
+    written_by: str = ""  # the last campaign that writes to it
+    schema_version: int = 1
+    what: str = _MARK
+
+
+def sidecar_path(data_file: Path) -> Path:
+    """Where the sidecar of a data file lies."""
+    return data_file.with_name(data_file.name + SUFFIX)
+
+
+def read_sidecar(data_file: Path) -> Sidecar | None:
+    """The sidecar, None where there is none.
+
+    Raises GuardError when a file of that name is not a sidecar: it is somebody's, too.
+    """
+    path = sidecar_path(data_file)
+    try:
+        content = path.read_bytes()
+        if not content:
+            return None  # its writer died before the first word
+        value: Any = json.loads(content)
+        sidecar = Sidecar(**value)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise GuardError(str(path), f"cannot be read: {error.strerror}", _MOVE) from error
+    except (ValueError, TypeError) as error:
+        raise GuardError(str(path), "is not a sidecar of storlab", _MOVE) from error
+    if sidecar.what != _MARK or sidecar.schema_version != 1:
+        raise GuardError(str(path), "is not a sidecar that this version of storlab reads", _MOVE)
+    return sidecar
+
+
+_MOVE = "move it and its data file away, or choose another path"
+
+
+def is_ours(data_file: Path) -> bool:
+    """Whether storlab made this very file (an empty one, where the sidecar has no inode yet)."""
+    sidecar = read_sidecar(data_file)
+    if sidecar is None:
+        return False
+    status = data_file.stat()
+    if sidecar.inode is None:
+        return status.st_size == 0
+    return status.st_ino == sidecar.inode
+
+
+def is_complete(data_file: Path, size: int) -> bool:
+    """Whether the file stands as laid out: ours, whole, and of this size."""
+    if not data_file.exists() or not is_ours(data_file):
+        return False
+    sidecar = read_sidecar(data_file)
+    laid_out = sidecar is not None and sidecar.state == "complete" and sidecar.size == size
+    return laid_out and data_file.stat().st_size == size
+
+
+class DataFileHold:
+    """The lock on one data file's sidecar, from entering to leaving; a campaign holds it alone.
+
+    Entering raises GuardError where another campaign holds it, PreflightError where no sidecar can
+    be made. ``make`` makes one that is missing; without it entering raises FileNotFoundError.
+    Leaving removes the sidecar of a file that is not there.
+    """
+
+    def __init__(self, data_file: Path, campaign: str, *, make: bool = True) -> None:
+        self.data_file = data_file
+        self.campaign = campaign
+        self._path = sidecar_path(data_file)
+        self._make = make
+        self._fd = -1
+
+    def __enter__(self) -> DataFileHold:
+        while not self._claim():
+            pass  # a campaign that ended removed it between the lines
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError, GuardError):  # a failed file system; a file of somebody's
+            is_lonely = not self.data_file.exists() or os.fstat(self._fd).st_size == 0
+            if is_lonely and self._is_held():
+                read_sidecar(self.data_file)
+                self._path.unlink()
+        os.close(self._fd)
+
+    @property
+    def owner(self) -> str:
+        """The campaign that made the file; this one's, where it is still to be made."""
+        sidecar = read_sidecar(self.data_file) if self.data_file.exists() else None
+        return (sidecar.campaign if sidecar else "") or self.campaign
+
+    def begin(self, size: int, seed: int, *, writes: bool) -> None:
+        """Say whose a file will be that is not there yet, and who writes to it from now on.
+
+        Raises PreflightError, GuardError.
+        """
+        before = read_sidecar(self.data_file)
+        if not self.data_file.exists():
+            now = Sidecar(size, seed, __version__, "started", campaign=self.campaign)
+        elif before is None or not is_ours(self.data_file):
+            raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
+        else:
+            now = replace(before, written_by=self.campaign) if writes else before
+        try:
+            if now != before:
+                self.write(now)
+        except OSError as error:
+            raise _cannot_be_made(self._path, error) from error
+
+    def open_to_lay_out(self) -> int:
+        """The file, open for writing: a new one, or what storlab made of it before.
+
+        Raises FileExistsError for one that somebody else made, and OSError.
+        """
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        if not self.data_file.exists():
+            return os.open(self.data_file, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(self.data_file, flags)
+        same = os.fstat(handle).st_ino == self.data_file.stat().st_ino
+        if same and is_ours(self.data_file):
+            return handle
+        os.close(handle)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.data_file))
+
+    def write(self, sidecar: Sidecar) -> None:
+        """Write the sidecar in one step. The lock goes over to the new file before its name does.
+
+        Raises OSError.
+        """
+        new = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        new.unlink(missing_ok=True)
+        handle = -1
+        try:
+            write_durably(new, f"{json.dumps(asdict(sidecar), indent=2)}\n".encode())
+            handle = _open_and_lock(new)
+            new.rename(self._path)
+        except BaseException:
+            if handle >= 0:
+                os.close(handle)
+            new.unlink(missing_ok=True)
+            raise
+        os.close(self._fd)
+        self._fd = handle
+        fsync_directory(self._path.parent)
+
+    def remove(self) -> bool:
+        """Delete the file and its sidecar; True when there was one. What another campaign made, or
+        somebody else, stays. Raises OSError.
+        """
+        if not self.data_file.exists():
+            return False
+        if self.data_file.is_symlink() or not is_ours(self.data_file):
+            return False
+        if self.owner != self.campaign:
+            return False
+        self.data_file.unlink()
+        if self._is_held():
+            self._path.unlink()
+        return True
+
+    def _claim(self) -> bool:
+        try:
+            # With O_CREAT alone the kernel may refuse another user's file in a shared directory.
+            create = self._make and not self._path.exists()
+            handle = _open_and_lock(self._path, os.O_CREAT if create else 0)
+        except FileNotFoundError:
+            if not self._make:
+                raise
+            if self.data_file.parent.is_dir():
+                return False
+            raise PreflightError(
+                str(self._path.parent), "is not there", "make the directory first"
+            ) from None
+        except BlockingIOError:
+            raise _in_use(self.data_file) from None
+        except OSError as error:
+            raise _cannot_be_made(self._path, error) from error
+        self._fd = handle
+        if self._is_held():
+            return True
+        os.close(handle)
+        return False
+
+    def _is_held(self) -> bool:
+        """Whether the lock is that of the sidecar that lies there now."""
+        try:
+            there = self._path.stat()
+        except FileNotFoundError:
+            return False
+        held = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _open_and_lock(path: Path, flags: int = 0) -> int:
+    """Raises BlockingIOError where somebody holds it, and OSError.
+
+    Open for reading where that is enough: what is open for writing keeps a file system from being
+    remounted. NFS locks only what is open for writing; where there are no locks, nobody can be
+    kept out.
+    """
+    for access in (os.O_RDONLY, os.O_RDWR):
+        handle = os.open(path, access | flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            lock_alone(handle)
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                break
+            os.close(handle)
+            if error.errno != errno.EBADF or access == os.O_RDWR:
+                raise
+        else:
+            break
+    return handle
+
+
+def check_not_in_use(data_file: Path) -> None:
+    """Raise GuardError where a campaign holds the file at this moment. Writes nothing."""
+    if is_locked(sidecar_path(data_file)):
+        raise _in_use(data_file)
+
+
+def _cannot_be_made(path: Path, error: OSError) -> PreflightError:
+    return PreflightError(
+        str(path), f"cannot be written: {error.strerror}", "choose another directory, or make room"
+    )
+
+
+def _in_use(data_file: Path) -> GuardError:
+    fix = "wait until it has ended, or choose another path"
+    return GuardError(str(data_file), "is in use by another campaign", fix)

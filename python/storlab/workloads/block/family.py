@@ -1,0 +1,441 @@
+"""Block and file I/O: the parameters of ``kind = "block"``, and the engine's order for a point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from storlab.base.errors import Problem
+from storlab.base.units import LARGEST, NS_PER_S, format_size, parse_size
+from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.page import Page
+from storlab.model.job import Arrival, Member, WeightedSize
+from storlab.model.point import Point
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.model.types import SIZE_PATTERN, Duration, Size, Swept
+from storlab.workloads.block.job import BlockJob, Mix, Offsets, Payload, Sync, Verify
+from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.block.page import BLOCK_PAGE
+from storlab.workloads.block.rules import (
+    combination_problems,
+    needless_fields,
+    target_problem,
+    write_percent,
+)
+
+ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
+LARGEST_BLOCK = 1 << 30  # of the engine
+REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
+PERCENT_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"
+
+_size_schema = {"anyOf": [{"type": "string", "pattern": SIZE_PATTERN}, {"type": "integer"}]}
+
+
+def _read_block_size(value: object) -> int | dict[str, float]:
+    """Bytes, or weights by size with the sizes in their shortest spelling."""
+    if not isinstance(value, dict):
+        size = parse_size(value)  # type: ignore[arg-type]
+        if size == 0:
+            raise ValueError("a block of 0 bytes cannot be read or written")
+        return _bounded(size)
+    weights: dict[str, float] = {}
+    for text, weight in value.items():
+        size = parse_size(text)
+        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not (number and math.isfinite(weight) and weight > 0 and size > 0):
+            raise ValueError(f'"{text}" = {weight!r}: sizes and weights are numbers above 0')
+        _bounded(size)
+        if format_size(size) in weights:
+            raise ValueError(f'"{text}" stands in the table twice')
+        weights[format_size(size)] = float(weight)
+    if not weights:
+        raise ValueError("the table of block sizes is empty")
+    return weights
+
+
+def _bounded(size: int) -> int:
+    if size > LARGEST_BLOCK:
+        raise ValueError(f"a block has at most {format_size(LARGEST_BLOCK)}")
+    return size
+
+
+def _read_region(value: object) -> int | str:
+    """Bytes, or ``"25%"``."""
+    if not isinstance(value, str) or not value.strip().endswith("%"):
+        return parse_size(value)  # type: ignore[arg-type]
+    try:
+        percent = float(value.strip()[:-1])
+    except ValueError:
+        raise ValueError(f'"{value}" is not a percentage such as "25%"') from None
+    if not 0 <= percent <= 100:
+        raise ValueError(f'"{value}" is not between 0 % and 100 %')
+    return f"{percent:g}%"
+
+
+def _cpu_numbers(cpus: list[int]) -> list[int]:
+    if any(cpu < 0 for cpu in cpus):
+        raise ValueError("CPU numbers begin at 0")
+    if len(set(cpus)) < len(cpus):
+        raise ValueError("a CPU is listed twice; jobs share CPUs in turn anyway")
+    return cpus
+
+
+BlockSize = Annotated[
+    int | dict[str, float],
+    BeforeValidator(_read_block_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": SIZE_PATTERN, "examples": ["256KiB", "4MiB"]},
+                {"type": "integer", "exclusiveMinimum": 0},
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "propertyNames": {"pattern": SIZE_PATTERN},
+                    "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+                },
+            ]
+        }
+    ),
+]
+Region = Annotated[
+    int | str,
+    BeforeValidator(_read_region),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": f"{PERCENT_PATTERN}|{SIZE_PATTERN}"},
+                {"type": "integer", "minimum": 0},
+            ]
+        }
+    ),
+]
+Percent = Annotated[float, Field(ge=0, le=100)]
+Count = Annotated[int, Field(ge=1, le=65_535)]
+Rate = Annotated[float, Field(gt=0, le=1e9)]
+Access = Literal["random", "sequential"]
+OffsetKind = Literal["uniform", "zipf", "hot_cold", "permutation"]
+Backend = Literal["auto", "uring", "posix", "null"]
+
+
+class BlockSpec(WorkloadSpec):
+    """``[[workload]] kind = "block"``: reads, writes and trims of files and block devices."""
+
+    swept: ClassVar[tuple[str, ...]] = (
+        "access",
+        "block_size",
+        "read_percent",
+        "trim_percent",
+        "queue_depth",
+        "jobs",
+        "batch",
+        "offsets",
+        "rate_iops",
+        "backend",
+        "compress_percent",
+        "dedupe_percent",
+    )
+    asides: ClassVar[frozenset[str]] = frozenset({"backend", "cpus"})
+
+    kind: Literal["block"] = Field(description="block and file I/O")
+    access: Swept[Access] = Field(default="random", description="random or sequential; swept")
+    block_size: Swept[BlockSize] = Field(
+        default="4KiB",  # type: ignore[assignment]
+        description='size of an I/O, or weights such as { "4KiB" = 70, "64KiB" = 30 }; swept',
+    )
+    read_percent: Swept[Percent] = Field(
+        default=100.0,
+        description="share of reads in all operations; what is neither read nor trim is "
+        "written; swept",
+    )
+    trim_percent: Swept[Percent] = Field(
+        default=0.0, description="share of trims (deallocations) in all operations; swept"
+    )
+    queue_depth: Swept[Count] = Field(
+        default=32, description="outstanding operations of each job; swept"
+    )
+    jobs: Swept[Count] = Field(default=1, description="worker threads; swept")
+    batch: Swept[Count] = Field(
+        default=1,
+        description="most operations handed over by one system call; it changes the result of "
+        "many devices, so it is printed with every result; swept",
+    )
+    offsets: Swept[OffsetKind] = Field(
+        default="uniform",
+        description="how random access draws offsets; permutation visits every block once "
+        "before any a second time; swept",
+    )
+    zipf_theta: Annotated[float, Field(gt=0, le=10)] = Field(
+        default=1.1, description="skew of offsets = zipf; larger is more skewed"
+    )
+    hot_space_percent: Annotated[float, Field(gt=0, lt=100)] = Field(
+        default=10.0, description="offsets = hot_cold: this share of the region ..."
+    )
+    hot_access_percent: Annotated[float, Field(gt=0, le=100)] = Field(
+        default=90.0, description="... receives this share of the operations"
+    )
+    region_start: Region = Field(
+        default=0, description='where I/O begins in each file or device, a size or "25%" of it'
+    )
+    region_size: Region | None = Field(
+        default=None, description="how much of each file or device is used; the rest by default"
+    )
+    rate_iops: Swept[Rate] | None = Field(
+        default=None,
+        description="open loop: operations per second over all jobs, started on time whether or "
+        "not earlier ones have ended; swept",
+    )
+    arrival: Literal["constant", "poisson"] | None = Field(
+        default=None, description="spacing of an open loop's operations; constant by default"
+    )
+    backend: Swept[Backend] = Field(
+        default="auto",
+        description="auto takes io_uring where the kernel allows it, else threads (posix), and "
+        "says so; null does no I/O; swept",
+    )
+    cpus: Annotated[list[int], Field(min_length=1), AfterValidator(_cpu_numbers)] | None = Field(
+        default=None,
+        description="pin job j to the CPU at j modulo the length of this list",
+        examples=[[0, 1]],
+    )
+    sync: Literal["none", "fsync", "fdatasync"] = Field(
+        default="none", description="flush sent after every sync_every writes of a job"
+    )
+    sync_every: Annotated[int, Field(ge=0, le=LARGEST)] = Field(
+        default=0, description="writes of a job between two flushes; 0: none in between"
+    )
+    final_sync: bool = Field(
+        default=False, description="one flush after the load, timed apart from the window"
+    )
+    compress_percent: Swept[Percent] = Field(
+        default=0.0, description="share of each written 4 KiB that is zeros; swept"
+    )
+    dedupe_percent: Swept[Percent] = Field(
+        default=0.0, description="share of written 4 KiB chunks that repeat; swept"
+    )
+    verify: bool = Field(
+        default=False, description="write a checked header into each block, and verify afterwards"
+    )
+    total_bytes: Size | None = Field(
+        default=None, gt=0, description="end the window after so many bytes over all jobs"
+    )
+    drain_timeout: Duration = Field(
+        default="30s",  # type: ignore[assignment]
+        gt=0,
+        description="how long to wait for operations in flight when the load ends",
+    )
+
+    def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
+        """Fields that contradict one another, or say something of what is not done."""
+        del values  # they no longer say what a point has no use for
+        return combination_problems(self.product(), self.model_fields_set)
+
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: fields that a point has no use for have their defaults."""
+        return params | {name: self.default_of(name) for name in needless_fields(params)}
+
+    def product(self) -> list[dict[str, Any]]:
+        """Every combination of the lists; sequential access has no other offsets."""
+        product = super().product()
+        for params in product:
+            if params["access"] == "sequential":
+                params["offsets"] = "sequential"
+        return product
+
+
+def block_sizes(params: dict[str, Any]) -> list[WeightedSize]:
+    """Sizes with weights, from a point's ``block_size`` (bytes, or weights by size)."""
+    value = params["block_size"]
+    if isinstance(value, dict):
+        return [
+            WeightedSize(bytes=parse_size(text), weight=weight) for text, weight in value.items()
+        ]
+    return [WeightedSize(bytes=value)]
+
+
+def mean_block(params: dict[str, Any]) -> float:
+    """Weighted mean of the block sizes, in bytes."""
+    sizes = block_sizes(params)
+    return sum(s.bytes * s.weight for s in sizes) / sum(s.weight for s in sizes)
+
+
+def largest_block(params: dict[str, Any]) -> int:
+    """In bytes; each operation in flight has a buffer of this size."""
+    return max(size.bytes for size in block_sizes(params))
+
+
+def mix_of(params: dict[str, Any]) -> Mix:
+    """Shares of reads, writes and trims in percent of all operations."""
+    read, trim = params["read_percent"], params["trim_percent"]
+    return Mix(read=read, write=write_percent(params), trim=trim)
+
+
+def granule(params: dict[str, Any]) -> int:
+    """The largest length of which all block sizes are multiples: what verify mode checks."""
+    return math.gcd(*(size.bytes for size in block_sizes(params)))
+
+
+def region_of(params: dict[str, Any], size: int) -> tuple[int, int]:
+    """Start and length, in bytes, of the region that a point uses of ``size`` bytes."""
+
+    def resolve(value: int | str, round_up: bool) -> int:
+        if isinstance(value, int):
+            return value
+        exact = size * float(value[:-1]) / 100 / REGION_GRAIN
+        return (math.ceil(exact) if round_up else math.floor(exact)) * REGION_GRAIN
+
+    start = resolve(params["region_start"], round_up=True)
+    wanted = params["region_size"]
+    length = size - start if wanted is None else resolve(wanted, round_up=False)
+    if isinstance(wanted, str):
+        length = min(length, size - start)  # rounding of start and length must not add up
+    return start, length
+
+
+class BlockWorkload:
+    """Block and file I/O. Implements :class:`storlab.workloads.Workload`."""
+
+    kind = "block"
+    fixed_work = False
+    spec: type[WorkloadSpec] = BlockSpec
+    places: tuple[str, ...] = ("path", "paths", "directory")
+    page: Page = BLOCK_PAGE
+    figures: tuple[str, ...] = (
+        "throughput_vs_jobs",
+        "latency_bars",
+        "latency_cdf",
+        "time_series",
+        "power_over_time",
+        "efficiency_bars",
+        "ratios",
+    )
+
+    def check(self, params: dict[str, Any], target: Target) -> str | None:
+        """Why these values cannot run on this target, or None. Names the fields."""
+        return target_problem(params, target, region_of)
+
+    def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
+        """Time and bytes of one run; bytes None where only time bounds them."""
+        params = point.params
+        mix = mix_of(params)
+        rate, total = params["rate_iops"], params["total_bytes"]
+        bytes_s = ASSUMED_BYTES_S if rate is None else rate * mean_block(params)
+        window_ns = header.runtime if total is None else round(total / bytes_s * NS_PER_S)
+        written: int | None = None
+        if mix.write == 0:
+            written = 0
+        elif total is not None:
+            ramp_bytes = bytes_s * header.ramp / NS_PER_S
+            written = round((total + ramp_bytes) * mix.write / 100)
+        elif rate is not None:
+            seconds = (header.ramp + window_ns) / NS_PER_S
+            written = round(bytes_s * seconds * mix.write / 100)
+        return Estimate(
+            duration_ns=header.ramp + window_ns + header.settle,
+            bytes_written=written,
+            writes=mix.write > 0 or mix.trim > 0,
+            files=params["jobs"] if target.directory is not None else 0,
+            write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
+            reads=mix.read > 0,
+            buffer_bytes=largest_block(params) * params["queue_depth"] * params["jobs"],
+        )
+
+    def job(self, point: Point, context: JobContext) -> BlockJob:
+        """The engine's order for one run. Raises ValueError when a member is too small for it."""
+        params, header, target = point.params, context.header, context.target
+        total = params["total_bytes"]
+        if total is not None and params["verify"]:
+            total = -(-total // granule(params)) * granule(params)
+        layout = "per_job" if target.directory is not None else target.layout or "jbod"
+        return BlockJob(
+            backend=params["backend"],
+            members=[_narrowed(member, params) for member in context.members],
+            layout=layout,
+            stripe_chunk=target.stripe_chunk,
+            direct=target.direct,
+            jobs=params["jobs"],
+            queue_depth=params["queue_depth"],
+            batch=params["batch"],
+            cpus=params["cpus"],
+            mix=mix_of(params),
+            block_sizes=block_sizes(params),
+            offsets=Offsets(
+                kind=params["offsets"],
+                theta=params["zipf_theta"],
+                hot_space_percent=params["hot_space_percent"],
+                hot_access_percent=params["hot_access_percent"],
+            ),
+            arrival=_arrival(params),
+            sync=_sync(params),
+            payload=Payload(
+                compress_percent=params["compress_percent"],
+                dedupe_percent=params["dedupe_percent"],
+            ),
+            verify=_verify(params, context),
+            ramp_ns=header.ramp,
+            window_ns=header.runtime if total is None else None,
+            window_bytes=total,
+            interval_ns=min(header.interval, header.runtime),
+            drain_timeout_ns=params["drain_timeout"],
+            seed=context.seed,
+        )
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        """Nothing: the lab itself lays out the files of file targets."""
+        del points, context
+        return []
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        """Nothing: a run leaves the files as large as it found them."""
+        del point, context
+        return []
+
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        """Configured (queue depth times jobs), and implied by Little's law."""
+        return run_concurrency(point.params, outcome)
+
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        """Throughput, rates, latencies, client CPU and effective concurrency of one run."""
+        return run_metrics(point.params, outcome)
+
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        """Warnings that belong beside the numbers of one run."""
+        return run_flags(point.params, target, outcome)
+
+
+def _narrowed(member: Member, params: dict[str, Any]) -> Member:
+    start, length = region_of(params, member.size)
+    if params["verify"]:  # whole granules only
+        unit = granule(params)
+        skipped = -(member.offset + start) % unit
+        start, length = start + skipped, (length - skipped) // unit * unit
+    largest = largest_block(params)
+    if start + length > member.size or length < largest:
+        raise ValueError(
+            f"{member.name}: region_start and region_size leave {max(0, length)} bytes of "
+            f"{member.size}, and a block has {largest}"
+        )
+    return member.model_copy(update={"offset": member.offset + start, "size": length})
+
+
+def _arrival(params: dict[str, Any]) -> Arrival:
+    if params["rate_iops"] is None:
+        return Arrival()
+    return Arrival(kind=params["arrival"] or "constant", rate_iops=params["rate_iops"])
+
+
+def _sync(params: dict[str, Any]) -> Sync:
+    kind = params["sync"]
+    if kind == "none" and params["final_sync"]:
+        kind = "fsync"  # only at the end: every_writes is 0
+    return Sync(kind=kind, every_writes=params["sync_every"], final=params["final_sync"])
+
+
+def _verify(params: dict[str, Any], context: JobContext) -> Verify | None:
+    if not params["verify"]:
+        return None
+    return Verify(state=str(context.work_dir / "verify.state"), block=granule(params))

@@ -1,0 +1,88 @@
+"""How block I/O lies on a page: its axes, small multiples and sections, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.contracts.page import Page
+from storlab.workloads.block.metrics import DATA, MOVED
+
+NBSP = "\u00a0"
+MIX = "read_percent"
+TRIMS = "trim_percent"  # where there are any, they are part of the mix
+ONLY_WITH = {
+    "zipf_theta": ("offsets", "zipf"),
+    "hot_space_percent": ("offsets", "hot_cold"),
+    "hot_access_percent": ("offsets", "hot_cold"),
+}
+UNSAID_AT_ZERO = (
+    "trim_percent",
+    "compress_percent",
+    "dedupe_percent",
+    "region_start",
+    "sync_every",
+)
+
+
+def phrase(name: str, params: Mapping[str, Any]) -> str | None:
+    """A parameter as a phrase: ``70/30 read/write``, ``4 jobs``. None for the usual form.
+
+    Empty where another parameter's phrase says it: trims are part of the mix.
+    """
+    value = params[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value) if name == "access" else None
+    if name == MIX:
+        return _mix(float(value), float(params.get(TRIMS) or 0))
+    if name == TRIMS:
+        return "" if value and MIX in params else None
+    if name == "jobs":
+        return f"{value}{NBSP}job" if value == 1 else f"{value}{NBSP}jobs"
+    if name == "rate_iops":
+        return f"{value:g} operations/s"
+    return None
+
+
+def _mix(reads: float, trims: float) -> str:
+    """What is neither read nor trimmed is written: ``20/50/30 read/write/trim``."""
+    if trims == 100:
+        return "trims only"
+    if trims:
+        return f"{reads:g}/{100 - reads - trims:g}/{trims:g} read/write/trim"
+    if reads in (0, 100):
+        return "reads only" if reads else "writes only"
+    return f"{reads:g}/{100 - reads:g} read/write"
+
+
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of what is not done."""
+    if name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]:
+        return False
+    return not (name in UNSAID_AT_ZERO and params[name] == 0)
+
+
+BLOCK_PAGE = Page(
+    operations=DATA,
+    moved=MOVED,
+    axes=("jobs", "queue_depth", "rate_iops"),
+    facet="block_size",
+    mix=MIX,
+    sizes=("block_size", "region_start", "region_size", "total_bytes"),
+    durations=("drain_timeout",),
+    titles={
+        MIX: "mix (read/write)",
+        "block_size": "block size",
+        "queue_depth": "queue depth",
+        "jobs": "jobs",
+        "rate_iops": "rate (1/s)",
+        "access": "access",
+    },
+    phrase=phrase,
+    mix_words="read/write",
+    axis_titles={"jobs": "jobs (threads), queue depth {queue_depth} each"},
+    work="{access} I/O",
+    told=("queue_depth",),
+    far="the largest number of jobs",
+    says=says,
+)

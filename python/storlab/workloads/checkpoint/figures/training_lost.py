@@ -1,0 +1,211 @@
+"""What checkpoints cost the training, against the interval between them. Modelled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.base.units import NS_PER_S, format_duration
+from storlab.figures import Figure
+from storlab.figures.bars import far_figures
+from storlab.figures.common import digits3, figure_name, place_at, point_ids
+from storlab.figures.theme import (
+    HEIGHT,
+    WIDTH,
+    colour,
+    configured,
+    dash_of,
+    log_bounds,
+    log_ticks,
+    role,
+)
+from storlab.workloads.checkpoint.interval import (
+    daly_interval,
+    of_whole,
+    share_lost,
+    share_lost_with_failures,
+)
+from storlab.workloads.checkpoint.page import scale_text
+
+COSTS = ("durable_time_s.all", "write_time_s.all")
+RESTORE = "restore_time_s.all"
+STEPS = 80
+LABELS = (
+    "datum.value >= 86400 ? format(datum.value / 86400, '~g') + ' d'"
+    " : datum.value >= 3600 ? format(datum.value / 3600, '~g') + ' h'"
+    " : datum.value >= 60 ? format(datum.value / 60, '~g') + ' min'"
+    " : format(datum.value, '~g') + ' s'"
+)
+TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure at the far end of the axis."""
+    return far_figures(comparison, sections, _one)
+
+
+def _one(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
+) -> Figure | None:
+    targets = comparison.planned([point])
+    chosen = point.params["training_interval"] / NS_PER_S
+    given = point.params["mtbf"]
+    mtbf = None if given is None else given / NS_PER_S
+    curves: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
+    for target in targets:
+        cell = comparison.row(point).cells[target]
+        cost, scale = _cost(cell), point.params["scale"]
+        if cost is None:
+            continue
+        cost = of_whole(cost, scale)
+        lost = _lost(cell, cost, mtbf, scale)
+        curves += _curve(target, lost, _range(cost, chosen, mtbf))
+        marks += _marks(target, lost, cost, chosen, mtbf)
+    if not curves:
+        return None
+    where = place_at(section, facet, point)
+    title = f"{where}: {_said(marks, chosen)}"
+    shrunk = scale_text(point.params["scale"])
+    if shrunk:
+        title += f"; of the whole checkpoint, at the rate of one {shrunk}"
+    return Figure(
+        name=figure_name("training-lost", section, facet),
+        kind="training_lost",
+        title=title,
+        alt="Line chart on two logarithmic scales: share of training time lost in percent against "
+        f"the interval between checkpoints, modelled. {title}",
+        spec=configured(
+            _chart(comparison, targets, curves, marks), {"curves": curves, "marks": marks}
+        ),
+        columns=["target", "interval", "s", "share lost (%)"],
+        rows=[[m["target"], m["what"], digits3(m["x"]), digits3(m["y"])] for m in marks],
+        point_ids=point_ids(comparison, [point]),
+        note=where,
+    )
+
+
+def _cost(cell: Cell) -> float | None:
+    values = (cell.values[key].estimate for key in COSTS if key in cell.values)
+    return next((value for value in values if value > 0), None)
+
+
+def _lost(cell: Cell, cost: float, mtbf: float | None, scale: float) -> Callable[[float], float]:
+    """Percent lost at an interval in s: with failures where the study says how often they come."""
+    restart = cell.values.get(RESTORE)
+    if mtbf is None or restart is None:
+        return lambda interval: 100 * share_lost(cost, interval)
+    estimate = of_whole(restart.estimate, scale)
+    return lambda interval: 100 * share_lost_with_failures(cost, interval, mtbf, estimate)
+
+
+def _range(cost: float, chosen: float, mtbf: float | None) -> tuple[float, float]:
+    best = chosen if mtbf is None else daly_interval(cost, mtbf)
+    return min(best, chosen) / 8, max(best, chosen) * 8
+
+
+def _curve(
+    target: str, lost: Callable[[float], float], ends: tuple[float, float]
+) -> list[dict[str, Any]]:
+    low, high = ends
+    found = []
+    for step in range(STEPS + 1):
+        interval = low * (high / low) ** (step / STEPS)
+        share = lost(interval)
+        if 0 < share < 100:
+            found.append(
+                {"target": target, "x": float(f"{interval:.5g}"), "y": float(f"{share:.5g}")}
+            )
+    return found
+
+
+def _marks(
+    target: str,
+    lost: Callable[[float], float],
+    cost: float,
+    chosen: float,
+    mtbf: float | None,
+) -> list[dict[str, Any]]:
+    places = [("as in the study", chosen)]
+    if mtbf is not None:
+        places.append(("Daly’s optimum", daly_interval(cost, mtbf)))
+    return [
+        {"target": target, "what": what, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
+        for what, at in places
+    ]
+
+
+def _chart(
+    comparison: Comparison,
+    targets: list[str],
+    curves: list[dict[str, Any]],
+    marks: list[dict[str, Any]],
+) -> alt.TopLevelMixin:
+    legend = alt.Legend(symbolType="stroke", symbolSize=320)
+    colours = colour(comparison.targets, targets, legend=legend)
+    low, high = min(d["x"] for d in curves), max(d["x"] for d in curves)
+    bottom, top = log_bounds([d["y"] for d in curves])
+    x = alt.X(
+        "x:Q",
+        title="training between two checkpoints (log scale)",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(
+            values=[tick for tick in TICKS if low <= tick <= high], labelExpr=LABELS, grid=True
+        ),
+    )
+    y = alt.Y(
+        "y:Q",
+        title="training time lost (%), modelled",
+        scale=alt.Scale(type="log", domain=[bottom, top], nice=False),
+        axis=alt.Axis(values=log_ticks(bottom, top), format="~g", labelOverlap=True),
+    )
+    names = list(dict.fromkeys(m["what"] for m in marks))
+    shapes = alt.Shape(
+        "what:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=["circle", "diamond"][: len(names)]),
+        legend=alt.Legend(orient="bottom", symbolOpacity=1, symbolSize=60),
+    )
+    line = alt.Chart(alt.NamedData("curves")).mark_line(
+        strokeWidth=2, strokeDash=dash_of("modelled")
+    )
+    dots = alt.Chart(alt.NamedData("marks")).mark_point(
+        size=80, strokeWidth=1.8, opacity=1, fill=role("fig-paper")
+    )
+    # A legend's symbols look like the first layer that has them: this one is never seen.
+    key = alt.Chart(alt.NamedData("marks")).mark_point(
+        filled=True, color=role("fig-muted"), opacity=0, size=1
+    )
+    tooltip = [
+        alt.Tooltip("target:N"),
+        alt.Tooltip("what:N", title="interval"),
+        alt.Tooltip("x:Q", title="s", format=",.0f"),
+        alt.Tooltip("y:Q", title="% lost", format=".3g"),
+    ]
+    chart: alt.TopLevelMixin = alt.layer(
+        key.encode(x=x, y=y, shape=shapes),
+        line.encode(x=x, y=y, color=colours, order="x:Q"),
+        dots.encode(x=x, y=y, color=colours, shape=shapes, tooltip=tooltip),
+    ).properties(width=WIDTH, height=HEIGHT)
+    return chart
+
+
+def _said(marks: list[dict[str, Any]], chosen: float) -> str:
+    best = [m for m in marks if m["what"] == "Daly’s optimum"]
+    shown = best or marks
+    each = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in shown)
+    if best:
+        times = ", ".join(f"{_duration(m['x'])} on {m['target']}" for m in best)
+        return f"the best interval is {times}, and then {each} of the time is lost"
+    return f"with {_duration(chosen)} between checkpoints {each} of the time is lost"
+
+
+def _duration(seconds: float) -> str:
+    """To the minute where it is long."""
+    rounded = round(seconds / 60) * 60 if seconds >= 600 else round(seconds, 1)
+    return format_duration(math.floor(rounded * NS_PER_S))

@@ -1,0 +1,283 @@
+"""Metrics and flags of checkpoints, from what the engine tells of each. See docs/method.md.
+
+``details["writes"]`` and ``details["restores"]`` have one entry for each checkpoint, with clock
+readings in ns and bytes; times of a run are means over its checkpoints, rates are sums over sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si
+from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
+from storlab.model.study import Target
+from storlab.workloads.checkpoint.interval import (
+    daly_interval,
+    of_whole,
+    share_lost,
+    share_lost_with_failures,
+    young_interval,
+)
+from storlab.workloads.checkpoint.page import WORK, scale_text
+from storlab.workloads.common import metrics as common
+
+COLD_SHARE = 0.90  # of the bytes, that the device has to have moved
+RESIDENT_SHARE = 0.01  # of the bytes, that may lie in memory before a restore that is called cold
+
+Params = dict[str, Any]
+Entry = dict[str, Any]
+
+
+def entries(outcome: RunOutcome, kind: str) -> list[Entry]:
+    """What the engine says of each checkpoint ``writes`` or ``restores``."""
+    return list(outcome.details.get(kind) or ())
+
+
+def run_concurrency(params: Params, ranks: int, outcome: RunOutcome) -> Concurrency:
+    """Ranks x I/O depth, and by Little's law what was outstanding while checkpoints moved."""
+    busy_ns = sum(_busy_ns(outcome).values())
+    waited_ns = sum(
+        totals.operations * totals.latency.mean_ns
+        for operation in WORK
+        if (totals := outcome.totals.get(operation)) is not None and totals.latency is not None
+    )
+    return Concurrency(
+        configured=float(ranks * params["io_depth"]),
+        implied=waited_ns / busy_ns if busy_ns > 0 and waited_ns else None,
+    )
+
+
+def run_metrics(params: Params, ranks: int, outcome: RunOutcome) -> list[Metric]:
+    """All metrics of a run; none when its window is empty."""
+    if common.window_ns(outcome) <= 0:
+        return []
+    writes, restores = entries(outcome, "writes"), entries(outcome, "restores")
+    return [
+        *_rates(outcome),
+        *_write_metrics(params, writes),
+        *_restore_metrics(restores),
+        *_training_metrics(params, writes, restores),
+        *common.time_metrics(outcome, WORK, "latency"),
+        *common.cpu_metrics(outcome, WORK, "cpu_us_per_io"),
+        *_cpu_per_gb(outcome),
+        *common.concurrency_metric(run_concurrency(params, ranks, outcome).implied),
+    ]
+
+
+def _busy_ns(outcome: RunOutcome) -> dict[Operation, int]:
+    """How long checkpoints were written and restored: neither pauses nor deletions."""
+    return {
+        "write": sum(w["durable_ns"] - w["start_ns"] for w in entries(outcome, "writes")),
+        "read": sum(r["end_ns"] - r["start_ns"] for r in entries(outcome, "restores")),
+    }
+
+
+def _rates(outcome: RunOutcome) -> Iterable[Metric]:
+    busy = _busy_ns(outcome)
+    scopes: list[tuple[Operation, Sequence[Operation]]] = [
+        ("write", ("write",)),
+        ("read", ("read",)),
+    ]
+    for scope, operations in [*scopes, ("all", WORK)]:
+        seconds = sum(busy[operation] for operation in operations) / NS_PER_S
+        count = common.operations_done(outcome, operations)
+        if seconds <= 0 or not count:
+            continue
+        throughput = common.bytes_moved(outcome, operations) / seconds / MB
+        yield Metric(name="throughput_mb_s", value=throughput, unit="MB/s", operation=scope)
+        yield Metric(name="iops", value=count / seconds, unit="1/s", operation=scope)
+
+
+def _seconds(found: Sequence[Entry], start: str, end: str) -> list[float]:
+    return [(entry[end] - entry[start]) / NS_PER_S for entry in found if entry.get(end) is not None]
+
+
+def _time_and_rate(found: Sequence[Entry], start: str, end: str, name: str) -> Iterable[Metric]:
+    ended = [entry for entry in found if entry.get(end) is not None]
+    seconds = _seconds(ended, start, end)
+    if not seconds:
+        return
+    yield _metric(f"{name}_time_s", _mean(seconds), "s")
+    total = math.fsum(seconds)
+    if total > 0:
+        moved = sum(entry["bytes"] for entry in ended)
+        yield _metric(f"{name}_mb_s", moved / total / MB, "MB/s")
+
+
+def _write_metrics(params: Params, writes: Sequence[Entry]) -> Iterable[Metric]:
+    yield from _time_and_rate(writes, "start_ns", "written_ns", "write")
+    if params["sync"] == "fsync":
+        yield from _time_and_rate(writes, "start_ns", "durable_ns", "durable")
+        seconds = _seconds(writes, "start_ns", "durable_ns")
+        if seconds:
+            yield _metric("durable_time_max_s", max(seconds), "s")
+    yield from _slowest(writes, "slowest_rank")
+    yield from _device_ratio(writes, "device_written_bytes", "write_device_ratio")
+
+
+def _restore_metrics(restores: Sequence[Entry]) -> Iterable[Metric]:
+    yield from _time_and_rate(restores, "start_ns", "end_ns", "restore")
+    yield from _slowest(restores, "restore_slowest_rank")
+    yield from _device_ratio(restores, "device_read_bytes", "restore_device_ratio")
+
+
+def _slowest(found: Sequence[Entry], name: str) -> Iterable[Metric]:
+    """Of each checkpoint the rank that took longest, and the one with the lowest rate."""
+    times, rates = [], []
+    for entry in found:
+        own = [
+            (rank["end_ns"] - rank["start_ns"], rank["bytes"]) for rank in entry.get("ranks") or ()
+        ]
+        if own:
+            times.append(max(length for length, _ in own) / NS_PER_S)
+        moved = [size * NS_PER_S / length / MB for length, size in own if length > 0 and size > 0]
+        if moved:
+            rates.append(min(moved))
+    if times:
+        yield _metric(f"{name}_time_s", _mean(times), "s")
+    if rates:
+        yield _metric(f"{name}_mb_s", _mean(rates), "MB/s")
+
+
+def _device_ratio(found: Sequence[Entry], counter: str, name: str) -> Iterable[Metric]:
+    ratio = device_share(found, counter)
+    if ratio is not None:
+        yield _metric(name, ratio, "1")
+
+
+def device_share(found: Sequence[Entry], counter: str) -> float | None:
+    """Bytes that the device counted over bytes of the checkpoints; None where it does not count."""
+    known = [entry for entry in found if entry.get(counter) is not None]
+    moved = sum(entry["bytes"] for entry in known)
+    return sum(entry[counter] for entry in known) / moved if moved else None
+
+
+def _training_metrics(
+    params: Params, writes: Sequence[Entry], restores: Sequence[Entry]
+) -> Iterable[Metric]:
+    """Of the whole checkpoint, as if one that was shrunk had been as fast for every byte."""
+    stops = _seconds(writes, "start_ns", "durable_ns")
+    if not stops or _mean(stops) <= 0:
+        return
+    cost = of_whole(_mean(stops), params["scale"])
+    interval = params["training_interval"] / NS_PER_S
+    yield _modelled("training_share_lost_percent", 100 * share_lost(cost, interval), "%")
+    if params["mtbf"] is None:
+        return
+    mtbf = params["mtbf"] / NS_PER_S
+    yield _modelled("optimal_interval_young_s", young_interval(cost, mtbf), "s")
+    daly = daly_interval(cost, mtbf)
+    yield _modelled("optimal_interval_daly_s", daly, "s")
+    restarts = _seconds(restores, "start_ns", "end_ns")
+    if not restarts:
+        return
+    for name, at in (
+        ("training_share_lost_with_failures_percent", interval),
+        ("training_share_lost_at_optimum_percent", daly),
+    ):
+        restart = of_whole(_mean(restarts), params["scale"])
+        lost = share_lost_with_failures(cost, at, mtbf, restart)
+        yield _modelled(name, 100 * lost, "%")
+
+
+def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
+    moved = common.bytes_moved(outcome, WORK)
+    if outcome.cpu is not None and moved:
+        used_s = (outcome.cpu.user_ns + outcome.cpu.system_ns) / NS_PER_S
+        yield _metric("cpu_s_per_gb", used_s / (moved / GB), "s/GB")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _metric(name: str, value: float, unit: str) -> Metric:
+    return Metric(name=name, value=value, unit=unit)
+
+
+def _modelled(name: str, value: float, unit: str) -> Metric:
+    return Metric(name=name, value=value, unit=unit, provenance="modelled")
+
+
+def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run."""
+    makers: list[Callable[[], Flag | None]] = [
+        lambda: _scaled_flag(params),
+        lambda: _durable_flag(params, outcome),
+        lambda: _cold_flag(params, outcome),
+        lambda: _cache_flag(params, target),
+        lambda: _damage_flag(outcome),
+        lambda: common.client_flag(outcome),
+        lambda: common.note_flag(outcome),
+    ]
+    found = [flag for make in makers if (flag := make()) is not None]
+    return [*found, *common.machine_flags(outcome), *common.store_flags(target)]
+
+
+def _scaled_flag(params: Params) -> Flag | None:
+    said = scale_text(params["scale"])
+    if not said:
+        return None
+    return Flag(
+        kind="scaled",
+        message=f"{said}: every file has that share of its size, so that the times are not those "
+        "of the whole checkpoint; what checkpoints cost the training is modelled for the whole "
+        "one, at the same rate",
+    )
+
+
+def _durable_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    if params["sync"] == "none":
+        return Flag(
+            kind="not-durable",
+            message='sync = "none": nothing was flushed, so that a loss of power may lose the '
+            "checkpoint after it was called written",
+        )
+    writes = entries(outcome, "writes")
+    share = device_share(writes, "device_written_bytes")
+    if share is None or share >= COLD_SHARE:
+        return None
+    return Flag(
+        kind="not-durable",
+        message=f"the device counted {100 * share:.0f} % of the bytes when their files were "
+        "flushed: what the flush promises did not happen, or the device's counter misses writes",
+    )
+
+
+def _cold_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    """A restore that is called cold, and was served from memory."""
+    restores = entries(outcome, "restores")
+    if not restores or params["cold"] == "as_is":
+        return None
+    share = device_share(restores, "device_read_bytes")
+    moved = sum(entry["bytes"] for entry in restores)
+    resident = sum(entry.get("resident_before_bytes") or 0 for entry in restores)
+    said = []
+    if resident > RESIDENT_SHARE * moved:
+        said.append(
+            f"{format_bytes_si(resident)} of {format_bytes_si(moved)} lay in memory before it was "
+            "read"
+        )
+    if share is not None and share < COLD_SHARE:
+        said.append(f"the device counted {100 * share:.0f} % of the bytes that were read")
+    if not said:
+        return None
+    return Flag(kind="restore-not-cold", message="; ".join(said))
+
+
+def _cache_flag(params: Params, target: Target) -> Flag | None:
+    said = []
+    if target.s3 is None and not target.direct:
+        said.append("checkpoints were written through the page cache (direct = false)")
+    if params["restores"] and params["cold"] == "as_is":
+        said.append('restores read what the page cache held (cold = "as_is")')
+    return Flag(kind="page-cache", message="; ".join(said)) if said else None
+
+
+def _damage_flag(outcome: RunOutcome) -> Flag | None:
+    failure = outcome.failure
+    if failure is None or failure.operation != "verify":
+        return None
+    return Flag(kind="verify-failed", message=failure.message)

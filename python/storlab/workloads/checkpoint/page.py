@@ -1,0 +1,92 @@
+"""How checkpoints lie on a page: their axes and sections, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.contracts.page import Page
+from storlab.workloads.checkpoint.quantities import (
+    CHECKPOINT_FINDINGS,
+    CHECKPOINT_HEADLINE,
+    CHECKPOINT_QUANTITIES,
+)
+
+WORK = ("write", "read")
+RESTORE_ONLY = ("verify", "cold")
+UNSAID_AT_NONE = ("subset", "keep_last", "mtbf", "preallocate")
+LAYOUTS = {
+    "profile": "files as in the profile",
+    "file_per_rank": "one file per rank",
+    "safetensors": "safetensors files",
+}
+
+
+def scale_text(scale: float) -> str:
+    """``scaled to 1 %``; empty for the whole size."""
+    return "" if scale == 1 else f"scaled to {100 * scale:g} %"
+
+
+def phrase(name: str, params: Mapping[str, Any]) -> str | None:
+    """A parameter as a phrase: ``scaled to 1 %``, ``first 8 ranks``. None for the usual one."""
+    value = params[name]
+    if name == "scale":
+        return scale_text(float(value))
+    if name == "subset":
+        return "all ranks" if value is None else f"first {value} ranks"
+    if name == "layout":
+        return LAYOUTS.get(str(value))
+    if name == "sync":
+        return "flushed" if value == "fsync" else "not flushed"
+    if name == "io_depth":
+        return f"depth {value}"
+    if name == "profile":
+        return str(value)
+    if name == "profile_data":
+        return ""  # its name says it
+    return None
+
+
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of what is not done."""
+    if name in RESTORE_ONLY:
+        return bool(params.get("restores"))
+    if name == "profile_data":
+        return False
+    if name in UNSAID_AT_NONE:
+        return params[name] is not None
+    usual = {"scale": 1, "pause": 0, "writer": "native"}
+    return not (name in usual and params[name] == usual[name])
+
+
+CHECKPOINT_PAGE = Page(
+    operations=WORK,
+    moved=WORK,
+    axes=("io_depth", "io_size", "subset", "scale"),
+    facet="profile",
+    sizes=("io_size", "part_size"),
+    durations=("pause", "training_interval", "mtbf"),
+    titles={
+        "io_depth": "I/O depth of each rank",
+        "io_size": "I/O size",
+        "subset": "ranks",
+        "keep_last": "checkpoints kept",
+        "preallocate": "files preallocated",
+        "sync": "durability",
+        "cold": "how restores get past the page cache",
+        "training_interval": "training between checkpoints",
+        "mtbf": "mean time between failures",
+        "writes": "checkpoints written",
+        "restores": "checkpoints restored",
+    },
+    phrase=phrase,
+    work="LLM checkpoints",
+    told=("profile", "scale"),
+    far="the largest I/O depth",
+    headline=CHECKPOINT_HEADLINE,
+    quantities=CHECKPOINT_QUANTITIES,
+    findings=CHECKPOINT_FINDINGS,
+    published=("checkpoint",),
+    says=says,
+    shrunk=lambda params: scale_text(float(params["scale"])),
+)

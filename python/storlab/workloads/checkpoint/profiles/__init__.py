@@ -1,0 +1,314 @@
+"""Checkpoint profiles: which files of which sizes the ranks of a training job write.
+
+A profile is data: ``storlab/profiles/checkpoint/*.toml``, or a file of the user's in that form.
+It lists its files, or it gives a model's shape and its sharding, from which the files follow.
+
+Sources: the checkpoints of MLPerf Storage v2 for shapes, sharding and bytes. File names are those
+of Megatron-DeepSpeed: a model file for each layer and tensor-parallel rank, an optimizer file for
+each rank.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from storlab.base.errors import FieldProblems, Problem, StudyError
+from storlab.base.nearest import suggest
+from storlab.model.types import Size, StudyTable
+from storlab.workloads.checkpoint.job import CheckpointFile
+
+MODEL_BYTES = 2  # of a parameter: 16-bit weights
+OPTIMIZER_BYTES = 12  # of a parameter: weights, momentum and variance in 32 bits
+SAFETENSORS_HEADER = 4096  # of each file in that layout, as the engine writes it
+SUFFIX = ".toml"
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class FileGroup(StudyTable):
+    """``[[file]]``: ``count`` files of each of ``ranks``; the name tells them apart."""
+
+    name: str = Field(min_length=1, description="with {rank} and {number}, which counts from 0")
+    bytes: Size = Field(description="of each")
+    ranks: list[Annotated[int, Field(ge=0)]] | None = Field(
+        default=None, min_length=1, description="which ranks have them; all by default"
+    )
+    count: Count = Field(default=1, description="files of one rank")
+
+
+class Shape(StudyTable):
+    """``[model]``: a decoder-only transformer with grouped-query attention and a gated MLP."""
+
+    layers: Count
+    hidden: Count
+    ffn: Count
+    heads: Count
+    kv_heads: Count
+    vocabulary: Count
+
+    @property
+    def layer(self) -> int:
+        """Parameters of one layer: attention, MLP, two norms."""
+        kv = self.hidden // self.heads * self.kv_heads
+        attention = 2 * self.hidden * (self.hidden + kv)
+        return attention + 3 * self.hidden * self.ffn + 2 * self.hidden
+
+    @property
+    def embedding(self) -> int:
+        """Parameters of the embedding, and as many of the output head."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def pieces(self) -> list[int]:
+        """Parameters in the order of the model: embedding, layers, head, last norm."""
+        return [self.embedding, *[self.layer] * self.layers, self.embedding, self.hidden]
+
+
+class Sharding(StudyTable):
+    """``[sharding]``: how ranks share the model."""
+
+    tensor: Count = 1
+    pipeline: Count = 1
+    data: Count = 1
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+
+    @property
+    def ranks(self) -> int:
+        """Of the whole job."""
+        return self.tensor * self.pipeline * self.data
+
+
+class ProfileTable(StudyTable):
+    """The file of a profile: ``ranks`` and ``[[file]]``, or ``[model]`` and ``[sharding]``."""
+
+    title: str = Field(min_length=1)
+    source: str = ""
+    ranks: Count | None = None
+    file: list[FileGroup] | None = Field(default=None, min_length=1)
+    model: Shape | None = None
+    sharding: Sharding | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> ProfileTable:
+        listed = (self.ranks is not None, self.file is not None)
+        derived = (self.model is not None, self.sharding is not None)
+        problems = []
+        if listed not in ((True, True), (False, False)) or derived != (not listed[0],) * 2:
+            fix = "give ranks and [[file]] tables, or [model] and [sharding]"
+            problems.append(Problem((), "does not say which files there are", fix))
+        for index, group in enumerate(self.file or ()):
+            beyond = [rank for rank in group.ranks or () if rank >= (self.ranks or 1)]
+            if beyond:
+                fix = f"ranks are numbered from 0 to {(self.ranks or 1) - 1}"
+                problems.append(
+                    Problem(("file", index, "ranks"), f"there is no rank {beyond[0]}", fix)
+                )
+        zero = self.sharding.zero if self.sharding else 0
+        if self.sharding is not None and zero == 3 and self.sharding.pipeline > 1:
+            fix = "use zero = 1 with a pipeline"
+            problems.append(
+                Problem(("sharding", "zero"), "3 shards whole models, and not their stages", fix)
+            )
+        layers = self.model.layers if self.model else 0
+        if self.sharding is not None and layers and self.sharding.pipeline > layers:
+            what = f"{self.sharding.pipeline:,} stages have {layers:,} layers to share"
+            fix = "use at most as many stages as layers"
+            problems.append(Problem(("sharding", "pipeline"), what, fix))
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The files of one checkpoint, by rank. All sizes in bytes."""
+
+    name: str
+    title: str
+    source: str
+    ranks: int
+    files: tuple[CheckpointFile, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the whole checkpoint."""
+        return sum(file.bytes for file in self.files)
+
+
+def profile_names() -> list[str]:
+    """The profiles that storlab brings."""
+    names = [entry.name for entry in _shelf().iterdir() if entry.name.endswith(SUFFIX)]
+    return sorted(name.removesuffix(SUFFIX) for name in names)
+
+
+def load_profile(name: str) -> Profile:
+    """One of :func:`profile_names`, or a file, whose path has a slash or ends with ``.toml``.
+
+    A relative path counts from the working directory. Raises StudyError, which names the file and
+    the field, for a profile that is not there or says nothing that could be written.
+    """
+    if is_path(name):
+        return make_profile(read_tables(name), name)
+    if name not in profile_names():
+        fix = f"{suggest(name, profile_names())} (a file of your own ends with {SUFFIX})"
+        raise StudyError("profile", f'there is no profile "{name}"', fix)
+    return make_profile(_tables(name, _shelf().joinpath(name + SUFFIX).read_text("utf-8")), name)
+
+
+def is_path(name: str) -> bool:
+    """Whether a profile is named by its path."""
+    return "/" in name or name.endswith(SUFFIX)
+
+
+def read_tables(name: str) -> dict[str, Any]:
+    """A profile as its file writes it. Raises StudyError where it is no TOML."""
+    try:
+        return _tables(name, Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise StudyError(name, f"the profile cannot be read: {what}", "correct it") from error
+
+
+def make_profile(tables: dict[str, Any], name: str) -> Profile:
+    """A profile from its tables; ``name`` is what errors call it. Raises StudyError."""
+    return _made(name, json.dumps(tables, default=str))
+
+
+def files_of(
+    profile: Profile, layout: str, scale: float, subset: int | None
+) -> list[CheckpointFile]:
+    """The files that a job writes: of the first ``subset`` ranks, each shrunk to ``scale``.
+
+    ``layout`` is ``profile``, ``file_per_rank`` or ``safetensors``, whose files have a header more.
+    """
+    files = [
+        file.model_copy(update={"bytes": scaled(file.bytes, scale)})
+        for file in profile.files
+        if subset is None or file.rank < subset
+    ]
+    if layout == "file_per_rank":
+        sums: dict[int, int] = {}
+        for file in files:
+            sums[file.rank] = sums.get(file.rank, 0) + file.bytes
+        return [
+            CheckpointFile(name=f"rank{rank:04}.bin", rank=rank, bytes=size)
+            for rank, size in sorted(sums.items())
+        ]
+    if layout == "safetensors":
+        return [
+            CheckpointFile(
+                name=f"{file.name.removesuffix('.pt')}.safetensors",
+                rank=file.rank,
+                bytes=file.bytes + SAFETENSORS_HEADER,
+            )
+            for file in files
+        ]
+    return files
+
+
+def scaled(size: int, scale: float) -> int:
+    """A size shrunk; what is not empty stays so."""
+    return size if scale == 1 else max(min(size, 1), round(size * scale))
+
+
+def _shelf() -> Any:
+    return resources.files(__name__)
+
+
+def _tables(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(name, f"is not TOML: {error}", "correct it") from error
+
+
+@lru_cache(maxsize=64)
+def _made(name: str, tables: str) -> Profile:
+    try:
+        table = ProfileTable.model_validate(json.loads(tables))
+    except ValidationError as error:
+        raise _explained(name, error) from error
+    ranks, files = table.ranks or 1, _listed(table)
+    if table.model is not None and table.sharding is not None:
+        ranks, files = table.sharding.ranks, derived_files(table.model, table.sharding)
+    found = tuple(files)
+    names = [file.name for file in found]
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise StudyError(name, f'two files are named "{twice}"', "use {rank} and {number} in names")
+    for each in names:
+        if any(part in ("", ".", "..") for part in each.split("/")):
+            raise StudyError(name, f'"{each}" is no name below a directory', "use a relative name")
+    if not sum(file.bytes for file in found):
+        raise StudyError(name, "all its files are empty", "give them bytes")
+    return Profile(name, table.title, table.source, ranks, found)
+
+
+def _explained(name: str, error: ValidationError) -> StudyError:
+    first = error.errors()[0]
+    inner = first.get("ctx", {}).get("error")
+    place: tuple[str | int, ...] = first["loc"]
+    what, fix = first["msg"], "see docs/checkpoint.md"
+    if isinstance(inner, FieldProblems):
+        problem = inner.problems[0]
+        place, what, fix = (*place, *problem.field), problem.what, problem.fix
+    field = ".".join(str(part) for part in place)
+    return StudyError(f"{name}: {field}" if field else name, what, fix)
+
+
+def _listed(table: ProfileTable) -> Iterator[CheckpointFile]:
+    for group in table.file or ():
+        for rank in group.ranks or range(table.ranks or 1):
+            for number in range(group.count):
+                said = group.name.replace("{rank}", str(rank)).replace("{number}", str(number))
+                yield CheckpointFile(name=said, rank=rank, bytes=group.bytes)
+
+
+def derived_files(model: Shape, sharding: Sharding) -> Iterator[CheckpointFile]:
+    """The files of a whole checkpoint of a model, rank by rank."""
+    parallel = sharding.tensor * sharding.pipeline
+    parameters = sum(model.pieces)
+    for rank in range(sharding.ranks):
+        replica, place = divmod(rank, parallel)
+        stage, part = divmod(place, sharding.tensor)
+        prefix = f"zero_pp_rank_{replica}_mp_rank_{place}"
+        if sharding.zero == 3:
+            size = _share(MODEL_BYTES * parameters, rank, sharding.ranks)
+            yield CheckpointFile(name=f"{prefix}_model_states.pt", rank=rank, bytes=size)
+        elif replica == 0:
+            for layer in _stage(model.layers, stage, sharding.pipeline):
+                yield CheckpointFile(
+                    name=f"layer_{layer}-model_{place}_model_states.pt",
+                    rank=rank,
+                    bytes=_share(MODEL_BYTES * model.pieces[layer], part, sharding.tensor),
+                )
+        writers = sharding.ranks if sharding.zero else parallel
+        if rank < writers:
+            size = _share(OPTIMIZER_BYTES * parameters, rank, writers)
+            yield CheckpointFile(name=f"{prefix}_optim_states.pt", rank=rank, bytes=size)
+
+
+def _stage(layers: int, stage: int, stages: int) -> Iterable[int]:
+    """Which pieces of the model a pipeline stage holds, numbered as in ``Shape.pieces``.
+
+    Layers are dealt evenly, the first stages take one more. The embedding is the first stage's,
+    head and last norm are the last one's.
+    """
+    each, more = divmod(layers, stages)
+    first = 1 + stage * each + min(stage, more)
+    last = first + each + (1 if stage < more else 0)
+    return range(0 if stage == 0 else first, layers + 3 if stage == stages - 1 else last)
+
+
+def _share(whole: int, part: int, parts: int) -> int:
+    """One of ``parts`` nearly equal parts, which together are the whole."""
+    return whole * (part + 1) // parts - whole * part // parts

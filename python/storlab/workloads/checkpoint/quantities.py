@@ -1,0 +1,107 @@
+"""The metrics of checkpoints as they stand in tables, figures and findings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from storlab.contracts.page import Headline, Quantity
+
+TIME = "Time of a checkpoint and of a restore"
+RATE = "Throughput while checkpoints move"
+PROOF = "What the device counted, over the bytes that were moved"
+ENERGY = "Power and energy of checkpoints"
+LOST = "What checkpoints cost the training (modelled)"
+
+
+def _of(
+    name: str,
+    title: str,
+    short: str,
+    unit: Literal["s", "MB/s"],
+    *,
+    compared: bool = False,
+    published: str = "",
+) -> Quantity:
+    return Quantity(
+        name,
+        title,
+        unit,
+        "less" if unit == "s" else "more",
+        TIME if unit == "s" else RATE,
+        short=short,
+        compared=compared,
+        published=published,
+    )
+
+
+def _lost(name: str, title: str, short: str, unit: str) -> Quantity:
+    return Quantity(name, title, unit, "less" if unit == "%" else "", LOST, short=short)
+
+
+CHECKPOINT_QUANTITIES = (
+    _of("write_time_s", "time to written", "to written", "s", compared=True),
+    _of(
+        "durable_time_s", "time to durable", "to durable", "s",
+        compared=True, published="duration",
+    ),
+    _of("durable_time_max_s", "longest time to durable", "to durable, longest", "s"),
+    _of("slowest_rank_time_s", "time of the slowest rank", "slowest rank", "s"),
+    _of("restore_time_s", "restore time", "restore", "s", compared=True),
+    _of(
+        "restore_slowest_rank_time_s", "restore time of the slowest rank",
+        "restore, slowest rank", "s",
+    ),
+    _of("write_mb_s", "throughput to written", "to written", "MB/s", compared=True),
+    _of(
+        "durable_mb_s", "throughput to durable", "to durable", "MB/s",
+        compared=True, published="throughput",
+    ),
+    _of("slowest_rank_mb_s", "throughput of the slowest rank", "slowest rank", "MB/s"),
+    _of("restore_mb_s", "restore throughput", "restore", "MB/s", compared=True),
+    _of(
+        "restore_slowest_rank_mb_s", "restore throughput of the slowest rank",
+        "restore, slowest rank", "MB/s",
+    ),
+    Quantity("cpu_s_per_gb", "client CPU per GB", "s/GB", "less", RATE, short="client CPU"),
+    Quantity("write_device_ratio", "written by the device", "1", "", PROOF, short="written"),
+    Quantity("restore_device_ratio", "read from the device", "1", "", PROOF, short="restored"),
+    Quantity("energy_j", "energy of the run", "J", "", ENERGY, short="run", power=True),
+    Quantity("power_w", "mean power", "W", "less", ENERGY, short="power", power=True),
+    Quantity(
+        "span_energy_wh", "energy of a checkpoint", "Wh", "less", ENERGY, operation="write",
+        short="a checkpoint", power=True, compared=True, published="energy",
+    ),
+    Quantity(
+        "span_energy_wh", "energy of a restore", "Wh", "less", ENERGY, operation="restore",
+        short="a restore", power=True, compared=True,
+    ),
+    Quantity(
+        "efficiency_mb_s_w", "throughput per watt", "MB/s/W", "more", ENERGY, short="per watt",
+        power=True, compared=True, published="power_efficiency",
+    ),
+    _lost(
+        "training_share_lost_percent", "share of training time lost", "share lost", "%",
+    ),
+    _lost("optimal_interval_young_s", "optimal interval, Young", "optimal interval, Young", "s"),
+    _lost("optimal_interval_daly_s", "optimal interval, Daly", "optimal interval, Daly", "s"),
+    _lost(
+        "training_share_lost_with_failures_percent", "share lost, failures included",
+        "share lost, with failures", "%",
+    ),
+    _lost(
+        "training_share_lost_at_optimum_percent", "share lost at Daly’s interval",
+        "share lost, with failures, at Daly’s", "%",
+    ),
+)  # fmt: skip
+CHECKPOINT_HEADLINE = Headline(
+    keys=("durable_time_s.all", "write_time_s.all"),
+    more="took more time for a checkpoint than",
+    less="took less time for a checkpoint than",
+    noun="time",
+)
+CHECKPOINT_FINDINGS = (
+    "durable_time_s.all",
+    "durable_mb_s.all",
+    "span_energy_wh.write",
+    "restore_time_s.all",
+)

@@ -1,0 +1,154 @@
+"""Which values of checkpoint parameters go together, and which fit a target and this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from storlab import _native
+from storlab.base.errors import Problem, StudyError
+from storlab.base.units import format_bytes_si
+from storlab.model.study import Target
+from storlab.workloads.checkpoint.job import CheckpointFile
+from storlab.workloads.checkpoint.profiles import (
+    Profile,
+    files_of,
+    is_path,
+    load_profile,
+    make_profile,
+    read_tables,
+)
+
+BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
+LARGEST_IO = 1 << 30  # of the engine
+LEAST_PART = 5 << 20  # of S3, but for the last part of an object
+MOST_PARTS = 10_000  # of S3
+ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct", "preallocate": True}
+"""What says something of files only, and its default."""
+SPARE_BUFFERS = 4  # of each rank, beside those in flight
+MEMORY_SHARE = 0.5  # of this machine's memory, for buffers
+RESTORE_FIELDS = ("verify", "cold")
+
+Params = dict[str, Any]
+
+
+def combination_problems(
+    values: list[Params], given: set[str], engine: str | None
+) -> list[Problem]:
+    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    return [
+        *_size_problems(values),
+        *_restore_problems(values[0], given),
+        *_writer_problems(values, engine),
+    ]
+
+
+def _size_problems(values: list[Params]) -> Iterable[Problem]:
+    for size in dict.fromkeys(v["io_size"] for v in values):
+        if size <= 0 or size % BLOCK or size > LARGEST_IO:
+            what = f"{size} is no multiple of {BLOCK} bytes from 4KiB to 1GiB"
+            yield Problem(("io_size",), what, 'use for example "4MiB"')
+    if values[0]["part_size"] < LEAST_PART:
+        yield Problem(("part_size",), "S3 takes no smaller parts than 5MiB", 'use "64MiB"')
+
+
+def _restore_problems(first: Params, given: set[str]) -> Iterable[Problem]:
+    for field in RESTORE_FIELDS:
+        if first["restores"] == 0 and field in given:
+            fix = f"remove {field}, or set restores = 1"
+            yield Problem((field,), "says something of restores, and there are none", fix)
+
+
+def _writer_problems(values: list[Params], engine: str | None) -> Iterable[Problem]:
+    writer = values[0]["writer"]
+    if engine is not None and (engine == "torch") != (writer == "torch"):
+        what = f'engine = "{engine}" and writer = "{writer}" contradict each other'
+        yield Problem(("writer",), what, 'remove engine; writer = "torch" brings its own')
+    if writer == "torch" and any(v["layout"] == "safetensors" for v in values):
+        what = "PyTorch writes its own format"
+        yield Problem(("layout",), what, 'use layout = "profile", or writer = "native"')
+
+
+def own_profile(name: str) -> dict[str, Any] | None:
+    """The tables of a user's profile; None for one of storlab's, and where there is none to read.
+
+    The plan refuses the latter, and results of it stay readable.
+    """
+    try:
+        return read_tables(name) if is_path(name) else None
+    except StudyError:
+        return None
+
+
+def profile_of(params: Params) -> Profile:
+    """The profile of a point. Raises StudyError where there is none.
+
+    One of the user is part of the parameters: it is read once, for the plan, whose hash covers it.
+    """
+    tables = params.get("profile_data")
+    name: str = params["profile"]
+    return load_profile(name) if tables is None else make_profile(tables, name)
+
+
+def point_files(params: Params) -> tuple[Profile, list[CheckpointFile]]:
+    """The profile of a point, and the files of one checkpoint.
+
+    Raises StudyError where there is no such profile.
+    """
+    profile = profile_of(params)
+    return profile, files_of(profile, params["layout"], params["scale"], params["subset"])
+
+
+def ranks_of(profile: Profile, params: Params) -> int:
+    """How many ranks write."""
+    return min(profile.ranks, params["subset"] or profile.ranks)
+
+
+def target_problem(params: Params, target: Target) -> str | None:
+    """Why this point cannot run on this target, or None. Reads the profile."""
+    try:
+        profile, files = point_files(params)
+    except StudyError as error:
+        place = "" if error.where == "profile" else f"{error.where}: "
+        return f"profile: {place}{error.what}; {error.fix}"
+    subset = params["subset"]
+    if subset is not None and subset > profile.ranks:
+        return (
+            f"subset: {profile.name} has {profile.ranks} ranks and not {subset}; use at most "
+            f"{profile.ranks}"
+        )
+    return None if target.s3 is None else _bucket_problem(params, files)
+
+
+def _bucket_problem(params: Params, files: list[CheckpointFile]) -> str | None:
+    if params["layout"] == "safetensors":
+        return 'layout: safetensors files are written to directories only; use "profile"'
+    if params["writer"] == "torch":
+        return 'writer: PyTorch writes to directories only; use writer = "native"'
+    for name, usual in ONLY_FILES.items():
+        if params.get(name, usual) != usual:
+            return f"{name}: says something of files, and the target is a bucket; remove it"
+    largest = max(file.bytes for file in files)
+    if largest > MOST_PARTS * params["part_size"]:
+        least = -(-largest // (MOST_PARTS << 20))
+        return f"part_size: {format_bytes_si(largest)} have too many parts; use {least}MiB"
+    return None
+
+
+def buffer_bytes(params: Params, ranks: int) -> int:
+    """Memory of the ranks' buffers, and of the pattern that they are filled with."""
+    buffers: int = params["io_depth"] + SPARE_BUFFERS
+    size: int = params["io_size"]
+    return (ranks + 1) * buffers * size
+
+
+def memory_problem(params: Params, ranks: int) -> str | None:
+    """The buffers would not fit into this machine's memory; None where they do."""
+    needed = buffer_bytes(params, ranks)
+    memory = _native.memory_bytes()
+    if needed <= MEMORY_SHARE * memory:
+        return None
+    return (
+        f"the buffers of {ranks} ranks take {format_bytes_si(needed)}, and this machine has "
+        f"{format_bytes_si(memory)} of memory: set subset = 8, or a smaller io_depth or io_size"
+    )

@@ -1,0 +1,424 @@
+"""Object storage: the parameters of ``kind = "object"``, and the engine's orders for a point.
+
+A pool of objects is made once and read by all runs that ask for the same pool; what a run writes
+lies under a prefix of its own, and is deleted after it. Nothing else in the bucket is touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from storlab.base.errors import FieldProblems, Problem
+from storlab.base.nearest import suggest
+from storlab.base.seeds import derive_seed
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.page import Page
+from storlab.model.job import Arrival
+from storlab.model.point import Point
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.s3 import S3Access
+from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.model.types import Duration, Size, Swept
+from storlab.workloads.object.job import OBJECT_OPERATIONS, Keys, ObjectJob, ObjectMix, Pool
+from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.object.page import OBJECT_PAGE
+from storlab.workloads.object.rules import (
+    DELETES,
+    POOL_USERS,
+    combination_problems,
+    needless_fields,
+    shares,
+    target_problem,
+)
+from storlab.workloads.object.sizes import ObjectSize, mean_size, sizes_of
+
+PREPARE_CONCURRENCY = 16  # at least, of what is not measured
+PREPARE_RETRIES = 5  # making and removing objects is not measured, so that it may try again
+PREPARE_BACKOFF_NS = 200_000_000
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Requests = Annotated[int, Field(ge=1, le=65_535)]
+Objects = Annotated[int, Field(ge=1, le=2**32 - 1)]  # numbered in 8 hexadecimal digits
+Prefixes = Annotated[int, Field(ge=1, le=65_536)]  # numbered in 4
+Threads = Annotated[int, Field(ge=1, le=1_024)]
+Parts = Annotated[int, Field(ge=1, le=1_000)]
+PageKeys = Annotated[int, Field(ge=1, le=1_000)]  # most of S3, for a page and for a multi-delete
+Rate = Annotated[float, Field(gt=0, le=1e7)]
+Theta = Annotated[float, Field(gt=0, le=10)]
+KeyChoice = Literal["uniform", "zipf", "hot_cold"]
+PayloadMode = Literal["unsigned", "signed", "streaming", "trailer-crc"]
+Routing = Literal["round_robin", "least_busy"]
+
+
+def _read_lanes(lanes: dict[str, int]) -> dict[str, int]:
+    for name in lanes:
+        if name not in OBJECT_OPERATIONS:
+            what = f'"{name}" is no kind of request'
+            raise FieldProblems([Problem((name,), what, suggest(name, OBJECT_OPERATIONS))])
+    return lanes
+
+
+Lanes = Annotated[
+    dict[str, Requests],
+    Field(min_length=1),
+    AfterValidator(_read_lanes),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"enum": list(OBJECT_OPERATIONS)},
+            "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 65_535},
+        }
+    ),
+]
+
+
+class ObjectSpec(WorkloadSpec):
+    """``[[workload]] kind = "object"``: requests to an S3 store."""
+
+    swept: ClassVar[tuple[str, ...]] = (
+        "get_percent",
+        "head_percent",
+        "list_percent",
+        "delete_percent",
+        "multi_delete_percent",
+        "object_size",
+        "concurrency",
+        "objects",
+        "prefixes",
+        "keys",
+        "zipf_theta",
+        "hot_space_percent",
+        "hot_access_percent",
+        "read_written",
+        "part_size",
+        "part_concurrency",
+        "range_size",
+        "list_max_keys",
+        "delete_batch",
+        "rate_requests",
+        "payload",
+        "routing",
+        "verify",
+        "threads",
+    )
+    asides: ClassVar[frozenset[str]] = frozenset({"threads"})
+
+    kind: Literal["object"] = Field(description="object storage (S3)")
+    get_percent: Swept[Percent] = Field(
+        default=100.0,
+        description="share of GETs in all requests; what is neither GET nor another kind is PUT; "
+        "swept",
+    )
+    head_percent: Swept[Percent] = Field(default=0.0, description="share of HEADs; swept")
+    list_percent: Swept[Percent] = Field(
+        default=0.0, description="share of LISTs, each of one page; swept"
+    )
+    delete_percent: Swept[Percent] = Field(default=0.0, description="share of DELETEs; swept")
+    multi_delete_percent: Swept[Percent] = Field(
+        default=0.0, description="share of multi-deletes, of delete_batch keys each; swept"
+    )
+    object_size: Swept[ObjectSize] = Field(
+        default="4MiB",  # type: ignore[assignment]
+        description='size of objects: "4MiB"; weights, { "4KiB" = 70, "1MiB" = 30 }; '
+        '{ uniform = ["1MiB", "8MiB"] }; or { lognormal = { median = "1MiB", sigma = 1.2, '
+        'min = "4KiB", max = "64MiB" } }; swept',
+    )
+    concurrency: Swept[Requests] = Field(
+        default=16, description="requests in flight, each on a connection of its own; swept"
+    )
+    concurrency_per_operation: Lanes | None = Field(
+        default=None,
+        description="requests in flight of each kind, instead of percents and concurrency",
+        examples=[{"get": 8, "put": 8}],
+    )
+    objects: Swept[Objects] = Field(
+        default=2500, description="objects that are there before the first run; swept"
+    )
+    prefixes: Swept[Prefixes] = Field(
+        default=1, description="key prefixes that they are spread over; swept"
+    )
+    keys: Swept[KeyChoice] = Field(
+        default="uniform", description="how GET and HEAD choose among the objects; swept"
+    )
+    zipf_theta: Swept[Theta] = Field(
+        default=1.1, description="skew of keys = zipf; larger is more skewed; swept"
+    )
+    hot_space_percent: Swept[Annotated[float, Field(gt=0, lt=100)]] = Field(
+        default=10.0, description="keys = hot_cold: this share of the objects ...; swept"
+    )
+    hot_access_percent: Swept[Annotated[float, Field(gt=0, le=100)]] = Field(
+        default=90.0, description="... receives this share of the requests; swept"
+    )
+    read_written: Swept[bool] = Field(
+        default=False,
+        description="objects that a run wrote may be read in it, like those of the pool; swept",
+    )
+    part_size: Swept[Size] | None = Field(
+        default=None,
+        description="larger objects are uploaded in parts of this size, from 5MiB on; by default "
+        "every object is one request; swept",
+    )
+    part_concurrency: Swept[Parts] = Field(
+        default=4, description="parts of one object in flight; swept"
+    )
+    range_size: Swept[Annotated[Size, Field(gt=0)]] | None = Field(
+        default=None,
+        description="a GET asks for so many bytes at a random place of the object; whole objects "
+        "by default; swept",
+    )
+    list_max_keys: Swept[PageKeys] = Field(default=1000, description="keys of a LIST's page; swept")
+    delete_batch: Swept[PageKeys] = Field(default=100, description="keys of a multi-delete; swept")
+    rate_requests: Swept[Rate] | None = Field(
+        default=None,
+        description="open loop: requests per second over all, due on time whether or not earlier "
+        "ones have ended; swept",
+    )
+    arrival: Literal["constant", "poisson"] | None = Field(
+        default=None, description="spacing of an open loop's requests; constant by default"
+    )
+    payload: Swept[PayloadMode] = Field(
+        default="unsigned",
+        description="how bodies are signed: unsigned, signed (SHA-256 of the body), streaming "
+        "(signed in chunks) or trailer-crc; it changes client CPU and results; swept",
+    )
+    routing: Swept[Routing] = Field(
+        default="round_robin", description="how requests choose among several endpoints; swept"
+    )
+    request_timeout: Duration = Field(
+        default="60s",  # type: ignore[assignment]
+        gt=0,
+        description="a request without its whole answer after this time is an error",
+    )
+    retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=0, description="further attempts of a failed request; none hides no error"
+    )
+    retry_backoff: Duration = Field(
+        default="0s",  # type: ignore[assignment]
+        description="pause before a retry, doubled for each further one",
+    )
+    verify: Swept[bool] = Field(
+        default=False, description="compare the content of every GET with what was PUT; swept"
+    )
+    threads: Swept[Threads] | None = Field(
+        default=None, description="threads of the client; one for each usable core by default"
+    )
+
+    def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
+        """Fields that contradict one another, or say something of what is not done."""
+        del values  # they no longer say what a point has no use for
+        return combination_problems(self.product(), self.model_fields_set)
+
+    def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As for every family: fields that a point has no use for have their defaults."""
+        point = params | {name: self.default_of(name) for name in needless_fields(params)}
+        if point["concurrency_per_operation"] is not None:
+            point["concurrency"] = sum(point["concurrency_per_operation"].values())
+        return point
+
+
+class ObjectWorkload:
+    """Object storage. Implements :class:`storlab.workloads.Workload`."""
+
+    kind = "object"
+    fixed_work = False
+    spec: type[WorkloadSpec] = ObjectSpec
+    places: tuple[str, ...] = ("s3",)
+    page: Page = OBJECT_PAGE
+    figures: tuple[str, ...] = (
+        "object_throughput",
+        "object_latency",
+        "latency_cdf",
+        "ttfb_bars",
+        "errors",
+        "throughput_vs_axis",
+        "latency_vs_axis",
+        "time_series",
+        "power_over_time",
+        "efficiency_bars",
+        "ratios",
+    )
+
+    def check(self, params: dict[str, Any], target: Target) -> str | None:
+        """Why these values cannot run on this target, or None. Names the fields."""
+        del params
+        return target_problem(target)
+
+    def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
+        """Time and bytes of one run; bytes None where only time bounds them."""
+        del target
+        params = point.params
+        asked = shares(params)
+        size = mean_size(params["object_size"])
+        put = asked.get("put", 0.0) * size
+        got = asked.get("get", 0.0) * (params["range_size"] or size)
+        written: int | None = None
+        if not put:
+            written = 0
+        elif params["rate_requests"] is not None:
+            seconds = (header.ramp + header.runtime) / NS_PER_S
+            written = round(params["rate_requests"] * seconds * put / 100)
+        return Estimate(
+            duration_ns=header.ramp + header.runtime + header.settle,
+            bytes_written=written,
+            writes=bool(put or DELETES & set(asked)),
+            files=0,
+            write_share=put / (put + got) if put else 0.0,
+            reads=_uses_pool(params),
+            data_bytes=_pool_bytes(params) if _uses_pool(params) else 0,
+            data_set=_pool_name(params) if _uses_pool(params) else "",
+        )
+
+    def job(self, point: Point, context: JobContext) -> ObjectJob:
+        """The engine's order for one run. Raises ValueError where no bucket was granted."""
+        params, header = point.params, context.header
+        access = _s3(context)
+        lanes = params["concurrency_per_operation"]
+        threads = params["threads"]
+        return ObjectJob(
+            task="run",
+            store=access.store,
+            pool=_pool(params, context) if _uses_pool(params) else None,
+            write_prefix=_run_prefix(context),
+            sizes=sizes_of(params["object_size"]),
+            mix=ObjectMix() if lanes is not None else ObjectMix(**shares(params)),
+            concurrency=params["concurrency"],
+            lanes=lanes,
+            threads=None if threads is None else min(threads, params["concurrency"]),
+            keys=Keys(
+                kind=params["keys"],
+                theta=params["zipf_theta"],
+                hot_space_percent=params["hot_space_percent"],
+                hot_access_percent=params["hot_access_percent"],
+            ),
+            join_pool=params["read_written"],
+            part_size=params["part_size"],
+            part_concurrency=params["part_concurrency"],
+            range_size=params["range_size"],
+            list_max_keys=params["list_max_keys"],
+            delete_batch=params["delete_batch"],
+            arrival=_arrival(params),
+            payload=params["payload"],
+            routing=params["routing"],
+            request_timeout_ns=params["request_timeout"],
+            retries=params["retries"],
+            backoff_ns=params["retry_backoff"],
+            verify=params["verify"],
+            ramp_ns=header.ramp,
+            window_ns=header.runtime,
+            interval_ns=min(header.interval, header.runtime),
+            drain_timeout_ns=params["request_timeout"],
+            seed=context.seed,
+        )
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        """The pools of these points, each once; a point that only writes has none."""
+        pools: dict[str, dict[str, Any]] = {}
+        for point in points:
+            if not _uses_pool(point.params):
+                continue
+            first = pools.setdefault(_pool_name(point.params), dict(point.params))
+            first["concurrency"] = max(first["concurrency"], point.params["concurrency"])
+        return [_fill(params, context) for params in pools.values()]
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        """Deletes what the run wrote, and makes again what it may have deleted of the pool."""
+        asked = shares(point.params)
+        steps: list[Step] = []
+        if "put" in asked:
+            text = "deleting what the run wrote"
+            steps.append(Step(text, _unmeasured("clean", point.params, context)))
+        if DELETES & set(asked):
+            steps.append(_fill(point.params, context))
+        return steps
+
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        """Configured requests in flight, and what Little's law says of those that succeeded."""
+        return run_concurrency(point.params, outcome)
+
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        """Rates, latencies, time to first byte, errors, CPU and effective concurrency of a run."""
+        return run_metrics(point.params, outcome)
+
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        """Warnings that belong beside the numbers of one run."""
+        return run_flags(point.params, target, outcome)
+
+
+def _s3(context: JobContext) -> S3Access:
+    if context.access.s3 is None:
+        raise ValueError(f"{context.target.name}: no bucket was granted")
+    return context.access.s3
+
+
+def _uses_pool(params: dict[str, Any]) -> bool:
+    return bool(POOL_USERS & set(shares(params)))
+
+
+def _pool_name(params: dict[str, Any]) -> str:
+    """Points of equal sizes, number and spread share one pool; its name says so."""
+    said = [params[name] for name in ("object_size", "objects", "prefixes", "part_size")]
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return f"pool-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _pool_bytes(params: dict[str, Any]) -> int:
+    objects: int = params["objects"]
+    return round(mean_size(params["object_size"]) * objects)
+
+
+def _pool(params: dict[str, Any], context: JobContext) -> Pool:
+    name = _pool_name(params)
+    return Pool(
+        prefix=f"{_s3(context).prefix}{name}/",
+        objects=params["objects"],
+        shards=params["prefixes"],
+        sizes=sizes_of(params["object_size"]),
+        seed=derive_seed(context.header.seed, name),  # the same on every target, in every session
+    )
+
+
+def _run_prefix(context: JobContext) -> str:
+    return f"{_s3(context).prefix}run-{context.run_id}/"
+
+
+def _fill(params: dict[str, Any], context: JobContext) -> Step:
+    total = _pool_bytes(params)
+    text = f"making {params['objects']:,} objects ({format_bytes_si(total)})"
+    return Step(text, _unmeasured("fill", params, context), total_bytes=total)
+
+
+def _unmeasured(
+    task: Literal["fill", "clean"], params: dict[str, Any], context: JobContext
+) -> ObjectJob:
+    """Makes the pool, or deletes what a run wrote: patiently, because nothing of it is measured."""
+    access = _s3(context)
+    pool = _pool(params, context) if task == "fill" else None
+    return ObjectJob(
+        task=task,
+        store=access.store,
+        pool=pool,
+        write_prefix=_run_prefix(context) if pool is None else pool.prefix,
+        concurrency=max(PREPARE_CONCURRENCY, params["concurrency"]),
+        part_size=params["part_size"],
+        part_concurrency=params["part_concurrency"],
+        payload=params["payload"],
+        routing=params["routing"],
+        request_timeout_ns=params["request_timeout"],
+        retries=PREPARE_RETRIES,
+        backoff_ns=PREPARE_BACKOFF_NS,
+        drain_timeout_ns=params["request_timeout"],
+        seed=context.header.seed if pool is None else pool.seed,
+    )
+
+
+def _arrival(params: dict[str, Any]) -> Arrival:
+    if params["rate_requests"] is None:
+        return Arrival()
+    return Arrival(kind=params["arrival"] or "constant", rate_iops=params["rate_requests"])

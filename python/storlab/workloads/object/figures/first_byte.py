@@ -1,0 +1,52 @@
+"""Time to first byte by mix, and beside it how long the whole request takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.analysis.columns import STATISTICS
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+from storlab.figures import Figure
+from storlab.figures.mixes import Mixes, dot_plot, mixes_of
+from storlab.figures.theme import configured
+from storlab.workloads.object.figures.latency import bounds_of, ratio_words, times_data, times_row
+
+SHOWN = ("mean", "p50", "p90", "p99")
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Per small multiple one figure per operation whose answer has a body."""
+    found = (
+        _one(mixes, operation)
+        for mixes in mixes_of(comparison, sections)
+        for operation in mixes.section.page.first_byte
+    )
+    return [figure for figure in found if figure is not None]
+
+
+def _one(mixes: Mixes, operation: str) -> Figure | None:
+    name = mixes.section.page.name_of(operation)
+    labels = {f"{STATISTICS[s]}": f"ttfb_{s}_ns.{operation}" for s in SHOWN}
+    if mixes.comparison.column(labels["mean"]) is None:
+        return None
+    labels[f"whole {name}, mean"] = f"latency_mean_ns.{operation}"
+    spans, dots = times_data(mixes, labels)
+    if not dots:
+        return None
+    said = ratio_words(mixes, labels["mean"], "mean time to first byte")
+    title = f"{mixes.where(f'{name}s')}: {said or 'time to first byte, mean and percentiles'}"
+    bounds = bounds_of(mixes, list(labels.values()))
+    chart = dot_plot(mixes, list(labels), bounds, f"{name} time to first byte (log scale)")
+    return Figure(
+        name=mixes.name("first-byte", name),
+        kind="ttfb_bars",
+        title=title,
+        alt=f"Markers on a logarithmic scale: time to first byte of {name}s by mix, and the mean "
+        f"time of a whole {name}. {title}",
+        spec=configured(chart, {"spans": spans, "dots": dots}),
+        columns=["mix", "target", *labels],
+        rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
+        point_ids=mixes.point_ids,
+        note=mixes.place,
+    )

@@ -1,0 +1,200 @@
+"""What one run of object requests says: metrics by name, effective concurrency, and flags.
+
+Definitions are in docs/method.md. A failed request is in no figure but ``errors`` and
+``error_percent``: not in a rate, not in a byte count, not in a histogram.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from storlab.base.units import GB, NS_PER_S
+from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
+from storlab.model.study import Target
+from storlab.workloads.common import metrics as common
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+from storlab.workloads.object.page import MOVED, WORDS
+from storlab.workloads.object.rules import shares
+
+FIRST_BYTE: tuple[Operation, ...] = ("get",)  # the answer to a PUT has no body worth waiting for
+MIX_SIGMAS = 4.0
+SHOWN_KINDS = 5  # of errors, in a flag; the run has them all
+_DAMAGED = ("wrong body",)  # a short one ended with its connection: that is an error, no damage
+
+Params = dict[str, Any]
+
+
+def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
+    """Requests in flight: as configured, and by Little's law those of requests that succeeded."""
+    return Concurrency(
+        configured=float(params["concurrency"]),
+        implied=common.implied_outstanding(outcome, OBJECT_OPERATIONS),
+    )
+
+
+def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
+    """All metrics of a run; none when its window is empty."""
+    if common.window_ns(outcome) <= 0:
+        return []
+    return [
+        *common.rate_metrics(outcome, OBJECT_OPERATIONS, MOVED, "requests_s", shares(params)),
+        *common.time_metrics(outcome, OBJECT_OPERATIONS, "latency"),
+        *common.time_metrics(outcome, OBJECT_OPERATIONS, "intended"),
+        *_first_byte(outcome),
+        *_errors(outcome),
+        *common.cpu_metrics(outcome, OBJECT_OPERATIONS, "cpu_us_per_request"),
+        *_cpu_per_gb(outcome),
+        *common.concurrency_metric(run_concurrency(params, outcome).implied),
+    ]
+
+
+def _first_byte(outcome: RunOutcome) -> Iterable[Metric]:
+    found = common.time_metrics(outcome, FIRST_BYTE, "ttfb", over_all=False)
+    return (metric for metric in found if metric.operation in FIRST_BYTE)
+
+
+def _failed(outcome: RunOutcome, operation: Operation) -> int:
+    totals = outcome.totals.get(operation)
+    return 0 if totals is None else sum(totals.errors.values())
+
+
+def _errors(outcome: RunOutcome) -> Iterable[Metric]:
+    counts = [
+        (operation, _failed(outcome, operation), outcome.totals[operation].operations)
+        for operation in OBJECT_OPERATIONS
+        if operation in outcome.totals
+    ]
+    counts = [count for count in counts if count[1] + count[2]]
+    every = ("all", sum(c[1] for c in counts), sum(c[2] for c in counts))
+    for scope, failed, done in [*counts, every]:
+        yield Metric(name="errors", value=failed, unit="1", operation=scope)
+        if failed + done:
+            percent = 100 * failed / (failed + done)
+            yield Metric(name="error_percent", value=percent, unit="%", operation=scope)
+
+
+def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
+    """Of both sides: CPU of the client, and of a server that storlab itself ran."""
+    moved = common.bytes_moved(outcome, MOVED)
+    sides = (("cpu_s_per_gb", outcome.cpu), ("server_cpu_s_per_gb", outcome.server_cpu))
+    for name, cpu in sides:
+        if cpu is not None and moved:
+            used_s = (cpu.user_ns + cpu.system_ns) / NS_PER_S
+            yield Metric(name=name, value=used_s / (moved / GB), unit="s/GB")
+
+
+def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run."""
+    found = [
+        _error_flag(params, outcome),
+        _damage_flag(outcome),
+        _concurrency_flag(params, outcome),
+        common.client_flag(outcome),
+        *common.machine_flags(outcome),
+        common.rate_flag(
+            params["rate_requests"],
+            outcome,
+            OBJECT_OPERATIONS,
+            params["arrival"],
+            params["concurrency"],
+        ),
+        _mix_flag(params, outcome),
+        _payload_flag(params),
+        *common.store_flags(target),
+        common.note_flag(outcome),
+    ]
+    return [flag for flag in found if flag is not None]
+
+
+def _error_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    kinds: Counter[str] = Counter()
+    for operation in OBJECT_OPERATIONS:
+        if operation in outcome.totals:
+            kinds.update(outcome.totals[operation].errors)
+    failed = kinds.total()
+    if not failed:
+        return None
+    every = failed + common.operations_done(outcome, OBJECT_OPERATIONS)
+    shown = [f"{count:,} {kind}" for kind, count in kinds.most_common(SHOWN_KINDS)]
+    rest = failed - sum(count for _, count in kinds.most_common(SHOWN_KINDS))
+    if rest:
+        shown.append(f"{rest:,} of other kinds")
+    # With retries, what is counted are attempts: several can belong to one request.
+    what = "attempts" if params["retries"] else "requests"
+    return Flag(
+        kind="errors",
+        message=f"{failed:,} of {every:,} {what} failed ({_percent(failed, every)} %): "
+        f"{', '.join(shown)}",
+    )
+
+
+def _percent(part: int, whole: int) -> str:
+    percent = 100 * part / whole
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+
+
+def _damage_flag(outcome: RunOutcome) -> Flag | None:
+    totals = outcome.totals.get("get")
+    bad = (
+        {kind: totals.errors[kind] for kind in _DAMAGED if kind in totals.errors} if totals else {}
+    )
+    if not totals or not any(bad.values()):
+        return None
+    every = totals.operations + sum(totals.errors.values())
+    said = ", ".join(f"{count:,} {kind}" for kind, count in bad.items())
+    examples = outcome.details.get("error_examples", {})
+    said += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
+    return Flag(
+        kind="verify-failed",
+        message=f"of {every:,} GETs, some did not bring what was PUT: {said}",
+    )
+
+
+def _concurrency_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    if params["rate_requests"] is not None:
+        return None
+    flag = common.concurrency_flag(run_concurrency(params, outcome), "requests")
+    if flag is None or not any(_failed(outcome, op) for op in OBJECT_OPERATIONS):
+        return flag
+    return Flag(kind=flag.kind, message=f"{flag.message}; requests that failed are not in it")
+
+
+def _mix_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    """The kinds that were counted cannot have been drawn as asked."""
+    requests = {
+        op: outcome.totals[op].operations + _failed(outcome, op)
+        for op in OBJECT_OPERATIONS
+        if op in outcome.totals
+    }
+    every = sum(requests.values())
+    retried = params["retries"] and any(_failed(outcome, op) for op in OBJECT_OPERATIONS)
+    if params["concurrency_per_operation"] is not None or not every or retried:
+        return None
+    off: list[str] = []
+    asked = shares(params)
+    for kind in OBJECT_OPERATIONS:
+        share = asked.get(kind, 0.0) / 100
+        scatter = MIX_SIGMAS * math.sqrt(every * share * (1 - share))
+        # Of those in flight at an edge of the window, most are of the slow kind.
+        edges = params["concurrency"] if share else 0
+        if abs(requests.get(kind, 0) - every * share) > scatter + edges:
+            achieved = 100 * requests.get(kind, 0) / every
+            off.append(
+                f"{achieved:.3g} % of the requests were {WORDS[kind]}s, not {100 * share:.3g} %"
+            )
+    if not off:
+        return None
+    return Flag(kind="mix-off", message=f"{'; '.join(off)}: more than chance explains")
+
+
+def _payload_flag(params: Params) -> Flag | None:
+    if params["payload"] == "unsigned" or "put" not in shares(params):
+        return None
+    return Flag(
+        kind="payload-mode",
+        message=f'bodies were sent with payload = "{params["payload"]}": signing and checksums '
+        "cost CPU on both sides, so compare only with runs that did the same",
+    )

@@ -1,0 +1,108 @@
+"""How object requests lie on a page: their order, axes and sections, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.contracts.page import Page
+from storlab.model.result import Operation
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+from storlab.workloads.object.rules import KEY_OWNERS, PERCENTS, shares
+from storlab.workloads.object.sizes import describe_sizes
+
+MOVED: tuple[Operation, ...] = ("get", "put")
+MIX = "get_percent"
+LANES = "concurrency_per_operation"
+WORDS = {
+    "get": "GET",
+    "put": "PUT",
+    "head": "HEAD",
+    "list": "LIST",
+    "delete": "DELETE",
+    "multi_delete": "multi-DELETE",
+}
+"""Operations for people."""
+
+
+def phrase(name: str, params: Mapping[str, Any]) -> str | None:
+    """A parameter as a phrase: ``70/30 GET/PUT``, ``concurrency 16``. None for the usual form.
+
+    Empty where another parameter's phrase says it: the other kinds are part of the mix.
+    """
+    value = params[name]
+    if name == MIX:
+        return mix_text(dict(params))
+    if name in PERCENTS or name == LANES:
+        return "" if MIX in params else None
+    if name == "concurrency":
+        return "" if params.get(LANES) else f"concurrency {value}"
+    if name == "object_size":
+        return describe_sizes(value)
+    if name == "rate_requests" and value is not None:
+        return f"{value:g} requests/s"
+    return None
+
+
+def mix_text(params: dict[str, Any]) -> str:
+    """Which requests are sent: ``70/30 GET/PUT``, ``GETs only``, ``8 GET + 8 PUT at once``."""
+    lanes = params.get(LANES)
+    if lanes:
+        said = [f"{lanes[kind]} {WORDS[kind]}" for kind in OBJECT_OPERATIONS if kind in lanes]
+        return f"{' + '.join(said)} at once"
+    asked = shares({LANES: None, **dict.fromkeys(PERCENTS, 0.0), **params})
+    if len(asked) == 1:
+        return f"{WORDS[next(iter(asked))]}s only"
+    percents = "/".join(f"{percent:g}" for percent in asked.values())
+    return f"{percents} {'/'.join(WORDS[kind] for kind in asked)}"
+
+
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of requests that are not sent."""
+    asked = shares({LANES: None, **dict.fromkeys(PERCENTS, 0.0), **params})
+    if name in PERCENTS and name != MIX:
+        return PERCENTS[name] in asked
+    if name in KEY_OWNERS:
+        return params.get("keys") == KEY_OWNERS[name]
+    needs = {
+        "list_max_keys": "list" in asked,
+        "delete_batch": "multi_delete" in asked,
+        "part_concurrency": params.get("part_size") is not None,
+        "retry_backoff": bool(params.get("retries")),
+        "read_written": "put" in asked,
+    }
+    return needs.get(name, True)
+
+
+OBJECT_PAGE = Page(
+    operations=OBJECT_OPERATIONS,
+    moved=MOVED,
+    axes=("concurrency", "rate_requests"),
+    facet="object_size",
+    mix=MIX,
+    sizes=("object_size", "part_size", "range_size"),
+    durations=("request_timeout", "retry_backoff"),
+    titles={
+        MIX: "mix (GET/PUT)",
+        "object_size": "object size",
+        "concurrency": "concurrency",
+        LANES: "concurrency per operation",
+        "rate_requests": "rate (requests/s)",
+        "objects": "objects in the pool",
+        "read_written": "reads what it wrote",
+        "list_max_keys": "keys of a LIST",
+        "delete_batch": "keys of a multi-DELETE",
+    },
+    phrase=phrase,
+    rate="requests_s",
+    rate_title="requests/s",
+    names=WORDS,
+    mix_words="GET/PUT",
+    split=True,
+    percentiles=("p50", "p90", "p99", "p999"),
+    first_byte=("get",),
+    work="S3 requests",
+    told=("object_size", "concurrency"),
+    far="the highest concurrency",
+    says=says,
+)

@@ -1,0 +1,229 @@
+"""Which values of object parameters go together, and which fit a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from storlab.base.errors import Problem
+from storlab.base.units import format_size
+from storlab.model.study import Target
+from storlab.workloads.object.job import OBJECT_OPERATIONS
+from storlab.workloads.object.sizes import bounds_of
+
+LEAST_PART = 5 << 20  # of S3, but for the last part of an object
+LARGEST_PART = 5 << 30  # of S3; also the largest object that is uploaded in one request
+MOST_PARTS = 10_000  # of S3
+MOST_IN_FLIGHT = 65_535  # of the engine
+
+PERCENTS = {
+    "get_percent": "get",
+    "head_percent": "head",
+    "list_percent": "list",
+    "delete_percent": "delete",
+    "multi_delete_percent": "multi_delete",
+}
+"""What is none of these is put."""
+DELETES = frozenset({"delete", "multi_delete"})
+POOL_USERS = frozenset({"get", "head", "list"}) | DELETES
+READERS = frozenset({"get", "head"})
+KEY_OWNERS = {
+    "zipf_theta": "zipf",
+    "hot_space_percent": "hot_cold",
+    "hot_access_percent": "hot_cold",
+}
+"""Fields that only one way of choosing keys has a use for."""
+_USERS: dict[str, tuple[frozenset[str], str]] = {
+    "objects": (POOL_USERS, "only reads, lists and deletes have objects that are there before"),
+    "prefixes": (POOL_USERS, "only reads, lists and deletes have objects that are there before"),
+    "keys": (READERS, "only GET and HEAD choose among objects"),
+    "read_written": (READERS, "nothing is read"),
+    "range_size": (frozenset({"get"}), "only GET asks for a range"),
+    "list_max_keys": (frozenset({"list"}), "nothing is listed"),
+    "delete_batch": (frozenset({"multi_delete"}), "only a multi-delete has many keys"),
+    "verify": (frozenset({"get"}), "only what GET brings can be compared with what was PUT"),
+}
+
+Params = dict[str, Any]
+
+
+def shares(params: Params) -> dict[str, float]:
+    """Percent of requests by kind, of those that occur. Of lanes: their share of the places.
+
+    A lane's requests follow one another as fast as they are answered, so that their true share is
+    an outcome; the places only say which kinds there are, and serve estimates.
+    """
+    lanes = params["concurrency_per_operation"]
+    if lanes is not None:
+        places = sum(lanes.values())
+        return {kind: 100 * lanes[kind] / places for kind in OBJECT_OPERATIONS if kind in lanes}
+    drawn = {kind: params[field] for field, kind in PERCENTS.items()}
+    drawn["put"] = max(0.0, round(100.0 - sum(drawn.values()), 9))  # 33.3 + 66.7 leaves nothing
+    return {kind: float(drawn[kind]) for kind in OBJECT_OPERATIONS if drawn[kind] > 0}
+
+
+def combination_problems(values: list[Params], given: set[str]) -> list[Problem]:
+    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    over = [*_mix_problems(values), *_lane_problems(values, given)]
+    if over:
+        return over  # what follows needs a mix
+    return [
+        *_needless_problems(values, given),
+        *_part_problems(values, given),
+        *_range_problems(values),
+    ]
+
+
+def needless_fields(params: Params) -> list[str]:
+    """What one point has no use for, because it belongs to other values of what is swept."""
+    kinds = set(shares(params))
+    named = [field for field, (users, _) in _USERS.items() if not kinds & users]
+    named += [
+        field
+        for field, owner in KEY_OWNERS.items()
+        if params["keys"] != owner or not kinds & READERS
+    ]
+    if "put" not in kinds:
+        named.append("read_written")
+    if not _has_parts(params):
+        named += ["part_size", "part_concurrency"]
+    return named
+
+
+def _has_parts(params: Params) -> bool:
+    part = params["part_size"]
+    return part is not None and bounds_of(params["object_size"])[1] > part
+
+
+def _mix_problems(values: list[Params]) -> Iterable[Problem]:
+    for v in values:
+        asked = {field: v[field] for field in PERCENTS if v[field] > 0}
+        total = round(sum(asked.values()), 9)
+        if v["concurrency_per_operation"] is None and total > 100:
+            said = ", ".join(f"{field} {percent:g}" for field, percent in asked.items())
+            others = total - v["get_percent"]
+            fix = (
+                f"set get_percent to at most {100 - others:g}; what is left over is PUT"
+                if others <= 100
+                else "make them smaller; what is left over is PUT"
+            )
+            yield Problem(("get_percent",), f"{said} add up to {total:g}, more than 100", fix)
+            return
+
+
+def _lane_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
+    lanes = values[0]["concurrency_per_operation"]
+    if lanes is None:
+        return
+    if sum(lanes.values()) > MOST_IN_FLIGHT:
+        yield Problem(
+            ("concurrency_per_operation",),
+            f"adds up to {sum(lanes.values()):,} requests in flight",
+            f"use at most {MOST_IN_FLIGHT:,} together",
+        )
+    for field in ("concurrency", *PERCENTS):
+        if field in given:
+            yield Problem(
+                (field,),
+                "says the same as concurrency_per_operation, or something else",
+                f"remove {field}, or concurrency_per_operation",
+            )
+    if values[0]["rate_requests"] is not None:
+        yield Problem(
+            ("rate_requests",),
+            "an open loop has one stream of requests, of which each draws its kind",
+            "remove concurrency_per_operation and give percents, or remove rate_requests",
+        )
+
+
+def _needless_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
+    """Fields that say something about what no point does."""
+    kinds = {kind for v in values for kind in shares(v)}
+    for field, (users, why) in _USERS.items():
+        said = field in given and any(v[field] is not False for v in values)
+        if said and not kinds & users:
+            yield Problem((field,), why, f"remove {field}, or add such requests")
+    keys = {v["keys"] for v in values}
+    for field, owner in KEY_OWNERS.items():
+        if field in given and owner not in keys:
+            yield Problem((field,), f'belongs to keys = "{owner}"', f'add keys = "{owner}"')
+    if any(v["read_written"] for v in values) and "put" not in kinds:
+        yield Problem(("read_written",), "nothing is written", "set get_percent below 100")
+    if values[0]["arrival"] is not None and values[0]["rate_requests"] is None:
+        yield Problem(
+            ("arrival",),
+            "only an open loop, which has a rate, has arrivals",
+            "add rate_requests = 100, or remove arrival",
+        )
+    if values[0]["retry_backoff"] > 0 and values[0]["retries"] == 0:
+        yield Problem(
+            ("retry_backoff",),
+            "is the pause before a retry, and retries is 0",
+            "add retries = 3, or remove retry_backoff",
+        )
+
+
+def _part_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
+    largest = max(bounds_of(v["object_size"])[1] for v in values)
+    parts = [v["part_size"] for v in values if v["part_size"] is not None]
+    if "part_concurrency" in given and not parts:
+        yield Problem(
+            ("part_concurrency",),
+            "belongs to uploads in parts",
+            'add part_size = "16MiB", or remove part_concurrency',
+        )
+    for v in values:
+        top, part = bounds_of(v["object_size"])[1], v["part_size"]
+        if part is None and top > LARGEST_PART:
+            yield Problem(
+                ("object_size",),
+                f"{format_size(top)} is more than S3 takes in one request",
+                'upload it in parts: add part_size = "1GiB"',
+            )
+            return
+        if part is not None and -(-top // part) > MOST_PARTS:
+            yield Problem(
+                ("part_size",),
+                f"an object of {format_size(top)} has more than {MOST_PARTS:,} parts of "
+                f"{format_size(part)}, the most of S3",
+                "make part_size larger",
+            )
+            return
+    for part in parts:
+        if not LEAST_PART <= part <= LARGEST_PART:
+            yield Problem(
+                ("part_size",),
+                f"{format_size(part)} is not between {format_size(LEAST_PART)} and "
+                f"{format_size(LARGEST_PART)}, the bounds of S3",
+                'set part_size = "16MiB", for example',
+            )
+            return
+    if parts and largest <= min(parts):
+        yield Problem(
+            ("part_size",),
+            f"no object is larger than {format_size(min(parts))}, so none has parts",
+            "make part_size smaller than object_size, or remove it",
+        )
+
+
+def _range_problems(values: list[Params]) -> Iterable[Problem]:
+    for v in values:
+        smallest = bounds_of(v["object_size"])[0]
+        if v["range_size"] is not None and v["range_size"] > smallest:
+            yield Problem(
+                ("range_size",),
+                f"{format_size(v['range_size'])} is more than an object of "
+                f"{format_size(smallest)} has",
+                f"set range_size to at most {format_size(smallest)}",
+            )
+            return
+
+
+def target_problem(target: Target) -> str | None:
+    """Why an object workload cannot run on this target, or None."""
+    if target.s3 is not None:
+        return None
+    return (
+        "targets: object requests need a bucket, and this target is none; name the s3 targets in "
+        'targets = ["..."], or write s3 = "embedded:storlab-objects" in the target'
+    )

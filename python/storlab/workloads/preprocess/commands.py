@@ -1,0 +1,240 @@
+"""``storlab preprocess``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from storlab.base.errors import ExitCode, RunError
+from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_duration, format_number
+from storlab.cli.common import JsonOption, console, emit_json, log, report_error
+
+if TYPE_CHECKING:
+    from storlab.model.result import RunOutcome
+    from storlab.workloads.preprocess.own_logs import Preprocessing
+
+_MOST_SAMPLES = 5  # that are printed; --json has all that were kept
+_MOST_TEXT = 60  # characters of one
+_SKIP = "give --malformed skip, or correct the files and name another --out"
+
+
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="Raw click logs; their order is kept.")
+]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Where the output goes, and stays.")
+]
+Engine = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="Who does it: native, pandas or polars.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Parts at a time; by default as many as cores, memory and parts allow.",
+    ),
+]
+Threshold = Annotated[
+    int, typer.Option("--threshold", metavar="N", help="A rarer category gets id 0.")
+]
+Modulo = Annotated[
+    int | None, typer.Option("--modulo", metavar="N", help="Categories are taken modulo this.")
+]
+Numerical = Annotated[
+    str, typer.Option("--numerical", metavar="TYPE", help="Of the numbers: float16 or float32.")
+]
+Malformed = Annotated[
+    str,
+    typer.Option(
+        "--malformed", metavar="WHAT", help="Lines that are no rows: refuse or skip them."
+    ),
+]
+Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="Most that the stages take.")]
+PartSize = Annotated[
+    str,
+    typer.Option("--part-size", metavar="SIZE", help="Raw bytes that a worker takes at a time."),
+]
+GroupRows = Annotated[
+    int, typer.Option("--row-group-rows", metavar="N", help="Of the Parquet files.")
+]
+Compression = Annotated[
+    str,
+    typer.Option(
+        "--compression", metavar="NAME", help="Of the Parquet files: none, snappy, lz4 or zstd."
+    ),
+]
+
+
+def preprocess(
+    files: Files,
+    out: Out,
+    engine: Engine = "native",
+    workers: Workers = None,
+    threshold: Threshold = 15,
+    modulo: Modulo = None,
+    numerical: Numerical = "float16",
+    malformed: Malformed = "refuse",
+    memory: Memory = "4GiB",
+    part_size: PartSize = "64MiB",
+    row_group_rows: GroupRows = 262_144,
+    compression: Compression = "snappy",
+    as_json: JsonOption = False,
+) -> None:
+    """Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.
+
+    The pipeline of preprocessing studies, outside of a study: the same stages and the same bytes,
+    but nothing is compared, and the output stays. The files are only read. A run that was
+    interrupted or killed goes on after its last finished part when the same command is given again.
+
+    Example: storlab preprocess day_0 day_1 day_2 --out prepared
+    """
+    from storlab.cli.campaign import reporter_for
+    from storlab.process.execution import Interrupted, StopRequest
+    from storlab.workloads.preprocess.own_logs import carry_out, plan_preprocessing
+
+    options: dict[str, Any] = {
+        "implementation": engine,
+        "workers": workers,
+        "threshold": threshold,
+        "modulo": modulo,
+        "numerical": numerical,
+        "malformed": malformed,
+        "memory": memory,
+        "part_size": part_size,
+        "row_group_rows": row_group_rows,
+        "compression": compression,
+    }
+    planned = plan_preprocessing(files, out, options)
+    try:
+        with StopRequest().installed() as stop, reporter_for(False, as_json) as reporter:
+            for text in planned.warnings:
+                reporter.note(f"warning: {text}")
+            outcome = carry_out(planned, reporter, stop)
+    except Interrupted:
+        _interrupted(planned, as_json)
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
+    error = _error(planned, outcome)
+    if as_json:
+        emit_json(_as_dict(planned, outcome, error))
+    else:
+        _print(planned, outcome, error)
+    if error is not None:
+        raise typer.Exit(int(error.exit_code))
+
+
+def _interrupted(planned: Preprocessing, as_json: bool) -> None:
+    if as_json:
+        code = int(ExitCode.INTERRUPTED)
+        emit_json({"directory": planned.directory, "interrupted": True, "exit_code": code})
+    log.print("interrupted; finished parts are kept, and the same command goes on after them")
+
+
+def _error(planned: Preprocessing, outcome: RunOutcome) -> RunError | None:
+    failure = outcome.failure
+    if failure is None:
+        return None
+    refused = planned.job.malformed == "refuse" and _malformed(outcome)["count"]
+    return RunError(str(planned.directory), failure.message, _SKIP if refused else failure.fix)
+
+
+def _malformed(outcome: RunOutcome) -> dict[str, Any]:
+    found: dict[str, Any] = outcome.details.get("malformed", {"count": 0, "samples": []})
+    return found
+
+
+def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> dict[str, Any]:
+    from storlab.workloads.preprocess.own_logs import told_flags
+
+    said: dict[str, Any] = {} if error is None else {"error": error.as_dict()}
+    return {
+        **said,
+        "directory": planned.directory,
+        "feature_spec": None if error else planned.directory / "binary" / "feature_spec.yaml",
+        "interrupted": False,
+        "exit_code": int(ExitCode.OK if error is None else error.exit_code),
+        "engine": outcome.engine,
+        "order": planned.job,
+        "warnings": planned.warnings,
+        "flags": [] if error else told_flags(planned, outcome),
+        "notes": outcome.notes,
+        **outcome.details,
+    }
+
+
+def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> None:
+    from storlab.workloads.preprocess.own_logs import told_flags
+
+    stages = outcome.details.get("stages", [])
+    if stages:
+        console.print(_table(outcome, stages))
+    _print_samples(_malformed(outcome))
+    if error is not None:
+        report_error(error, as_json=False)
+        return
+    for flag in told_flags(planned, outcome):
+        console.print(f"{flag.kind}: {flag.message}", soft_wrap=True)
+    output = outcome.details["output"]
+    rows, size = output["rows"], format_bytes_si(output["bytes"])
+    console.print(f"rows: {rows:,}, in binary {size}, digest {output['rows_digest']}")
+    console.print(f"vocabularies: digest {output['dictionary_digest']}")
+    feature_spec = planned.directory / "binary" / "feature_spec.yaml"
+    console.print(f"feature specification: {feature_spec}", soft_wrap=True)
+
+
+def _table(outcome: RunOutcome, stages: list[dict[str, Any]]) -> Table:
+    from storlab.workloads.preprocess.job import STAGES
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage")
+    for column in ("time", "rows/s", "MB/s in", "CPU s", "peak memory", "parts"):
+        table.add_column(column, justify="right")
+    for stage in stages:
+        table.add_row(stage["name"], *_figures(stage))
+    if len(stages) == len(STAGES):
+        table.add_row("all", *_figures(_sum(outcome, stages)), style="bold")
+    return table
+
+
+def _sum(outcome: RunOutcome, stages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The stages as one; its input is the raw data, as in studies."""
+    return {
+        **stages[0],
+        "start_ns": outcome.window_start_ns,
+        "end_ns": outcome.window_end_ns,
+        "cpu_ns": sum(stage["cpu_ns"] for stage in stages),
+        "peak_memory_bytes": max(stage["peak_memory_bytes"] for stage in stages),
+        "resumed_parts": sum(stage["resumed_parts"] for stage in stages),
+        "parts": None,
+    }
+
+
+def _figures(stage: dict[str, Any]) -> list[str]:
+    """Rates only where this process has done all of it."""
+    time_ns = stage["end_ns"] - stage["start_ns"]
+    seconds, whole = max(time_ns, 1) / NS_PER_S, not stage["resumed_parts"]
+    moved = stage.get("input_bytes")  # of a run that failed not every engine tells
+    parts = "" if stage["parts"] is None else f"{stage['parts']:,}"
+    before = "" if whole or not parts else f", {stage['resumed_parts']:,} before"
+    return [
+        format_duration(time_ns),
+        format_number(stage["rows"] / seconds) if whole else "",
+        format_number(moved / seconds / MB) if whole and moved else "",
+        format_number(stage["cpu_ns"] / NS_PER_S),
+        format_bytes_si(stage["peak_memory_bytes"]),
+        f"{parts}{before}",
+    ]
+
+
+def _print_samples(malformed: dict[str, Any]) -> None:
+    for sample in malformed["samples"][:_MOST_SAMPLES]:
+        where = f"{sample['file']}, line {sample['line']:,}"
+        field = "" if sample["field"] is None else f", field {sample['field']}"
+        text = sample["text"][:_MOST_TEXT]
+        console.print(f"{where}: {sample['reason']}{field}: {text}", soft_wrap=True)
+    if malformed["count"] > _MOST_SAMPLES:
+        console.print(f"and {malformed['count'] - _MOST_SAMPLES:,} malformed lines more")

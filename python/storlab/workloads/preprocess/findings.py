@@ -1,0 +1,266 @@
+"""What the brief says of preprocessing beside its metrics: bottleneck, outputs, malformed lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.dataset import RunData
+from storlab.analysis.outputs import SameWork, outputs_of
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.saturation import (
+    Saturation,
+    Step,
+    said,
+    saturations,
+)
+from storlab.audit.outputs import differences
+from storlab.brief.flags import legend
+from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
+from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
+from storlab.brief.text import and_list, breakable, plural, ratio_spread, sentence_case
+from storlab.figures.common import place_of, times_text
+from storlab.workloads.preprocess.job import STAGES
+
+KIND = "preprocess"
+NONE = Number("–", missing=True)
+NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
+SAMPLES = 8  # malformed lines that the brief prints
+TEXT = 80  # characters of each
+STAGE_COLUMNS = {
+    "completion_time_s": ("time", "s"),
+    "worker_busy_percent": ("workers on CPU", "%"),
+    "device_mb_s": ("the device moved", "MB/s"),
+}
+COLUMNS = (*STAGE_COLUMNS, "energy_wh")
+BOUND = {
+    "device": "the device",
+    "waiting": "not known: workers wait",
+    "cpu": "the CPU",
+    "parts": "too few parts",
+    "open": "nothing yet: more workers help",
+    "undecided": "not decided",
+    "one": "not known",
+    "none": "not measured",
+}
+_FIELDS = ("label", *(f"I{n}" for n in range(1, 14)), *(f"C{n}" for n in range(1, 27)))
+_Place = tuple[Section, Any]
+
+
+def _places(comparison: Comparison) -> Iterator[_Place]:
+    for section in comparison.kinds.get(KIND, ()):
+        for facet in section.facets():
+            yield section, facet
+
+
+def bottlenecks(comparison: Comparison) -> list[str]:
+    """For the key findings, at each input: where the device saturates, and where the CPU binds."""
+    places: dict[str, list[str]] = {}  # by what is said of them
+    for place in _places(comparison):
+        found = saturations(comparison, *place)
+        if found:
+            verdict = f"{said(found)}.{_held_back(comparison, place, found)}"
+            places.setdefault(verdict, []).append(place_of(*place))
+    return [
+        f"{sentence_case('; '.join(names))}, by workers: {verdict}"
+        for verdict, names in places.items()
+    ]
+
+
+def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
+    """The verdicts on the run and on each stage, for the data inside the brief."""
+    return [
+        {"where": place_of(*place), "stage": stage, **one.as_dict()}
+        for place in _places(comparison)
+        for stage in ("all", *STAGES)
+        for one in saturations(comparison, *place, stage)
+    ]
+
+
+def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation]) -> str:
+    """Stages that the device holds back on targets where it does not hold back the whole."""
+    stages: dict[str, list[str]] = {one.target: [] for one in found if one.verdict != "device"}
+    for stage in STAGES:
+        for one in saturations(comparison, *place, stage):
+            if one.verdict == "device" and one.target in stages:
+                stages[one.target].append(f"{stage} at {plural(one.workers or 0, 'worker')}")
+    parts = [f"{and_list(each)} on {target}" for target, each in stages.items() if each]
+    return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
+
+
+def wrong_outputs(comparison: Comparison) -> list[str]:
+    """For the head of the findings: runs of the same input whose outputs differ."""
+    return [
+        f"Outputs differ. {sentence_case(work.name)}: {work.text}. {differences(work)}. "
+        "Training data of one side is wrong: compare no times before it is known whose."
+        for work in outputs_of(comparison)
+        if work.different
+    ]
+
+
+def preprocess_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
+    """The section; None without a run of preprocessing."""
+    works = outputs_of(comparison)
+    places = list(_places(comparison))
+    tables = [table for place in places for table in _tables(comparison, place, scale)]
+    malformed = [table for work in works if (table := _malformed(comparison, work)) is not None]
+    if not tables and not works:
+        return None
+    return ExtraSection(
+        anchor="bottleneck",
+        title="Does storage hold preprocessing back?",
+        short="Bottleneck",
+        lead=[*wrong_outputs(comparison), *(bottlenecks(comparison) or [NOT_SWEPT])],
+        tables=[*tables, *malformed],
+        notes=[f"{sentence_case(work.name)}: {work.text}." for work in works],
+    )
+
+
+def _tables(comparison: Comparison, place: _Place, scale: Scale) -> Iterator[DataTable]:
+    section, facet = place
+    found = saturations(comparison, section, facet)
+    if found:
+        yield _by_workers(comparison, section, facet, found, scale)
+        yield _by_stage(comparison, section, facet, found, scale)
+
+
+def _by_workers(
+    comparison: Comparison, section: Section, facet: Any, found: Sequence[Saturation], scale: Scale
+) -> DataTable:
+    columns = known_columns(comparison, [section], [f"{name}.all" for name in COLUMNS])
+    least = min(one.steps[0].workers for one in found)
+    leaves = []
+    for point in section.of_facet(facet):
+        for one in found:
+            step = _step(one, point)
+            cell = comparison.row(point).cells[one.target]
+            numbers = [number_of(cell, column, scale) for column in columns]
+            leaves.append(
+                Leaf(
+                    [f"{point.params['workers']:,}"],
+                    cell,
+                    [
+                        numbers[0],
+                        _speedup(one, step, cell, least),
+                        *numbers[1:],
+                        _word(one, step, cell),
+                    ],
+                )
+            )
+    heads = [(column.short, scale.of(column)[0]) for column in columns]
+    return table_of(
+        comparison,
+        f"What each number of workers brings, {place_of(section, facet)}: mean of the repeats, "
+        "with the 95 % interval below it",
+        ["workers"],
+        [heads[0], (f"speed-up over {plural(least, 'worker')}", ""), *heads[1:], ("verdict", "")],
+        leaves,
+    )
+
+
+def _step(one: Saturation, point: WorkloadPoint) -> Step | None:
+    return next((s for s in one.steps if s.workers == point.params["workers"]), None)
+
+
+def _speedup(one: Saturation, step: Step | None, cell: Cell, least: int) -> Number:
+    if step is None or one.steps[0].workers != least:
+        return NONE
+    ratio = one.speedup(step)
+    spread = "" if step is one.steps[0] else ratio_spread(ratio)
+    return Number(times_text(ratio.estimate), spread, cell.point_id)
+
+
+def _word(one: Saturation, step: Step | None, cell: Cell) -> Number:
+    if step is None:
+        return NONE
+    saturates = one.verdict == "device" and step.workers == one.workers
+    return Number(one.word(step), "", cell.point_id, strong=saturates)
+
+
+def _by_stage(
+    comparison: Comparison, section: Section, facet: Any, found: Sequence[Saturation], scale: Scale
+) -> DataTable:
+    """Every stage at the far end, and what the sweep says that it is bound by."""
+    last = max(one.steps[-1].workers for one in found)
+    point = next(p for p in section.of_facet(facet) if p.params["workers"] == last)
+    names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
+    leaves = []
+    for stage in STAGES:
+        columns = {name: comparison.column(f"{name}.{stage}") for name in names}
+        verdicts = {one.target: one for one in saturations(comparison, section, facet, stage)}
+        for one in found:
+            cell = comparison.row(point).cells[one.target]
+            numbers = [
+                NONE if column is None else number_of(cell, column, scale)
+                for column in columns.values()
+            ]
+            bound = _bound(verdicts.get(one.target), cell)
+            leaves.append(Leaf([stage], cell, [*numbers, bound]))
+    return table_of(
+        comparison,
+        f"What each stage is bound by, {place_of(section, facet)}: its numbers at "
+        f"{plural(last, 'worker')}, and the verdict on all numbers of workers",
+        ["stage"],
+        [*(STAGE_COLUMNS[name] for name in names), ("bound by", "")],
+        leaves,
+    )
+
+
+def _bound(one: Saturation | None, cell: Cell) -> Number:
+    if one is None:
+        return NONE
+    at = f", from {plural(one.workers or 0, 'worker')}" if one.verdict == "device" else ""
+    return Number(BOUND[one.verdict] + at, "", cell.point_id, strong=one.verdict == "device")
+
+
+def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
+    """The first malformed lines of an input; None where it had none."""
+    had = (run for run in work.runs if (run.record.details.get("malformed") or {}).get("count"))
+    run = next(had, None)
+    if run is None:
+        return None
+    details = run.record.details
+    said: Mapping[str, Any] = details["malformed"]
+    shown = list(said["samples"])[:SAMPLES]
+    if not shown:
+        return None
+    reasons = ", ".join(f"{name}: {count:,}" for name, count in said["by_reason"].items() if count)
+    rows = [_sample(comparison, run, one, first=number == 0) for number, one in enumerate(shown)]
+    return DataTable(
+        f"Malformed lines, left out: {said['count']:,} of {details['lines']:,} ({reasons}); the "
+        f"first {len(shown):,}",
+        ["file", "line", "reason"],
+        [("field", ""), ("text", "")],
+        rows,
+        legend(()),
+    )
+
+
+def _sample(
+    comparison: Comparison, run: RunData, one: Mapping[str, Any], *, first: bool
+) -> TableRow:
+    text = str(one["text"])
+    cut = f"{text[:TEXT]}…" if len(text) > TEXT else text
+    field = "–" if one["field"] is None else _FIELDS[one["field"] - 1]
+    heads = [(breakable(str(one["file"])), 1), (f"{one['line']:,}", 1), (str(one["reason"]), 1)]
+    numbers = [Number(field, fact=True), Number(cut, fact=True)]
+    index = comparison.targets.index(run.target)
+    links = [(run.record.run_id, run.record.point_id)]
+    return TableRow(heads, run.target, index, numbers, first, links)
+
+
+def output_facts(comparison: Comparison) -> list[FactTable]:
+    """What identifies the outputs, for whoever makes them again."""
+    return [
+        FactTable(
+            f"Output of {work.name}",
+            [
+                ("Runs", work.text.partition(":")[0]),
+                ("Rows", f"{work.output['rows']:,}"),
+                ("Rows digest", str(work.output["rows_digest"])),
+                ("Dictionary digest", str(work.output["dictionary_digest"])),
+            ],
+        )
+        for work in outputs_of(comparison)
+    ]

@@ -1,0 +1,260 @@
+"""Metrics and flags of preprocessing, from what the engine tells of each stage. See docs/method.md.
+
+``details["stages"]`` has one entry for each stage, with clock readings in ns, bytes and rows. The
+time of the run is that from the start of the first to the end of the last. Between two stages the
+input of the next is dropped from the page cache, which is in the run's time and in no stage's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.workloads.common import metrics as common
+from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.page import resumed
+
+LEAST_DEVICE_SHARE = 0.9
+"""Of the raw bytes, what the device must have read while they were ingested."""
+_REASONS = {
+    "fields": "not 40 fields",
+    "label": "no label",
+    "integer": "no integer",
+    "category": "no category",
+}
+
+Params = dict[str, Any]
+Stage = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the metrics of a stage or of the whole run are made of; None: nobody counted it."""
+
+    operation: str
+    ns: int
+    rows: int
+    input_bytes: int
+    cpu_ns: int
+    peak_memory_bytes: int
+    device_read_bytes: int | None
+    device_written_bytes: int | None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ns / NS_PER_S
+
+
+def stages_of(outcome: RunOutcome) -> list[Stage]:
+    """What the engine says of each stage that was finished."""
+    return list(outcome.details.get("stages") or ())
+
+
+def scopes_of(outcome: RunOutcome) -> list[Scope]:
+    """The run and its stages, without those of which an earlier process did a part."""
+    stages, details, begun = stages_of(outcome), outcome.details, resumed(outcome.details)
+    found = [
+        Scope(
+            operation=stage["name"],
+            ns=stage["end_ns"] - stage["start_ns"],
+            rows=stage["rows"],
+            input_bytes=stage["input_bytes"],
+            cpu_ns=stage["cpu_ns"],
+            peak_memory_bytes=stage["peak_memory_bytes"],
+            device_read_bytes=stage["device_read_bytes"],
+            device_written_bytes=stage["device_written_bytes"],
+        )
+        for stage in stages
+        if stage["name"] not in begun
+    ]
+    if stages and not begun:
+        whole = Scope(
+            operation="all",
+            ns=max(stage["end_ns"] for stage in stages)
+            - min(stage["start_ns"] for stage in stages),
+            rows=details["rows"],
+            input_bytes=details["input_bytes"],
+            cpu_ns=sum(stage["cpu_ns"] for stage in stages),
+            peak_memory_bytes=details["peak_memory_bytes"],
+            device_read_bytes=_sum(stages, "device_read_bytes"),
+            device_written_bytes=_sum(stages, "device_written_bytes"),
+        )
+        found.append(whole)
+    return [scope for scope in found if scope.ns > 0]
+
+
+def _sum(stages: Sequence[Stage], name: str) -> int | None:
+    known = [stage[name] for stage in stages if stage[name] is not None]
+    return sum(known) if len(known) == len(stages) else None
+
+
+def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
+    """Workers, and by Little's law how many of them had a part to work on."""
+    return Concurrency(
+        configured=float(params["workers"]),
+        implied=common.implied_outstanding(outcome, STAGES),
+    )
+
+
+def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
+    """All metrics of a run; of what an earlier process began there is none."""
+    scopes = scopes_of(outcome)
+    cores = None if outcome.cpu is None else outcome.cpu.cores
+    found = [
+        metric
+        for scope in scopes
+        for metric in (*_work(scope), *_use(scope, params, cores), *_device(scope))
+    ]
+    whole = next((scope for scope in scopes if scope.operation == "all"), None)
+    if whole is not None:
+        found += _whole(whole, outcome.details["output_bytes"])
+    return [*found, *common.concurrency_metric(run_concurrency(params, outcome).implied)]
+
+
+def _work(scope: Scope) -> Iterable[Metric]:
+    yield _metric("completion_time_s", scope.seconds, "s", scope)
+    yield _metric("rows_s", scope.rows / scope.seconds, "1/s", scope)
+    yield _metric("input_mb_s", scope.input_bytes / scope.seconds / MB, "MB/s", scope)
+
+
+def _use(scope: Scope, params: Params, cores: int | None) -> Iterable[Metric]:
+    """CPU, memory, and the share of the workers' time on CPU; they have a core each at most."""
+    yield _metric("cpu_s", scope.cpu_ns / NS_PER_S, "s", scope)
+    yield _metric("peak_memory_mb", scope.peak_memory_bytes / MB, "MB", scope)
+    if cores:
+        at_once = min(params["workers"], cores)
+        busy = 100 * scope.cpu_ns / (scope.ns * at_once)
+        yield _metric("worker_busy_percent", busy, "%", scope)
+
+
+def _device(scope: Scope) -> Iterable[Metric]:
+    """What the kernel counted of the device behind the directory; nothing where it does not."""
+    read, written = scope.device_read_bytes, scope.device_written_bytes
+    if read is not None:
+        yield _metric("device_read_mb", read / MB, "MB", scope)
+    if written is not None:
+        yield _metric("device_written_mb", written / MB, "MB", scope)
+    if read is not None and written is not None:
+        yield _metric("device_mb_s", (read + written) / scope.seconds / MB, "MB/s", scope)
+
+
+def _whole(run: Scope, output_bytes: int) -> Iterable[Metric]:
+    """What is told of the run alone: binary data that came out, and what its rows cost."""
+    yield _metric("output_mb_s", output_bytes / run.seconds / MB, "MB/s", run)
+    cpu_s = run.cpu_ns / NS_PER_S
+    if run.input_bytes:
+        yield _metric("cpu_s_per_gb", cpu_s / (run.input_bytes / GB), "s/GB", run)
+    if run.rows and run.cpu_ns:
+        yield _metric("cpu_us_per_row", run.cpu_ns / run.rows / 1_000, "us", run)
+        yield _metric("rows_s_per_core", run.rows / cpu_s, "1/s", run)
+
+
+def _metric(name: str, value: float, unit: str, scope: Scope) -> Metric:
+    return Metric(name=name, value=value, unit=unit, operation=scope.operation)
+
+
+def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run."""
+    makers: list[Callable[[], Flag | None]] = [
+        lambda: _malformed_flag(params, outcome),
+        lambda: _resumed_flag(outcome),
+        lambda: _cache_flag(params, outcome),
+        lambda: _idle_flag(params, outcome),
+        lambda: _passes_flag(params, outcome),
+        lambda: _memory_flag(params, outcome),
+        lambda: common.client_flag(outcome),
+        lambda: common.note_flag(outcome),
+    ]
+    found = [flag for make in makers if (flag := make()) is not None]
+    return [*found, *common.machine_flags(outcome)]
+
+
+def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    """Of lines that were left out; where they are refused, the failure tells of them."""
+    said = outcome.details.get("malformed")
+    if not said or not said["count"] or params["malformed"] == "refuse":
+        return None
+    count, lines = said["count"], outcome.details["lines"]
+    reasons = [f"{_REASONS.get(name, name)}: {n:,}" for name, n in said["by_reason"].items() if n]
+    return Flag(
+        kind="malformed-lines",
+        message=f"{count:,} of {lines:,} lines ({100 * count / lines:.2g} %) are malformed and "
+        f"left out ({'; '.join(reasons)})",
+    )
+
+
+def _resumed_flag(outcome: RunOutcome) -> Flag | None:
+    parts = outcome.details.get("resumed_parts", 0)
+    if not parts:
+        return None
+    return Flag(
+        kind="resumed",
+        message=f"an earlier process had finished {parts:,} part{'s' if parts > 1 else ''}: this "
+        "run has neither completion time nor energy of the whole work",
+    )
+
+
+def _stage(outcome: RunOutcome, name: str) -> Stage | None:
+    return next((stage for stage in stages_of(outcome) if stage["name"] == name), None)
+
+
+def _cache_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    """Raw data that did not come from the device, as far as anybody knows."""
+    ingest = _stage(outcome, "ingest")
+    if ingest is None:
+        return None
+    read, size = ingest["device_read_bytes"], ingest["input_bytes"]
+    if read is not None and size and read < LEAST_DEVICE_SHARE * size:
+        said = (
+            f"the device read {100 * read / size:.3g} % of the raw bytes while they were ingested: "
+            "memory served the rest"
+        )
+    elif not params["cold"]:
+        said = "cold = false: stages read what the page cache held"
+    elif read is None:
+        said = (
+            "nothing counts what the device behind the directory reads: memory may have served "
+            "the raw data"
+        )
+    else:
+        return None
+    return Flag(kind="page-cache", message=said)
+
+
+def _idle_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    ingest, workers = _stage(outcome, "ingest"), params["workers"]
+    if ingest is None or ingest["parts"] >= workers:
+        return None
+    parts = ingest["parts"]
+    return Flag(
+        kind="workers-idle",
+        message=f"the raw data are {parts:,} part{'' if parts == 1 else 's'}, so that "
+        f"{workers - parts:,} of {workers:,} workers had nothing to ingest: make part_size smaller",
+    )
+
+
+def _passes_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    several = [stage for stage in stages_of(outcome) if stage["passes"] > 1]
+    if not several:
+        return None
+    said = " and ".join(f"{stage['name']} {stage['passes']:,} times" for stage in several)
+    return Flag(
+        kind="several-passes",
+        message=f"memory = {format_size(params['memory'])} is so little that data were read more "
+        f"than once: in {said}",
+    )
+
+
+def _memory_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+    peak, limit = outcome.details.get("peak_memory_bytes", 0), params["memory"]
+    if peak <= limit:
+        return None
+    return Flag(
+        kind="memory-exceeded",
+        message=f"the stages took up to {format_bytes_si(peak)}, more than "
+        f"memory = {format_size(limit)}",
+    )

@@ -1,0 +1,367 @@
+"""Preprocessing of somebody's own click logs, outside of a study: the output is what counts.
+
+It always goes on where an earlier process stopped, so that nothing in the directory is ever begun
+anew; what is in there and is not preprocessing's own is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from storlab.base.errors import (
+    FieldProblems,
+    GuardError,
+    PreflightError,
+    ResultError,
+    UsageError,
+)
+from storlab.base.units import format_bytes_si, format_size
+from storlab.contracts.engine import Engine
+from storlab.contracts.registry import get_engine
+from storlab.contracts.reporter import Reporter
+from storlab.model.result import Flag, RunOutcome, Snapshot
+from storlab.process.execution import StopRequest, finish
+from storlab.stores.filesystems import existing_parent, free_bytes
+from storlab.workloads.preprocess.family import PreprocessSpec, run_order
+from storlab.workloads.preprocess.job import PreprocessJob
+from storlab.workloads.preprocess.metrics import run_flags
+from storlab.workloads.preprocess.rules import (
+    CATEGORIES,
+    ROW_BYTES,
+    RawData,
+    cautions,
+    is_compressed,
+    least_binary_bytes,
+    needed_memory,
+    usable_cores,
+    written_bytes,
+)
+
+_RUN = "run.json"
+_BEGINNING = (".partial-run.json", "run.json.partial")
+"""Of a run that was killed before it had done anything."""
+_DIRECTORIES = ("parquet", "vocabulary")
+_OUTPUT = (_RUN, *_BEGINNING, *_DIRECTORIES, "binary", "binary.partial")
+_FIXED = {"kind": "preprocess", "cold": False, "resume": True}  # nothing is measured
+_KEPT = {
+    "implementation": "engine",
+    "part_size": "part_bytes",
+    **{name: name for name in ("row_group_rows", "compression", "threshold", "modulo")},
+    "numerical": "numerical",
+}
+"""Parameters that the output depends on, and their names in ``run.json``."""
+_ELSEWHERE = "or name another --out"
+_TOLD = ("malformed-lines", "several-passes", "memory-exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """A run that has been checked. ``params`` are the parameters of its workload family."""
+
+    job: PreprocessJob
+    params: dict[str, Any]
+    engine: Engine
+    parts: int
+    warnings: tuple[str, ...]
+
+    @property
+    def directory(self) -> Path:
+        """Where the output lies."""
+        return Path(self.job.directory)
+
+
+def plan_preprocessing(
+    files: Sequence[Path], out: Path, options: Mapping[str, Any]
+) -> Preprocessing:
+    """Check everything that can be known before the first byte is read; writes nothing.
+
+    ``options`` are fields of ``PreprocessSpec``; one that is None has the field's default, and
+    ``workers`` are then as many as this machine and ``memory`` allow. Raises UsageError for wrong
+    files and options and for an ``out`` that was begun otherwise, GuardError for an ``out`` that
+    holds anything else, PreflightError where this machine lacks something, EngineError.
+    """
+    directory = Path(os.path.realpath(out))
+    inputs = _inputs(files, directory)
+    given = {name: value for name, value in options.items() if value is not None}
+    params = _params({"implementation": "native", "workers": 1, **given}, inputs)
+    sizes = [Path(path).stat().st_size for path in inputs]
+    parts = sum(-(-size // params["part_size"]) for size in sizes)
+    if "workers" not in given:
+        params["workers"] = _workers(params, parts)
+    job = run_order(params, inputs, directory)
+    _check_directory(out, directory, params, inputs)
+    data = RawData(max(1, sum(sizes) // ROW_BYTES), sum(sizes), len(sizes), parts)
+    engine = get_engine(params["implementation"])
+    engine.describe()
+    warnings = (*cautions(params, data), *_space(params, data, directory))
+    return Preprocessing(job, params, engine, parts, warnings)
+
+
+def _params(values: dict[str, Any], inputs: list[str]) -> dict[str, Any]:
+    try:
+        spec = PreprocessSpec.model_validate({**_FIXED, **values, "input": inputs})
+    except ValidationError as error:
+        raise _usage(error) from None
+    return spec.values()[0]
+
+
+def _usage(error: ValidationError) -> UsageError:
+    """The first thing that is wrong with options, under the option's name."""
+    detail = error.errors()[0]
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, FieldProblems):
+        problem = cause.problems[0]
+        return UsageError(_option(str(problem.field[0])), problem.what, problem.fix)
+    field = next(str(part) for part in detail["loc"] if part in PreprocessSpec.model_fields)
+    what = str(cause or detail["msg"].removeprefix("Input "))
+    return UsageError(_option(field), what, "see `storlab preprocess --help`")
+
+
+def _option(field: str) -> str:
+    name = "engine" if field == "implementation" else field
+    return f"--{name.replace('_', '-')}"
+
+
+def _workers(params: dict[str, Any], parts: int) -> int:
+    by_memory: int = params["memory"] // needed_memory(params)
+    return max(1, min(usable_cores(), parts, by_memory))
+
+
+def _inputs(files: Sequence[Path], directory: Path) -> list[str]:
+    """Absolute paths, in the order given, and the same from wherever they are given."""
+    found: dict[Path, Path] = {}
+    for file in files:
+        real = Path(os.path.realpath(file))
+        why = _why_no_input(file, real, directory)
+        if why is None and real in found:
+            why = ("is given twice", "name each file once")
+        if why is not None:
+            raise UsageError(str(file), *why)
+        found[real] = Path(os.path.realpath(file.parent)) / file.name
+    return [str(file) for file in found.values()]
+
+
+def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | None:
+    """What is wrong with it, and the cure."""
+    why = None
+    if not real.exists():
+        why = ("there is no such file", "correct the path")
+    elif not real.is_file():
+        why = ("is no regular file", "name the files that hold the click logs")
+    elif not os.access(real, os.R_OK):
+        why = ("this user may not read it", "change its permissions")
+    elif is_compressed(real):
+        why = ("is compressed", "unpack it first")
+    elif real.is_relative_to(directory):
+        why = ("lies in the directory of the output", "name another --out")
+    elif not (_is_utf8(file.name) and _is_utf8(real)):
+        why = ("its path is no UTF-8 text", "rename it")
+    return why
+
+
+def _is_utf8(path: Path | str) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_directory(
+    out: Path, directory: Path, params: dict[str, Any], inputs: Sequence[str]
+) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"--out {out}", "is a file", "name a directory")
+    if not _is_utf8(directory):
+        raise UsageError("--out", "is no UTF-8 text", "name another directory")
+    parent = existing_parent(directory)
+    if not os.access(parent, os.R_OK | os.W_OK | os.X_OK):
+        what = f"this user may not make files in {parent}"
+        raise PreflightError(f"--out {out}", what, "name another directory")
+    begun = _begun(directory)
+    foreign = _foreign(directory) if begun is None else _foreign_beside(directory)
+    if foreign is not None:
+        what = f"holds {foreign.relative_to(directory)}, which is no output of preprocessing"
+        fix = "name an empty directory, or one that is not there"
+        raise GuardError(f"--out {out}", what, fix if begun is None else "move it elsewhere")
+    if begun is not None:
+        _check_same(out, begun, params, inputs)
+
+
+def _begun(directory: Path) -> dict[str, Any] | None:
+    """What the run in a directory was begun with; None where no engine began one."""
+    try:
+        said = json.loads((directory / _RUN).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return said if isinstance(said, dict) and {"engine", "inputs"} <= said.keys() else None
+
+
+def _foreign(directory: Path) -> Path | None:
+    """Something that a run which was only just begun does not leave."""
+    for path in directory.rglob("*"):
+        inside = path.relative_to(directory)
+        own = path.is_dir() and not path.is_symlink() and inside.parts[0] in _DIRECTORIES
+        if not own and str(inside) not in _BEGINNING:
+            return path
+    return None
+
+
+def _foreign_beside(directory: Path) -> Path | None:
+    """Something beside the output of a run that was begun here, or has been finished."""
+    return next((path for path in directory.iterdir() if path.name not in _OUTPUT), None)
+
+
+def _check_same(
+    out: Path, begun: dict[str, Any], params: dict[str, Any], inputs: Sequence[str]
+) -> None:
+    """Engines compare all of it, too; here it is told in words of the command line."""
+    _check_same_files(out, begun["inputs"], inputs)
+    for field, name in _KEPT.items():
+        before, option = begun.get(name), _option(field)
+        if before == params[field]:
+            continue
+        if before is None:
+            raise UsageError(option, f"{out} was begun without it", f"leave it out, {_ELSEWHERE}")
+        shown = format_size(before) if field == "part_size" else str(before)
+        raise UsageError(
+            option, f"{out} was begun with {shown}", f"give {option} {shown}, {_ELSEWHERE}"
+        )
+
+
+def _check_same_files(out: Path, begun: Sequence[Any], inputs: Sequence[str]) -> None:
+    """Native's entries have names, those of the data frameworks are lists."""
+    then = dict((e["path"], e["bytes"]) if isinstance(e, dict) else e[:2] for e in begun)
+    if list(then) != list(inputs):
+        fix = f"name the same files in the same order, {_ELSEWHERE}"
+        raise UsageError("FILE...", f"{out} was begun with other files", fix)
+    for path, size in then.items():
+        if Path(path).stat().st_size != size:
+            raise UsageError(path, f"has changed since {out} was begun", "name another --out")
+
+
+def _space(params: dict[str, Any], data: RawData, directory: Path) -> Iterator[str]:
+    """A warning where room may get short. Raises PreflightError where it does for certain."""
+    there = _allocated(directory)
+    room = free_bytes(directory) + there
+    most = written_bytes(params, data.rows)
+    least = least_binary_bytes(params, data.rows)
+    free = f"{format_bytes_si(room - there)} are free in {directory}"
+    if least > room:
+        what = f"the output takes at least {format_bytes_si(least)}, and {free}"
+        raise PreflightError("--out", what, "make room, or name another directory")
+    if most > room:
+        more = format_bytes_si(most - there)
+        yield f"--out: the output may take {more} more, and {free}; a run that fails can go on"
+
+
+def _allocated(directory: Path) -> int:
+    return sum(path.lstat().st_blocks * 512 for path in directory.rglob("*"))
+
+
+def carry_out(what: Preprocessing, reporter: Reporter, stop: StopRequest) -> RunOutcome:
+    """Preprocess, or go on with it; the outcome says whether it failed.
+
+    Raises Interrupted on a stop request, ResultError where another process is at work in the
+    directory, PreflightError where that cannot be made, EngineError.
+    """
+    work_dir = Path(tempfile.mkdtemp(prefix="storlab-preprocess-"))
+    kept = False
+    try:
+        with _held(what.directory):
+            handle = what.engine.start(what.job, work_dir)
+            outcome = finish(handle, stop, _Stages(what, reporter).look)
+        kept = _point_at(outcome, work_dir)
+    finally:
+        if not kept:
+            shutil.rmtree(work_dir, ignore_errors=True)
+    return outcome
+
+
+def told_flags(what: Preprocessing, outcome: RunOutcome) -> list[Flag]:
+    """Of the flags of a finished run, those that say something of its output or of its options."""
+    return [flag for flag in run_flags(what.params, outcome) if flag.kind in _TOLD]
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[None]:
+    """One process at a time. A dead process holds nothing."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        what = f"cannot be made: {error.strerror}"
+        raise PreflightError(f"--out {directory}", what, "name another directory") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            what = "another process is preprocessing into it"
+            raise ResultError(f"--out {directory}", what, "wait for it, or end it") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
+    """Let a failure that speaks of raw files say where they lie; whether it does."""
+    failure = outcome.failure
+    if failure is None or "raw/" not in failure.fix:
+        return False
+    fix = failure.fix.replace("raw/", f"{work_dir}/")
+    outcome.failure = failure.model_copy(update={"fix": fix})
+    return True
+
+
+class _Stages:
+    """Tells a reporter how far a run is, by what lies in its directory: whatever the engine."""
+
+    def __init__(self, what: Preprocessing, reporter: Reporter) -> None:
+        self._directory = what.directory
+        self._reporter = reporter
+        self._left = [
+            ("ingest", "parquet/*/part-*.json", what.parts, "part"),
+            ("vocabulary", "vocabulary/C*.json", CATEGORIES, "column"),
+            ("encode", "binary", 1, ""),
+        ]
+        self._before = {stage: self._done(pattern) for stage, pattern, *_ in self._left}
+        self._begin()
+
+    def look(self, snapshot: Snapshot) -> None:
+        """How far it is now."""
+        while self._left:
+            _, pattern, total, _ = self._left[0]
+            done = self._done(pattern)
+            if done < total:
+                shown = snapshot if snapshot.bytes_s else None  # not every engine tells
+                self._reporter.step_progress(done, shown)
+                return
+            self._left.pop(0)
+            self._begin()
+
+    def _done(self, pattern: str) -> int:
+        return sum(1 for _ in self._directory.glob(pattern))
+
+    def _begin(self) -> None:
+        if not self._left:
+            self._reporter.step("check of the output")
+            return
+        stage, _, total, noun = self._left[0]
+        if not noun:
+            self._reporter.step(stage)
+            return
+        before = self._before[stage]
+        done = f", {before:,} of them done before" if before else ""
+        plural = "" if total == 1 else "s"
+        self._reporter.step(f"{stage}: {total:,} {noun}{plural}{done}", total)

@@ -1,0 +1,114 @@
+"""How preprocessing lies on a page: its axes, small multiples and sections, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.contracts.page import Page
+from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.quantities import (
+    PREPROCESS_FINDINGS,
+    PREPROCESS_HEADLINE,
+    PREPROCESS_QUANTITIES,
+)
+
+NBSP = "\u00a0"
+RAW: tuple[str, ...] = ("ingest",)
+"""The stage that reads raw data: efficiency counts each byte of it once."""
+UNSAID_AT: dict[str, Any] = {
+    "cold": True,
+    "resume": False,
+    "data_seed": 1,
+    "modulo": None,
+    "input": None,
+    "malformed": "refuse",
+}
+_MALFORMED = {"refuse": "malformed lines refused", "skip": "malformed lines skipped"}
+
+
+def phrase(name: str, params: Mapping[str, Any]) -> str | None:
+    """A parameter as a phrase: ``4 workers``, ``400,000 rows``. None for the usual form.
+
+    Empty where another parameter's phrase says it.
+    """
+    value = params[name]
+    if name == "rows" and value is None:
+        return _inputs(params)
+    if value is None or name == "input":
+        return ""
+    if name in ("rows", "files"):
+        noun = name.removesuffix("s") if value == 1 else name
+        return f"{value:,}{NBSP}{noun}"
+    if name == "workers":
+        return f"{value}{NBSP}worker" if value == 1 else f"{value}{NBSP}workers"
+    if name == "implementation":
+        return str(value)
+    if name == "compression":
+        return "uncompressed Parquet" if value == "none" else f"{value} Parquet"
+    if name == "malformed":
+        return _MALFORMED.get(str(value))
+    if name == "cold":
+        return "page cache dropped before each stage" if value else "page cache as it is"
+    return None
+
+
+def _inputs(params: Mapping[str, Any]) -> str:
+    return ", ".join(params.get("input") or ())
+
+
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of what is not done."""
+    if params.get(name) is None:
+        return False
+    return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])
+
+
+def resumed(details: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the stages of which an earlier process did a part, from a run's details."""
+    stages = details.get("stages") or ()
+    return frozenset(stage["name"] for stage in stages if stage["resumed_parts"])
+
+
+PREPROCESS_PAGE = Page(
+    operations=STAGES,
+    moved=RAW,
+    series=STAGES,
+    axes=("workers", "memory", "threshold"),
+    facet="rows",
+    sizes=("part_size", "memory"),
+    titles={
+        "rows": "number of rows",
+        "files": "raw files",
+        "input": "raw files",
+        "workers": "workers",
+        "implementation": "implementation",
+        "compression": "compression of the Parquet files",
+        "row_group_rows": "rows of a row group",
+        "part_size": "raw bytes of a part",
+        "threshold": "rows a category needs for an id of its own",
+        "modulo": "modulo of category values",
+        "numerical": "type of numerical features",
+        "malformed": "malformed lines",
+        "memory": "memory limit",
+        "cold": "page cache dropped before each stage",
+        "resume": "goes on where an earlier run ended",
+        "data_seed": "seed of the data set",
+    },
+    phrase=phrase,
+    whole_window=True,
+    buffered=True,
+    implementation="implementation",
+    rate="parts_s",
+    rate_title="parts/s",
+    per_watt={"rows_s": "rows_per_joule"},
+    work="DLRM preprocessing",
+    told=("rows", "workers"),
+    far="the largest number of workers",
+    headline=PREPROCESS_HEADLINE,
+    quantities=PREPROCESS_QUANTITIES,
+    findings=PREPROCESS_FINDINGS,
+    published=("dlrm", "preprocess"),
+    says=says,
+    resumed=resumed,
+)

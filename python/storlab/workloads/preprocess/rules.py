@@ -1,0 +1,294 @@
+"""Which values of preprocessing go together, which raw files a point reads, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storlab import _native
+from storlab.base.errors import Problem
+from storlab.base.units import format_bytes_si, format_size
+from storlab.model.study import Target
+from storlab.workloads.preprocess.job import LIBRARY_BYTES, Clicks
+
+ROW_BYTES = 245
+"""Of a raw row, mean of the generator's; real Criteo files have about as many."""
+PARQUET_ROW_BYTES = 170
+"""Most of a row in Parquet: a byte, 39 values of four, and what says which are missing."""
+NUMERICAL_BYTES = {"float16": 13 * 2, "float32": 13 * 4}
+CATEGORIES = 26
+CATEGORICAL_BYTES = CATEGORIES * 4
+"""Most of a row's ids in split binary: all int32."""
+VOCABULARY_BYTES = CATEGORIES * 12
+"""Of a category of every column: its value and its count."""
+ROW_MEMORY_BYTES = 240
+"""Of a row in a row group that is being written, whatever the implementation."""
+WORKER_MEMORY_BYTES = 16 << 20
+"""What a worker takes beside its row group."""
+GROUP_MEMORY_BYTES = 40 << 10
+"""Of a row group of the part that it is at: where its columns lie, beyond the first ones."""
+FREE_GROUPS = 128
+LEAST_ROW_BYTES = 40
+"""Of text: a label and 39 tabs."""
+CPU_NS_PER_BYTE = {"native": 5.0, "polars": 17.0, "pandas": 17.0}
+"""CPU time for a raw byte, by engine: assumed, to estimate the time of a run before it ran."""
+START_NS = {"polars": 1_000_000_000, "pandas": 1_000_000_000}
+"""Of a run before its window, by engine: Python and its libraries, assumed likewise."""
+GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
+"""Fields of generated data and their defaults; with ``input`` they say nothing."""
+LEAST_PART_BYTES = 4096
+"""Of ``part_size``."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+"""What files begin with that have these suffixes. Click logs begin with a digit."""
+_HOME = "storlab-data"  # below a directory, as storlab.stores.home says: cleaned up after a study
+_DIGITS = re.compile(r"(\d+)")
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RawData:
+    """What a run reads: rows and bytes (about, where it is not made yet), in so many parts."""
+
+    rows: int
+    bytes: int
+    files: int
+    parts: int
+
+
+def needless_fields(params: Params) -> list[str]:
+    """What one point has no use for: real files have as many rows as they have."""
+    return list(GENERATED) if params["input"] is not None else []
+
+
+def clicks_of(params: Params) -> Clicks | None:
+    """The data set that is made for a point; None where it reads real files."""
+    if params["input"] is not None:
+        return None
+    return Clicks(rows=params["rows"], files=params["files"], seed=params["data_seed"])
+
+
+def combination_problems(
+    values: list[Params], given: set[str], engine: str | None
+) -> Iterable[Problem]:
+    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    if "implementation" in given and engine is not None:
+        what = "says which engine does the work, and so does engine"
+        yield Problem(("implementation",), what, "remove one of the two")
+    if values[0]["input"] is not None:
+        for field in GENERATED:
+            if field in given:
+                what = "is of generated data, and input names files"
+                yield Problem((field,), what, "remove one of the two")
+    else:
+        least = min(params["rows"] for params in values)
+        if values[0]["files"] > least:
+            what = f"{values[0]['files']:,} files are more than the {least:,} rows"
+            yield Problem(("files",), what, "make rows larger, or files fewer")
+    points = ({**each, "implementation": each["implementation"] or engine} for each in values)
+    problem = next((said for params in points if (said := _memory_problem(params))), None)
+    if problem is not None:
+        yield problem
+
+
+def needed_memory(params: Params) -> int:
+    """What all workers take at least: for their row groups or, with a library, parts. In bytes."""
+    return max(_row_group_memory(params), _library_memory(params))
+
+
+def _library_memory(params: Params) -> int:
+    """What a data frame library takes, with a part in the hands of each worker; 0 without one."""
+    found = LIBRARY_BYTES.get(params.get("implementation") or "")
+    if found is None:
+        return 0
+    base, each = found
+    workers, part = int(params["workers"]), int(params["part_size"])
+    return base + workers * (each + WORKER_MEMORY_BYTES + part)
+
+
+def _row_group_memory(params: Params) -> int:
+    rows: int = params["row_group_rows"]
+    groups = max(0, (params["part_size"] // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
+    each: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
+    return each * int(params["workers"])
+
+
+def _memory_problem(params: Params) -> Problem | None:
+    needed, memory = _row_group_memory(params), params["memory"]
+    if needed <= memory:
+        return _library_problem(params)
+    what = (
+        f"{format_size(memory)} do not hold a row group of {params['row_group_rows']:,} rows for "
+        f"{_whose(params)} {format_bytes_si(needed)}"
+    )
+    fix = "make memory larger, or row_group_rows or workers smaller"
+    if _row_group_memory({**params, "part_size": LEAST_ROW_BYTES}) <= memory:
+        what = f"{what} with all row groups of a part of {format_size(params['part_size'])}"
+        fix = "make row_group_rows or memory larger, or part_size or workers smaller"
+    return Problem(("memory",), what, fix)
+
+
+def _library_problem(params: Params) -> Problem | None:
+    needed, memory = _library_memory(params), params["memory"]
+    if needed <= memory:
+        return None
+    what = (
+        f"{format_size(memory)} do not hold {params['implementation']} and a part of "
+        f"{format_size(params['part_size'])} for {_whose(params)} {format_bytes_si(needed)}"
+    )
+    return Problem(("memory",), what, "make memory larger, or part_size or workers smaller")
+
+
+def _whose(params: Params) -> str:
+    workers = params["workers"]
+    if workers == 1:
+        return "the one worker, which takes"
+    return f"each of {workers:,} workers, which take"
+
+
+def target_problem(params: Params, target: Target) -> str | None:
+    """Why this point cannot run on this target, or None. Looks for its raw files."""
+    if params["input"] is None:
+        return None
+    try:
+        input_files(params["input"], Path(target.directory or "."))
+    except ValueError as error:
+        return f"input: {error}"
+    return None
+
+
+def input_files(patterns: list[str], directory: Path) -> list[Path]:
+    """The raw files of a study, absolute and in order, each once; they are only ever read.
+
+    Patterns keep their order, the matches of one are sorted with ``day_2`` before ``day_10``.
+    Raises ValueError naming the pattern or file, and the cure.
+    """
+    root = Path(os.path.realpath(directory))
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        for file in _matches(pattern, root):
+            found.setdefault(_checked(file, root), None)
+    if not found:
+        raise ValueError("names no files; list the day files, or remove it to have data made")
+    return list(found)
+
+
+def _matches(pattern: str, root: Path) -> list[Path]:
+    inside = Path(pattern)
+    if inside.is_absolute() or ".." in inside.parts:
+        raise ValueError(f'"{pattern}" leads out of the target\'s directory; write it below {root}')
+    if not inside.parts:
+        raise ValueError(f'"{pattern}" names no file; write for example "day_*"')
+    if not any(character in pattern for character in "*?["):
+        matches = [root / inside] if os.path.lexists(root / inside) else []
+    else:
+        found = [path for path in root.glob(pattern) if path.name != _HOME]
+        home = root / _HOME  # ``**`` goes there too, and is not meant
+        matches = [path for path in found if not path.is_relative_to(home)] or found
+    if not matches:
+        raise ValueError(
+            f'"{pattern}" matches no file in {root}; correct it, or put the files there'
+        )
+    return sorted(matches, key=natural_key)
+
+
+def _checked(file: Path, root: Path) -> Path:
+    real = Path(os.path.realpath(file))
+    if not real.is_relative_to(root):
+        raise ValueError(f"{file} leads out of {root}; copy it there, or name another directory")
+    if not real.is_file():
+        raise ValueError(f"{file} is no regular file; name files only")
+    if real.is_relative_to(root / _HOME):
+        raise ValueError(
+            f"{file} lies in {_HOME}, which is emptied after a study; move it out of there"
+        )
+    if real.suffix in COMPRESSED:
+        raise ValueError(f"{file} is compressed; unpack it first")
+    return real
+
+
+def is_compressed(path: Path) -> bool:
+    """By its suffix, or by what it begins with, whatever it is called. Raises OSError."""
+    if path.suffix in COMPRESSED:
+        return True
+    with path.open("rb") as file:
+        return file.read(max(map(len, _PACKED))).startswith(_PACKED)
+
+
+def natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
+    """Orders names with numbers in them as people do: ``day_2`` before ``day_10``."""
+    texts_and_numbers = enumerate(_DIGITS.split(str(path)))  # these in turn, texts first
+    pieces = [(int(said), "") if at % 2 else (0, said) for at, said in texts_and_numbers]
+    return pieces, str(path)
+
+
+def raw_data(params: Params, target: Target) -> RawData:
+    """What a point reads. Raises ValueError where its files are not there."""
+    part: int = params["part_size"]
+    if params["input"] is not None:
+        files = input_files(params["input"], Path(target.directory or "."))
+        sizes = [file.stat().st_size for file in files]
+    else:
+        each, more = divmod(params["rows"], params["files"])
+        sizes = [ROW_BYTES * (each + (n < more)) for n in range(params["files"])]
+    size = sum(sizes)
+    rows = params["rows"] or max(1, size // ROW_BYTES)
+    return RawData(rows, size, len(sizes), sum(-(-each // part) for each in sizes))
+
+
+def written_bytes(params: Params, rows: int) -> int:
+    """Most that a run writes: Parquet, vocabularies and split binary."""
+    binary = 1 + NUMERICAL_BYTES[params["numerical"]] + CATEGORICAL_BYTES
+    vocabulary: int = VOCABULARY_BYTES // max(1, params["threshold"])
+    return rows * (PARQUET_ROW_BYTES + vocabulary + binary)
+
+
+def least_binary_bytes(params: Params, rows: int) -> int:
+    """Least that split binary takes: every id in one byte."""
+    return rows * (1 + NUMERICAL_BYTES[params["numerical"]] + CATEGORIES)
+
+
+def duration_ns(params: Params, size: int, engine: str) -> int:
+    """Time of a run, if it is bound by CPU: at an assumed rate, with no more workers than cores."""
+    at_once: int = min(params["workers"], usable_cores())
+    working = round(size * CPU_NS_PER_BYTE.get(engine, CPU_NS_PER_BYTE["native"]) / at_once)
+    return working + START_NS.get(engine, 0)
+
+
+def usable_cores() -> int:
+    """Of this machine."""
+    return len(os.sched_getaffinity(0))
+
+
+def _machine_memory() -> int:
+    return _native.memory_bytes()
+
+
+def cautions(params: Params, data: RawData) -> tuple[str, ...]:
+    """What will bend the numbers of a run: workers without a part or a core, too much memory."""
+    found, workers = [], params["workers"]
+    if not data.bytes:
+        found.append("input: the raw files are empty, and a run without a row fails; name others")
+    elif data.parts < workers:
+        helps = data.bytes > data.parts * LEAST_PART_BYTES
+        found.append(
+            f"{'part_size' if helps else 'workers'}: {format_bytes_si(data.bytes)} in parts of "
+            f"{format_size(params['part_size'])} give {data.parts:,} of {workers:,} workers "
+            f"something to ingest; {'make it smaller' if helps else 'use fewer'}"
+        )
+    if workers > usable_cores():
+        found.append(
+            f"workers: {workers:,} share the {usable_cores():,} cores that this machine lets "
+            "storlab use"
+        )
+    if params["memory"] > _machine_memory():
+        found.append(
+            f"memory: {format_size(params['memory'])} are more than the "
+            f"{format_bytes_si(_machine_memory())} of this machine"
+        )
+    return tuple(found)

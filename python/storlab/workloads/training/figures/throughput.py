@@ -1,0 +1,159 @@
+"""Throughput of training: bytes moved and samples, against the accelerators or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+from storlab.base.errors import StudyError
+from storlab.figures import Figure
+from storlab.figures.bars import Wanted, bar_figure, far_places
+from storlab.figures.common import (
+    axis_title,
+    figure_name,
+    interval_text,
+    is_swept,
+    last_point,
+    place_of,
+    point_ids,
+    ratio_words,
+    x_text,
+)
+from storlab.figures.lines import Axes, line_chart, line_data
+from storlab.figures.swept import Swept, swept_figure
+from storlab.figures.theme import configured, role
+from storlab.workloads.training.rules import profile_of
+
+MOVED, SAMPLES = "throughput_mb_s.all", "samples_s.all"
+BARS = Wanted(
+    kind="training_throughput",
+    name="training-throughput",
+    what="throughput",
+    unit="MB/s",
+    keys={"moved": MOVED, "nominal|as DLIO prints": "nominal_mb_s.all"},
+    axis="throughput (MB/s)",
+    ratio=MOVED,
+)
+RATE = Wanted(
+    kind="training_throughput",
+    name="samples",
+    what="samples",
+    unit="1/s",
+    keys={"per second": SAMPLES},
+    axis="samples per second",
+    ratio=SAMPLES,
+)
+
+
+SERVED = Swept(
+    kind="training_throughput",
+    name="samples-by-accelerators",
+    keys=(SAMPLES,),
+    words="samples",
+    unit="1/s",
+    ratio="{target} serves {times} as many samples as {baseline}",
+)
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Where the accelerators are swept figures against them; bars at the far point."""
+    found: list[Figure | None] = []
+    for section, facet, point in far_places(comparison, sections):
+        if is_swept(section):
+            found.append(_moved(comparison, section, facet))
+            found.append(swept_figure(comparison, section, facet, SERVED))
+        found.append(bar_figure(comparison, section, facet, point, BARS))
+        if not is_swept(section):
+            found.append(bar_figure(comparison, section, facet, point, RATE))
+    return [figure for figure in found if figure is not None]
+
+
+def _moved(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    """With the line of what the accelerators want."""
+    column = comparison.column(MOVED)
+    if column is None:
+        return None
+    points = section.of_facet(facet)
+    rows = [comparison.row(point) for point in points]
+    order = [x_text(section, point) for point in points]
+    means, dots = line_data(section, rows, column)
+    if not means:
+        return None
+    targets = comparison.planned(section.points)
+    wanted = _wanted(section, facet)
+    high = max([*(m["high"] for m in means), *(d["value"] for d in dots)])
+    # Where accelerators want far more than is served, the line leaves the drawing.
+    top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
+    axes = Axes(
+        order=order,
+        x_title=axis_title(section),
+        y_title="throughput (MB/s)",
+        tooltip="MB/s, mean [95 %]",
+        x_name=section.axes.x,
+        bounds=(0, top),
+    )
+    inside = [w for w in wanted if w["mean"] <= top]
+    below = _demand(order, inside[-1]["x"]) if inside else []
+    chart = line_chart(comparison, targets, axes, means, below=below)
+    title = f"{place_of(section, facet)}: {_said(comparison, section, facet)}"
+    return Figure(
+        name=figure_name("training-by-accelerators", section, facet),
+        kind="training_throughput",
+        title=title,
+        alt=f"Line chart of throughput (MB/s) against {axis_title(section)}. {title}",
+        spec=configured(chart, {"means": means, "runs": dots, "wanted": inside}),
+        columns=[section.axes.x, *(f"{t} (MB/s)" for t in targets)],
+        rows=[
+            [order[i], *(interval_text(row.cells[t].values.get(MOVED)) for t in targets)]
+            for i, row in enumerate(rows)
+        ],
+        point_ids=point_ids(comparison, points),
+        note=place_of(section, facet),
+    )
+
+
+def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
+    """What the accelerators would read if nothing held them up, MB/s; empty where unknown."""
+    found = []
+    for point in section.of_facet(facet):
+        try:
+            profile = profile_of(dict(point.params))
+        except StudyError:  # a file that was there when the runs were made
+            return []
+        given = [point.params.get(name) for name in ("computation_time", "batch_size")]
+        demand = profile.demand_bytes_s
+        if demand is None or any(value is not None for value in given):
+            return []
+        number = point.params["accelerators"]
+        found.append({"x": x_text(section, point), "mean": round(number * demand / 1e6, 1)})
+    return found
+
+
+def _demand(order: list[str], end: str) -> list[alt.Chart]:
+    base = alt.Chart(alt.NamedData("wanted")).encode(
+        x=alt.X("x:O", sort=order), y=alt.Y("mean:Q"), color=alt.value(role("fig-muted"))
+    )
+    last = alt.Chart(alt.NamedData("wanted")).transform_filter(f"datum.x === '{end}'")
+    words = last.mark_text(align="right", baseline="bottom", dx=-6, dy=-4, fontSize=11)
+    return [
+        base.mark_line(strokeWidth=1.5, strokeDash=[2, 3]),
+        words.encode(
+            x=alt.X("x:O", sort=order),
+            y=alt.Y("mean:Q"),
+            text=alt.value("wanted"),
+            color=alt.value(role("fig-muted")),
+        ),
+    ]
+
+
+def _said(comparison: Comparison, section: Section, facet: Any) -> str:
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return "not measured"
+    say = "{target} moves {times} as much as {baseline}"
+    parts = ratio_words(comparison, comparison.row(point), MOVED, say)
+    return f"{'; '.join(parts) or 'throughput'} at {section.at(point)}"

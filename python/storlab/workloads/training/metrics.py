@@ -1,0 +1,383 @@
+"""What one run of training reads says: metrics by name, effective concurrency, and flags.
+
+Definitions are in docs/method.md. Utilisation is ``emulated``: nothing is computed, accelerators
+only wait for as long as the profile says that a step takes. Bytes and times are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from storlab.base.units import GB, MB, NS_PER_S
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.study import Target
+from storlab.workloads.common import metrics as common
+from storlab.workloads.training.page import READS
+from storlab.workloads.training.rules import (
+    FEW_STEPS,
+    Settings,
+    host_memory_bytes,
+    settings_of,
+    size_rule_text,
+)
+
+LEAST_DEVICE_SHARE = 0.9  # of what was read after the first epoch, what the device must have read
+HOST_MEMORY = "host_memory_bytes"  # in details: of the machine that read; None: not known
+MOST_LATE = 0.01  # of the compute time, that accelerators may come after the end of computing
+_STEP = "step"
+_OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # of waits, which are no latency of I/O
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorEpoch:
+    """One epoch of one accelerator. Times in ns; of the first step, and of all."""
+
+    steps: int
+    total: int
+    first_total: int
+    compute: int
+    first_compute: int
+    wait: int
+    barrier: int
+    scheduled: int | None = None  # as total, had every thread been woken in time; None: not known
+    first_scheduled: int | None = None
+    late: int | None = None  # by how much threads came after the end of computing, all steps
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> AcceleratorEpoch:
+        """From what the engine says of it."""
+        start = said["start_ns"]
+        return cls(
+            steps=said["steps"],
+            total=said["end_ns"] - start,
+            first_total=said["first_end_ns"] - start,
+            compute=said["compute_ns"],
+            first_compute=said["first_compute_ns"],
+            wait=said["wait_ns"],
+            barrier=said["barrier_ns"],
+            scheduled=said.get("scheduled_ns"),
+            first_scheduled=said.get("first_scheduled_ns"),
+            late=said.get("late_ns"),
+        )
+
+    @property
+    def without_first(self) -> int:
+        """From the end of the first step to that of the last."""
+        return self.total - self.first_total
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch of all accelerators."""
+
+    duration_ns: int
+    bytes: int
+    samples: int
+    device_read_bytes: int | None
+    accelerators: list[AcceleratorEpoch]
+
+
+def epochs_of(outcome: RunOutcome) -> list[Epoch]:
+    """The epochs that a run finished, in order."""
+    return [
+        Epoch(
+            duration_ns=said["end_ns"] - said["start_ns"],
+            bytes=said["bytes"],
+            samples=said["samples"],
+            device_read_bytes=said.get("device_read_bytes"),
+            accelerators=[AcceleratorEpoch.of(each) for each in said["accelerators"]],
+        )
+        for said in outcome.details.get("epochs", [])
+    ]
+
+
+def utilisation(
+    epochs: Sequence[Epoch], share: Callable[[AcceleratorEpoch], float | None]
+) -> float | None:
+    """Mean over epochs, of each the mean over its accelerators, in percent."""
+    means = []
+    for epoch in epochs:
+        shares = [share(each) for each in epoch.accelerators]
+        known = [value for value in shares if value is not None]
+        if known:
+            means.append(fmean(known))
+    return 100 * fmean(means) if means else None
+
+
+def au_percent(epochs: Sequence[Epoch]) -> float | None:
+    """The public definition: measured compute time, the first step of each epoch left out."""
+    return utilisation(epochs, lambda a: _ratio(a.compute - a.first_compute, a.without_first))
+
+
+def au_with_first_percent(epochs: Sequence[Epoch]) -> float | None:
+    """The same, with every step."""
+    return utilisation(epochs, lambda a: _ratio(a.compute, a.total))
+
+
+def au_configured_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
+    """As version 1 of the benchmark: compute time as configured, the first step left out."""
+    return utilisation(
+        epochs, lambda a: _ratio(max(0, a.steps - 1) * computation_ns, a.without_first)
+    )
+
+
+def au_corrected_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
+    """On schedule: what late wake-ups of the emulation add to a step is no part of it.
+
+    None where the engine keeps no schedule.
+    """
+
+    def share(a: AcceleratorEpoch) -> float | None:
+        if a.scheduled is None or a.first_scheduled is None:
+            return None
+        return _ratio(max(0, a.steps - 1) * computation_ns, a.scheduled - a.first_scheduled)
+
+    return utilisation(epochs, share)
+
+
+def late_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
+    """How late threads came after the end of computing, in percent of the compute time.
+
+    None where the engine does not know it, or nothing is computed.
+    """
+    each = [a for epoch in epochs for a in epoch.accelerators]
+    late = [a.late for a in each if a.late is not None]
+    computing = computation_ns * sum(a.steps for a in each)
+    if not late or len(late) < len(each) or computing <= 0:
+        return None
+    return 100 * sum(late) / computing
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole > 0 else None
+
+
+def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
+    """Readers, and how many of them were reading. They rest while their batches are not taken."""
+    settings = settings_of(params)
+    return Concurrency(
+        configured=float(settings.accelerators * settings.reader_threads),
+        implied=common.implied_outstanding(outcome, READS),
+    )
+
+
+def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
+    """All metrics of a run; none when its window is empty."""
+    if common.window_ns(outcome) <= 0:
+        return []
+    settings = settings_of(params)
+    epochs = epochs_of(outcome)
+    return [
+        *_utilisation(settings, epochs),
+        *common.rate_metrics(outcome, READS, READS, "reads_s"),
+        *_samples(settings, epochs),
+        *_times(outcome),
+        *_stalls(epochs),
+        *common.cpu_metrics(outcome, READS, "cpu_us_per_read"),
+        *_cpu_per_gb(outcome),
+        *_device_ratio(outcome, epochs),
+        *common.concurrency_metric(run_concurrency(params, outcome).implied),
+    ]
+
+
+def _utilisation(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric]:
+    found = {
+        "au_percent": au_percent(epochs),
+        "au_with_first_percent": au_with_first_percent(epochs),
+        "au_corrected_percent": au_corrected_percent(epochs, settings.computation_ns),
+        "au_configured_percent": au_configured_percent(epochs, settings.computation_ns),
+        "cadence_late_percent": late_percent(epochs, settings.computation_ns),
+    }
+    for name, value in found.items():
+        if value is not None:
+            yield Metric(name=name, value=value, unit="%", provenance="emulated")
+    au = found["au_percent"]
+    if au is None:
+        return
+    yield Metric(
+        name="au_threshold_percent",
+        value=settings.threshold_percent,
+        unit="%",
+        provenance="published" if settings.profile.published else "declared",
+    )
+    kept = settings.accelerators if au >= settings.threshold_percent else 0
+    yield Metric(name="accelerators_at_threshold", value=kept, unit="1", provenance="emulated")
+
+
+def _samples(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric]:
+    seconds = sum(epoch.duration_ns for epoch in epochs) / NS_PER_S
+    if seconds <= 0:
+        return
+    rate = sum(epoch.samples for epoch in epochs) / seconds
+    yield Metric(name="samples_s", value=rate, unit="1/s")
+    yield Metric(name="nominal_mb_s", value=rate * settings.nominal_bytes / MB, unit="MB/s")
+
+
+def _times(outcome: RunOutcome) -> Iterable[Metric]:
+    """Latency of reads; waits of a step for its batch, and for its wake-up, have own names."""
+    for metric in common.time_metrics(outcome, READS, "latency"):
+        if metric.operation not in _OWN_NAMES:
+            yield metric
+        else:
+            name = metric.name.replace("latency_", _OWN_NAMES[metric.operation], 1)
+            yield metric.model_copy(update={"name": name, "operation": "all"})
+
+
+def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
+    """Over the whole run, mean of the accelerators."""
+    if not epochs or not epochs[0].accelerators:
+        return
+    for name, waited in (
+        ("stall_s", [a.wait for e in epochs for a in e.accelerators]),
+        ("barrier_s", [a.barrier for e in epochs for a in e.accelerators]),
+    ):
+        mean_s = sum(waited) / len(epochs[0].accelerators) / NS_PER_S
+        yield Metric(name=name, value=mean_s, unit="s")
+
+
+def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
+    moved = common.bytes_moved(outcome, READS)
+    if outcome.cpu is not None and moved:
+        used_s = (outcome.cpu.user_ns + outcome.cpu.system_ns) / NS_PER_S
+        yield Metric(name="cpu_s_per_gb", value=used_s / (moved / GB), unit="s/GB")
+
+
+def device_share(outcome: RunOutcome, epochs: Sequence[Epoch]) -> tuple[float | None, str]:
+    """Bytes that the device read over bytes that were read; None where nobody counted. And when.
+
+    After the first epoch, since that one may well come from the device and later ones not.
+    """
+    later = epochs[1:]
+    when = "after the first epoch"
+    if not later:
+        later, when = list(epochs), "in the only epoch"
+    counted = [e.device_read_bytes for e in later if e.device_read_bytes is not None]
+    read = sum(epoch.bytes for epoch in later)
+    if later and len(counted) == len(later) and read:
+        return sum(counted) / read, when
+    whole = outcome.details.get("device")
+    moved = common.bytes_moved(outcome, READS)
+    if whole is not None and moved:
+        return whole["read_bytes"] / moved, "in the whole run"
+    return None, when
+
+
+def _device_ratio(outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Metric]:
+    share, _ = device_share(outcome, epochs)
+    if share is not None:
+        yield Metric(name="device_read_ratio", value=share, unit="1")
+
+
+def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run."""
+    settings = settings_of(params)
+    epochs = epochs_of(outcome)
+    found = [
+        _threshold_flag(settings, epochs),
+        _cadence_flag(settings, outcome, epochs),
+        _cache_flag(settings, target, outcome, epochs),
+        _size_flag(settings, target, outcome),
+        _steps_flag(settings, epochs),
+        common.client_flag(outcome),
+        *common.machine_flags(outcome),
+        _EMULATED,
+        *_store_flags(target, outcome, epochs),
+        common.note_flag(outcome),
+    ]
+    return [flag for flag in found if flag is not None]
+
+
+_EMULATED = Flag(
+    kind="emulated-accelerators",
+    message="accelerators are emulated: a step takes the profile's time, and nothing is computed. "
+    "Utilisation is DLIO-equivalent, and no result of MLPerf",
+)
+
+
+def _threshold_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
+    au = au_percent(epochs)
+    if au is None or au >= settings.threshold_percent:
+        return None
+    count = settings.accelerators
+    busy = f"{count:,} accelerator{'' if count == 1 else 's'} busy"
+    return Flag(
+        kind="au-below-threshold",
+        message=f"AU {au:.3g} % is below the {settings.threshold_percent:.3g} % of the profile: "
+        f"storage, loader and client together do not keep {busy}",
+    )
+
+
+def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Flag | None:
+    """The machine did not run the accelerators' threads when they were due."""
+    late = late_percent(epochs, settings.computation_ns)
+    if late is None or late <= 100 * MOST_LATE:
+        return None
+    said = f"accelerator threads were woken late by {late:.3g} % of the compute time"
+    precedence = outcome.details.get("accelerator_precedence")
+    if precedence is not None:
+        said += f" (their precedence over readers: {precedence})"
+    au, corrected = au_percent(epochs), au_corrected_percent(epochs, settings.computation_ns)
+    if au is not None and corrected is not None:
+        said += f": AU {au:.3g} % as measured, {corrected:.3g} % corrected"
+    return Flag(kind="cadence-late", message=said)
+
+
+def _cache_flag(
+    settings: Settings, target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]
+) -> Flag | None:
+    """Reads that never reached the device."""
+    share, when = device_share(outcome, epochs)
+    if share is not None and share < LEAST_DEVICE_SHARE:
+        return Flag(
+            kind="page-cache",
+            message=f"{when} the device read {100 * share:.3g} % of what the application read: "
+            "a cache served the rest",
+        )
+    if share is None and target.s3 is None and not settings.direct(target):
+        return Flag(
+            kind="page-cache",
+            message="files were read through the page cache, and nothing counts what the device "
+            "read: memory may have served them",
+        )
+    return None
+
+
+def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Flag]:
+    """Where the device behind storlab's own server was counted, that says more than a guess."""
+    share, _ = device_share(outcome, epochs)
+    for flag in common.store_flags(target):
+        if flag.kind != "page-cache" or share is None:
+            yield flag
+
+
+def _size_flag(settings: Settings, target: Target, outcome: RunOutcome) -> Flag | None:
+    memory_bytes = outcome.details.get(HOST_MEMORY, 0)
+    if memory_bytes is None:
+        return None
+    said = size_rule_text(settings, memory_bytes or host_memory_bytes())
+    if said is None:
+        return None
+    if target.s3 is None and settings.direct(target):
+        said += "; it was read with O_DIRECT, so that memory did not serve it"
+    return Flag(kind="data-set-small", message=said)
+
+
+def _steps_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
+    whole = au_with_first_percent(epochs)
+    if settings.steps >= FEW_STEPS or whole is None:
+        return None
+    au = au_percent(epochs)
+    steps = f"{settings.steps} step{'s' if settings.steps > 1 else ''}"
+    if au is None:
+        message = f"an epoch has {steps} of an accelerator, so that nothing is left without the"
+        return Flag(kind="few-steps", message=f"{message} first: AU with it is {whole:.3g} %")
+    return Flag(
+        kind="few-steps",
+        message=f"an epoch has {steps} of an accelerator, and AU leaves out the first: it is "
+        f"{au:.3g} % without and {whole:.3g} % with it",
+    )

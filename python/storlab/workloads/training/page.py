@@ -1,0 +1,108 @@
+"""How training reads lie on a page: axes, small multiples and sections, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.base.errors import StudyError
+from storlab.base.units import format_duration
+from storlab.contracts.page import Page
+from storlab.model.result import Operation
+from storlab.workloads.training.quantities import TRAINING_FINDINGS, TRAINING_QUANTITIES
+from storlab.workloads.training.rules import OWN, profile_of
+
+NBSP = "\u00a0"
+READS: tuple[Operation, ...] = ("read",)
+OVERRIDES = {
+    "batch_size": "batch size",
+    "computation_time": "compute time of a step",
+    "reader_threads": "reader threads of an accelerator",
+    "epochs": "epochs",
+    "files": "files",
+}
+"""Parameters that take the place of something that the profile says."""
+UNSAID_AT = {"scale": 1.0, "edition": OWN, "data_seed": 1, "profile_data": None}
+
+
+def phrase(name: str, params: Mapping[str, Any]) -> str | None:
+    """A parameter as a phrase: ``3 accelerators``. None for the usual form.
+
+    Empty where another parameter's phrase says it.
+    """
+    value = params[name]
+    if name == "profile":
+        return profile_text(params)
+    if name == "profile_data":
+        return _facts(params) if value is not None else ""
+    if name == "accelerators":
+        return f"{value}{NBSP}accelerator" if value == 1 else f"{value}{NBSP}accelerators"
+    if value is None:
+        return ""
+    if name == "reader_threads":
+        return f"{value}{NBSP}readers each"
+    if name == "loader":
+        return "PyTorch DataLoader" if value == "pytorch" else "native reader"
+    if name == "computation_time" and isinstance(value, int):
+        return f"{format_duration(value)} of computing"
+    return None
+
+
+def profile_text(params: Mapping[str, Any]) -> str:
+    """A profile's name, with what a reader must know of it: ``unet3d-small (not published)``."""
+    name = str(params["profile"])
+    try:
+        published = profile_of(dict(params)).published
+    except StudyError:  # a file that was there when the runs were made
+        return name
+    return name if published else f"{name} (not a published profile)"
+
+
+def _facts(params: Mapping[str, Any]) -> str:
+    try:
+        return profile_of(dict(params)).text
+    except StudyError:
+        return ""
+
+
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not what is as the profile and edition say."""
+    return not (name in UNSAID_AT and params.get(name) == UNSAID_AT[name])
+
+
+TRAINING_PAGE = Page(
+    operations=READS,
+    moved=READS,
+    axes=("accelerators", "reader_threads"),
+    facet="profile",
+    sizes=("read_size",),
+    durations=("computation_time",),
+    titles={
+        "profile": "profile",
+        "profile_data": "what the profile says",
+        "accelerators": "emulated accelerators",
+        "edition": "edition",
+        "loader": "loader",
+        "max_steps": "steps of an epoch, at most",
+        "scale": "share of the profile's files",
+        "read_size": "size of a read",
+        "io_depth": "reads in flight of a reader",
+        "check": "what is done with what was read",
+        "shuffle": "order of files",
+        "barrier": "accelerators wait for one another",
+        "data_seed": "seed of the data set",
+        **{name: f"{title} (overrides the profile)" for name, title in OVERRIDES.items()},
+    },
+    phrase=phrase,
+    rate="reads_s",
+    rate_title="reads/s",
+    names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
+    per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
+    work="training reads (DLIO-equivalent)",
+    told=("profile", "accelerators"),
+    far="the largest number of accelerators",
+    quantities=TRAINING_QUANTITIES,
+    findings=TRAINING_FINDINGS,
+    published=("dlio", "training"),
+    says=says,
+)

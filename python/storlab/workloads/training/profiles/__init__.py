@@ -1,0 +1,201 @@
+"""Profiles of training: what a model's training reads, and how fast it computes.
+
+A profile is a TOML file with the field names of the DLIO benchmark. Those that ship with storlab
+lie in ``storlab/profiles/training``, and are named without their suffix; any other is named by its
+path, which ends with ``.toml``.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from storlab.base.errors import FieldProblems, Problem, StudyError
+from storlab.base.nearest import suggest
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.model.types import Duration, Size, StudyTable
+
+SHIPPED = Path(__file__).resolve().parent
+SUFFIX = ".toml"
+MOST_NPZ_BYTES = (1 << 32) - 4096  # of a member of a zip without extensions
+MOST_STDEVS = 3.0  # as crates/load/src/training/format.rs draws sizes
+FILE_OVERHEAD = {"npz": 768, "tfrecord": 0, "jpeg": 0}
+SAMPLE_OVERHEAD = {"npz": 8, "tfrecord": 64, "jpeg": 0}
+"""Bytes of headers, about: for estimates."""
+
+
+class Dataset(StudyTable):
+    """``[dataset]``: the files."""
+
+    format: Literal["npz", "tfrecord", "jpeg"] = Field(description="of the files")
+    num_files_train: int = Field(ge=1, le=10**9, description="files of the data set")
+    num_samples_per_file: int = Field(default=1, ge=1, description="samples in each file")
+    record_length_bytes: Size = Field(gt=0, description="mean size of a sample")
+    record_length_bytes_stdev: Size = Field(default=0, description="standard deviation of it")
+    record_length_bytes_resize: Size = Field(
+        default=0, description="what a loader cuts a sample to after reading; 0: nothing"
+    )
+    data_folder: str = Field(
+        default="data", description="where DLIO keeps it; storlab uses a directory of its own"
+    )
+    file_prefix: str = Field(
+        default="img", pattern=r"^[A-Za-z0-9._-]*[A-Za-z0-9_-]$", description="of file names"
+    )
+
+
+class Reader(StudyTable):
+    """``[reader]``: how an accelerator is fed."""
+
+    batch_size: int = Field(ge=1, le=10**6, description="samples that a step consumes")
+    read_threads: int = Field(default=1, ge=1, le=1024, description="readers of an accelerator")
+    prefetch_size: int = Field(
+        default=2, ge=1, le=10**4, description="batches ahead, over all readers of an accelerator"
+    )
+    file_shuffle: Literal["off", "seed", "random"] = Field(
+        default="seed", description="off: files are read in the order of their numbers"
+    )
+
+
+class Train(StudyTable):
+    """``[train]``: how fast it goes."""
+
+    epochs: int = Field(default=1, ge=1, le=10**6, description="passes over the data set")
+    computation_time: Duration = Field(description="of a step; a bare number means seconds")
+
+
+class Goal(StudyTable):
+    """``[metric]``: what is asked of storage."""
+
+    au: float = Field(
+        default=0.9, gt=0, le=1, description="least accelerator utilisation, as a share"
+    )
+
+
+class Profile(StudyTable):
+    """One training profile, complete."""
+
+    description: str = Field(default="", description="the model, and what its data is like")
+    source: str = Field(min_length=1, description="where the numbers come from")
+    published: bool = Field(
+        default=True, description="whether it is a profile that somebody has published"
+    )
+    dataset: Dataset
+    reader: Reader
+    train: Train
+    metric: Goal = Goal()
+
+    @model_validator(mode="after")
+    def _fits_its_format(self) -> Profile:
+        data = self.dataset
+        problems = []
+        if data.format == "jpeg" and data.num_samples_per_file != 1:
+            problems.append(
+                Problem(
+                    ("dataset", "num_samples_per_file"),
+                    "a JPEG file has one sample",
+                    "use 1, or tfrecord",
+                )
+            )
+        longest = data.record_length_bytes + MOST_STDEVS * data.record_length_bytes_stdev
+        if data.format == "npz" and longest * data.num_samples_per_file > MOST_NPZ_BYTES:
+            problems.append(
+                Problem(
+                    ("dataset", "num_samples_per_file"),
+                    "an NPZ file of storlab holds less than 4 GiB",
+                    "use fewer or smaller samples in a file",
+                )
+            )
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @property
+    def demand_bytes_s(self) -> float | None:
+        """What one accelerator wants of storage; None where it computes in no time."""
+        if not self.train.computation_time:
+            return None
+        step_bytes = self.reader.batch_size * self.dataset.record_length_bytes
+        return step_bytes * NS_PER_S / self.train.computation_time
+
+    @property
+    def text(self) -> str:
+        """In short: ``NPZ, 168 files, 147 MB a sample, 7 samples in 323 ms``."""
+        data = self.dataset
+        several = data.num_samples_per_file
+        samples = f" of {several:,} samples" if several > 1 else ""
+        step_ms = self.train.computation_time / 1e6
+        return (
+            f"{data.format.upper()}, {data.num_files_train:,} files{samples}, "
+            f"{format_bytes_si(data.record_length_bytes)} a sample, "
+            f"{self.reader.batch_size} of them in {step_ms:.4g} ms"
+        )
+
+
+def profile_names() -> list[str]:
+    """The profiles that ship with storlab."""
+    return sorted(path.stem for path in SHIPPED.glob(f"*{SUFFIX}"))
+
+
+def is_path(name: str) -> bool:
+    """Whether a profile is named by its path."""
+    return name.endswith(SUFFIX)
+
+
+def load_profile(name: str) -> Profile:
+    """A profile by its name or path. Raises StudyError that names the file and its field."""
+    return read_profile(Path(name)) if is_path(name) else _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Profile:
+    if name not in profile_names():
+        raise StudyError("profile", f'"{name}" is not a profile', suggest(name, profile_names()))
+    return read_profile(SHIPPED / f"{name}{SUFFIX}")
+
+
+def read_profile(path: Path) -> Profile:
+    """The profile in a file. Raises StudyError."""
+    return make_profile(read_tables(path), str(path))
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """A profile as its file writes it. Raises StudyError where it is no TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        what = f"cannot be read ({error.strerror})"
+        raise StudyError(str(path), what, "give the path of a profile") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StudyError(str(path), f"is no TOML ({error})", "correct the file") from error
+
+
+def make_profile(data: dict[str, Any], name: str) -> Profile:
+    """A profile from its tables; ``name`` is what errors call it. Raises StudyError."""
+    try:
+        return Profile.model_validate(data)
+    except ValidationError as error:
+        said = [_problem(each) for each in error.errors(include_url=False)]
+        fix = "docs/training.md explains each field"
+        raise StudyError(name, "; ".join(said), fix) from error
+
+
+def _problem(error: Any) -> str:
+    inner = error.get("ctx", {}).get("error")
+    if isinstance(inner, FieldProblems):
+        return "; ".join(f"{'.'.join(map(str, p.field))} {p.what}" for p in inner.problems)
+    where = ".".join(map(str, error["loc"]))
+    what = "is no field" if error["type"] == "extra_forbidden" else error["msg"]
+    return f"{where} {what[:1].lower()}{what[1:]}"
+
+
+def data_set_bytes(profile: Profile, files: int) -> int:
+    """Expected size of so many files."""
+    data = profile.dataset
+    # Far tails are drawn again on both sides alike, so that the mean is the nominal one.
+    per_file = data.num_samples_per_file * (data.record_length_bytes + SAMPLE_OVERHEAD[data.format])
+    return math.ceil(files * (per_file + FILE_OVERHEAD[data.format]))

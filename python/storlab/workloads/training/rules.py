@@ -1,0 +1,276 @@
+"""What a point of training comes to: profile, edition and overrides in one, and what fits a target.
+
+An edition fixes what is not of the model but of the reference implementation: how it shuffles, what
+it does with the bytes that it read, and whether it goes through the page cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from storlab import _native
+from storlab.base.errors import Problem, StudyError
+from storlab.base.units import format_bytes_si
+from storlab.model.study import Target
+from storlab.workloads.training.job import Records
+from storlab.workloads.training.profiles import Profile, data_set_bytes, load_profile, make_profile
+
+Shuffle = Literal["none", "same", "epoch"]
+Check = Literal["bytes", "header", "crc"]
+Params = dict[str, Any]
+
+FOLDER = "train"  # as DLIO: below its data folder
+OWN = "storlab"
+FEW_STEPS = 50  # of an epoch: then the first one matters
+LEAST_STEPS = 500  # of an epoch, of each accelerator ...
+MEMORY_TIMES = 5  # ... and of the hosts' memory: MLPerf Storage's rules for the size of a data set
+MOST_OBJECT_BYTES = 5 << 30  # of an upload in one request: S3
+EDITION_FIELDS = ("shuffle", "check", "barrier")
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """How a version of the reference reads."""
+
+    shuffle: Shuffle | None  # None: as the profile says
+    check: Check
+    direct: bool | None  # None: as the target says
+    reshard: bool  # accelerators read other files in each epoch
+    drop_caches: bool
+
+
+EDITIONS: dict[str, Edition] = {
+    OWN: Edition(None, "header", direct=None, reshard=True, drop_caches=False),
+    "dlio-2.0": Edition("none", "crc", direct=False, reshard=False, drop_caches=False),
+    "dlio-2.0-odirect": Edition("none", "header", direct=True, reshard=False, drop_caches=False),
+    "dlio-3.0": Edition("epoch", "bytes", direct=False, reshard=True, drop_caches=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A point with nothing left open."""
+
+    profile: Profile
+    accelerators: int
+    files: int
+    batch: int
+    computation_ns: int
+    reader_threads: int
+    epochs: int
+    max_steps: int | None
+    shuffle: Shuffle
+    check: Check
+    barrier: bool
+    edition: Edition
+    data_seed: int
+
+    @property
+    def samples(self) -> int:
+        """Of the data set."""
+        return self.files * self.profile.dataset.num_samples_per_file
+
+    @property
+    def steps(self) -> int:
+        """Of an accelerator in an epoch; what does not divide evenly is left out."""
+        steps = self.samples // self.accelerators // self.batch
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+    @property
+    def nominal_bytes(self) -> int:
+        """Of a sample, as the profile says."""
+        return self.profile.dataset.record_length_bytes
+
+    @property
+    def threshold_percent(self) -> float:
+        """Least accelerator utilisation that the profile asks for."""
+        return 100 * self.profile.metric.au
+
+    @property
+    def data_bytes(self) -> int:
+        """Expected size of the data set."""
+        return data_set_bytes(self.profile, self.files)
+
+    @property
+    def epoch_bytes(self) -> int:
+        """Expected bytes that all accelerators read in an epoch."""
+        return self.data_bytes * self.steps * self.batch * self.accelerators // self.samples
+
+    def direct(self, target: Target) -> bool:
+        """Whether reads of files bypass the page cache."""
+        return target.direct if self.edition.direct is None else self.edition.direct
+
+    def records(self) -> Records:
+        """The data set, for the engine."""
+        data = self.profile.dataset
+        return Records(
+            format=data.format,
+            files=self.files,
+            samples_per_file=data.num_samples_per_file,
+            record_bytes=data.record_length_bytes,
+            record_stdev_bytes=data.record_length_bytes_stdev,
+            resize_bytes=data.record_length_bytes_resize,
+            folder=FOLDER,
+            prefix=data.file_prefix,
+            seed=self.data_seed,
+        )
+
+
+def profile_of(params: Params) -> Profile:
+    """The profile of a point. Raises StudyError where there is none.
+
+    A profile of the user is part of the parameters, so that results need no further file.
+    """
+    data = params.get("profile_data")
+    if data is not None:
+        return make_profile(data, params["profile"])
+    return load_profile(params["profile"])
+
+
+def settings_of(params: Params) -> Settings:
+    """What a point's parameters come to. Raises StudyError where its profile cannot be read."""
+    profile = profile_of(params)
+    edition = EDITIONS[params["edition"]]
+    files = params["files"]
+    if files is None:
+        files = max(1, round(profile.dataset.num_files_train * params["scale"]))
+    unshuffled = profile.reader.file_shuffle == "off"
+    return Settings(
+        profile=profile,
+        accelerators=params["accelerators"],
+        files=files,
+        batch=_or(params["batch_size"], profile.reader.batch_size),
+        computation_ns=_or(params["computation_time"], profile.train.computation_time),
+        reader_threads=_or(params["reader_threads"], profile.reader.read_threads),
+        epochs=_or(params["epochs"], profile.train.epochs),
+        max_steps=params["max_steps"],
+        shuffle=params["shuffle"] or edition.shuffle or ("none" if unshuffled else "epoch"),
+        check=params["check"] or edition.check,
+        barrier=params["barrier"] is not False,
+        edition=edition,
+        data_seed=params["data_seed"],
+    )
+
+
+def _or(given: int | None, otherwise: int) -> int:
+    return otherwise if given is None else given
+
+
+def needless_fields(params: Params) -> list[str]:
+    """What one point has no use for: an edition of the reference fixes it."""
+    return [] if params["edition"] == OWN else list(EDITION_FIELDS)
+
+
+def combination_problems(
+    values: list[Params], given: set[str], engine: str | None
+) -> Iterable[Problem]:
+    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    if {"files", "scale"} <= given:
+        yield Problem(
+            ("scale",),
+            "multiplies the profile's files, and files is given",
+            "remove one of them",
+        )
+    editions = {v["edition"] for v in values}
+    for field in EDITION_FIELDS:
+        if field in given and OWN not in editions:
+            yield Problem(
+                (field,), "is fixed by an edition of DLIO", f'remove it, or add edition = "{OWN}"'
+            )
+    if "loader" in given and engine is not None:
+        yield Problem(
+            ("loader",),
+            "says which engine reads, and so does engine",
+            "remove one of the two",
+        )
+
+
+def target_problem(params: Params, target: Target) -> str | None:
+    """Why this point cannot run on this target, or None."""
+    try:
+        settings = settings_of(params)
+    except StudyError as error:
+        where = "" if error.where == "profile" else f"{error.where} "
+        return f"profile: {where}{error.what}; {error.fix}"
+    if target.s3 is not None:
+        problem = _bucket_problem(params, settings)
+        if problem is not None:
+            return problem
+    if settings.edition.direct and not target.direct:
+        return (
+            f"edition: {params['edition']} reads with O_DIRECT, and the target has direct = false; "
+            "remove direct = false, or choose another edition"
+        )
+    if settings.steps == 0:
+        return (
+            f"{_size_field(params)}: {settings.samples:,} samples give {settings.accelerators:,} "
+            f"accelerators not one batch of {settings.batch:,} each; make the data set larger, or "
+            "accelerators fewer"
+        )
+    return None
+
+
+def _bucket_problem(params: Params, settings: Settings) -> str | None:
+    if settings.edition.direct:
+        return (
+            f"edition: {params['edition']} reads files with O_DIRECT, and a bucket has none; "
+            "choose another edition"
+        )
+    largest = data_set_bytes(settings.profile, 1)
+    if largest > MOST_OBJECT_BYTES:
+        return (
+            f"profile: a file of {format_bytes_si(largest)} is more than S3 takes in one request; "
+            "use a directory, or fewer samples in a file"
+        )
+    return None
+
+
+def _size_field(params: Params) -> str:
+    if params["files"] is not None:
+        return "files"
+    return "profile" if params["scale"] == 1 else "scale"
+
+
+def least_samples(settings: Settings, memory_bytes: int) -> int:
+    """Samples that MLPerf Storage asks for: 500 steps, and five times the memory of the host.
+
+    Source: MLPerf Storage, submission rules, "minimum size of the data set" (3.1.2 of version 3).
+    """
+    by_steps = LEAST_STEPS * settings.batch * settings.accelerators
+    by_memory = math.ceil(MEMORY_TIMES * memory_bytes / settings.nominal_bytes)
+    return max(by_steps, by_memory)
+
+
+def host_memory_bytes() -> int:
+    """Memory of this machine."""
+    return _native.memory_bytes()
+
+
+def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
+    """By how much the data set is too small for the rule, in words; None where it is not."""
+    needed = least_samples(settings, memory_bytes)
+    if settings.samples >= needed:
+        return None
+    return (
+        f"the data set has {settings.samples:,} samples "
+        f"({format_bytes_si(settings.data_bytes)}), and the rule of MLPerf Storage asks for "
+        f"{needed:,}: {LEAST_STEPS} steps of {settings.batch:,} for each of "
+        f"{settings.accelerators:,} accelerators, and {MEMORY_TIMES} times the "
+        f"{format_bytes_si(memory_bytes)} of memory"
+    )
+
+
+def cautions(settings: Settings) -> tuple[str, ...]:
+    """What will bend the numbers of a run: too small a data set, too few steps."""
+    said = size_rule_text(settings, host_memory_bytes())
+    small = () if said is None else (said,)
+    if settings.steps >= FEW_STEPS:
+        return small
+    few = (
+        f"an epoch has {settings.steps:,} steps of each accelerator, and utilisation leaves out "
+        f"the first: with fewer than {FEW_STEPS} it says little"
+    )
+    return (*small, few)
