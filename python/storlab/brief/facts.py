@@ -381,12 +381,11 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
 
 def _touched(comparison: Comparison, kind: str) -> list[str]:
     where = []
-    for target in comparison.targets:
-        cells = [row.cells[target] for row in comparison.rows.values()]
-        cells = [cell for cell in cells if cell.point_id is not None]
-        count = sum(any(flag.kind == kind for flag in cell.flags) for cell in cells)
-        if count:
-            where.append(f"{target} at {count} of {plural(len(cells), 'point')}")
+    flagged = comparison.flagged(kind)
+    for target in (target for target in comparison.targets if target in flagged):
+        cells = (row.cells[target] for row in comparison.rows.values())
+        planned = sum(cell.point_id is not None for cell in cells)
+        where.append(f"{target} at {len(flagged[target])} of {plural(planned, 'point')}")
     return where
 
 
