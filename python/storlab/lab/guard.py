@@ -17,6 +17,7 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.guard_device import DeviceHold, hold_device
 from storlab.lab.guard_file import check_data_file
 from storlab.lab.home import HomeHold, uses_home
+from storlab.lab.read_files import check_files_read, files_read
 from storlab.lab.s3_target import S3Hold
 from storlab.lab.sidecar import DataFileHold, check_not_in_use, is_ours
 from storlab.model.job import Member
@@ -24,6 +25,7 @@ from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.workloads import WORKLOADS, Access
 
+_BY_TIME = "; files that it reads are part of it, by size and time of change"
 NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
 
 
@@ -72,6 +74,9 @@ class Guard:
                     self.access[target.name] = Access(self._members(target, stack))
             self._check_overlaps()
             self._check_shared_files()
+            if self.plan.files or self.recorded is None:  # older plans of results name none
+                now = files_read(self.study, self.plan.points.values(), self.base)
+                check_files_read(self.plan.files, now)
             if self.recorded is not None:
                 self._check_same_devices(self.recorded)
             self._hold_files(stack)
@@ -156,7 +161,8 @@ class Guard:
             raise GuardError(
                 "--plan-hash",
                 f"is {self.consent}, but the plan of this study now has {self.plan.plan_hash}",
-                "review `storlab plan` again, and give the hash that it prints",
+                "review `storlab plan` again, and give the hash that it prints"
+                + (_BY_TIME if self.plan.files else ""),
             )
 
     def _members(self, target: Target, stack: ExitStack) -> list[Member]:

@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from storlab.base.errors import PreflightError, Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
@@ -24,6 +25,7 @@ from storlab.lab.plan_targets import (
     store_note,
     target_facts,
 )
+from storlab.lab.read_files import files_read
 from storlab.lab.study_file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase, Target
@@ -102,6 +104,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
         destructive=destructive,
         devices={path: found for path in destructive if (found := device_facts(path))},
+        files=files_read(study, points, Path.cwd()),
         notes=[*_notes(study, facts, costs)],
     )
 
