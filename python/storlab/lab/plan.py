@@ -319,6 +319,19 @@ def _notes(
         yield f"{name}: no workload runs on this target"
 
 
+def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
+    """How many runs have more workers than ``cores``, and the most workers of one.
+
+    Not part of the plan: it is this machine's.
+    """
+    found = []
+    for run in plan.runs:
+        point = plan.points[run.point_id]
+        workers = int(point.params.get(WORKLOADS[point.kind].page.workers) or 0)
+        found += [workers] if workers > cores else []
+    return len(found), max(found, default=0)
+
+
 def absent_devices(study: StudyBase) -> dict[str, list[str]]:
     """By target: devices of the study that are not on this machine. Not part of the plan."""
     found: dict[str, list[str]] = {}
