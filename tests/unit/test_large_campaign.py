@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import random
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyarrow import csv
 
 from large_campaign import STUDY, large_campaign
-from storlab.analysis.compare import compare
+from storlab.analysis.compare import CellFlag, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit import screening
 from storlab.audit.from_results import audit_comparison
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import is_odd, select, spread
 from storlab.brief import selection, write_brief
+from storlab.brief.facts import caveats
 from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main
 from storlab.contracts.registry import study_class
 from storlab.figures import Figure, svg
+from storlab.lab.plan.plan import crowded_runs
 from storlab.lab.results.files import read_checked
 from storlab.lab.results.store import ResultStore
-from storlab.model.result import RunRecord
+from storlab.model.result import Flag, RunRecord
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +169,54 @@ def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
     assert row["throughput_mb_s.all"] == pytest.approx(value.estimate)
     assert row["throughput_mb_s.all:low"] == pytest.approx(value.low)
     assert "large-points.csv" in page.read_text("utf-8")
+
+
+def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(
+    campaign: ResultStore,
+) -> None:
+    data = load_dataset([campaign])
+    for run in data.all_runs():
+        assert run.record.cpu is not None
+        cpu = run.record.cpu.model_copy(update={"longest_wait_percent": 61.5})
+        run.record = run.record.model_copy(update={"cpu": cpu})
+    crowded = [run for run in data.all_runs() if run.record.params["jobs"] > 2]  # cores: 2
+    assert 0 < len(crowded) < 120
+    (said,) = [text for text in caveats(compare(data), campaign) if "more workers" in text]
+    assert said.startswith(f"In {len(crowded)}\u00a0runs ")
+    assert "up to 16 on 2" in said
+    assert "61.5\u00a0%" in said
+    assert crowded_runs(campaign.plan, 2) == (len(crowded), 16)
+    assert crowded_runs(campaign.plan, 16) == (0, 0)
+    flag = Flag(kind="starved", message="others took it")
+    for run in crowded:  # then it stands with the runs
+        run.record = run.record.model_copy(update={"flags": [flag]})
+    assert not any("more workers" in text for text in caveats(compare(data), campaign))
+
+
+def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> None:
+    """Counted, not timed: a brief and its audit ask for dozens of kinds of flags."""
+    comparison = compare(load_dataset([campaign]))
+    looked: list[str] = []
+    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
+    unsteady = [CellFlag("not-steady", "it drifted", 1)]
+    for place, cell in enumerate(cells):
+        cell.flags = Counted(unsteady if place == 7 else cell.flags, looked)
+    said = caveats(comparison, campaign)
+    assert sum("at 1 of 30\u00a0points" in text for text in said) == 1
+    assert any(found.rule == "not_steady" for found in audit_comparison(comparison))
+    assert len(looked) <= len(cells) + 1  # and the one that has something to say
+
+
+class Counted(list[CellFlag]):
+    """Flags that count how often they are gone through."""
+
+    def __init__(self, flags: list[CellFlag], looked: list[str]) -> None:
+        super().__init__(flags)
+        self.looked = looked
+
+    def __iter__(self) -> Iterator[CellFlag]:
+        self.looked.append("once")
+        return super().__iter__()
 
 
 def test_points_that_are_written_twice_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

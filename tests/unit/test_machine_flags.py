@@ -72,6 +72,31 @@ def test_both_causes_of_starving_are_said() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("workers", "machine", "steal", "flagged"),
+    [
+        (2, 30.0, 0.0, ["starved"]),  # a core for each: only others can have been in the way
+        (3, 30.0, 0.0, []),
+        (3, 33.0, 1.9, []),
+        (3, 30.0, 2.0, ["starved"]),
+        (3, 34.0, 0.0, ["busy-machine", "starved"]),
+        (3, None, 0.0, ["starved"]),  # nobody knows what others did
+    ],
+)
+def test_workers_that_wait_for_one_another_are_not_starved_by_others(
+    workers: int, machine: float | None, steal: float, flagged: list[str]
+) -> None:
+    made = outcome(
+        machine_busy_percent=machine, machine_steal_percent=steal, longest_wait_percent=60.0
+    )
+    flags = list(common.machine_flags(made, workers))
+    assert [flag.kind for flag in flags] == flagged
+    said = " ".join(flag.message for flag in flags if flag.kind == "starved")
+    assert ("3 workers on 2" in said) == (workers == 3 and "starved" in flagged)
+    assert made.cpu is not None
+    assert made.cpu.longest_wait_percent == 60.0  # the record keeps it
+
+
 def test_an_old_result_without_these_readings_reads_as_before() -> None:
     said = {"user_ns": 1, "system_ns": 2, "cores": 3, "machine_busy_percent": 97.0}
     made = outcome()

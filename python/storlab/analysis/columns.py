@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
@@ -27,9 +28,12 @@ HELD = {"step_wait": ("step", "latency"), "wake_delay": ("wake", "latency")}
 UNLOADED = ("step_wait", "wake_delay")  # times that are not those of an I/O
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
-    """One quantity of the table. ``better`` says which way is good."""
+    """One quantity of the table. ``better`` says which way is good.
+
+    What follows from its name is worked out once: every cell of a large campaign asks for it.
+    """
 
     name: str
     operation: str
@@ -41,7 +45,7 @@ class Column:
     short: str = ""  # as the head of a column
     most: float | None = None  # the largest value that there can be
 
-    @property
+    @cached_property
     def key(self) -> str:
         """``latency_p99_ns.read``."""
         return f"{self.name}.{self.operation}"
@@ -51,12 +55,12 @@ class Column:
         """True for latencies from the intended start (open loop)."""
         return self.name.startswith("intended_")
 
-    @property
+    @cached_property
     def time(self) -> str:
         """Which distribution of times it is taken from, a key of ``TIMES``; else empty."""
         return next((t for t in TIMES if self.name.startswith(f"{t}_")), "")
 
-    @property
+    @cached_property
     def is_latency(self) -> bool:
         """True for what depends on the concurrency it was taken at."""
         return bool(self.time) and self.time not in UNLOADED

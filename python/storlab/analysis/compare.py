@@ -8,7 +8,7 @@ interval. Failed runs are counted and listed, and are part of no mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from storlab._native import Histogram
 from storlab.analysis.columns import COLUMNS, HELD, PERCENTS, STATISTICS, Column, ratio_keys
@@ -189,6 +189,18 @@ class Comparison:
     columns: list[Column]  # those for which there is a value
     published: list[PublishedCell] = field(default_factory=list)  # shown beside, never mixed in
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
+    _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
+
+    def flagged(self, kind: str) -> dict[str, list[Row]]:
+        """By target the rows whose cell has a flag of that kind. All cells are looked at once."""
+        if self._flagged is None:
+            self._flagged = {}
+            for row in self.rows.values():
+                for target, cell in row.cells.items():
+                    for found in dict.fromkeys(flag.kind for flag in cell.flags):
+                        by_target = self._flagged.setdefault(found, {})
+                        by_target.setdefault(target, []).append(row)
+        return self._flagged.get(kind, {})
 
     @property
     def targets(self) -> list[str]:
@@ -348,20 +360,20 @@ def _not_negative(interval: Interval) -> Interval:
     """A t-interval knows no physics: a rate or a time is not below zero."""
     if interval.low is None or interval.low >= 0:
         return interval
-    return replace(interval, low=0.0)
+    return Interval(interval.estimate, 0.0, interval.high, interval.n)
 
 
 def _at_most(interval: Interval, most: float | None) -> Interval:
     """Nor is a share above all of it."""
     if most is None or interval.high is None or interval.high <= most:
         return interval
-    return replace(interval, high=max(most, interval.estimate))
+    return Interval(interval.estimate, interval.low, max(most, interval.estimate), interval.n)
 
 
 def _around(interval: Interval, estimate: float) -> Interval:
     """The repeats' interval, widened where the merged estimate lies outside it."""
     if interval.low is None or interval.high is None:
-        return replace(interval, estimate=estimate)
+        return Interval(estimate, interval.low, interval.high, interval.n)
     return Interval(estimate, min(interval.low, estimate), max(interval.high, estimate), interval.n)
 
 

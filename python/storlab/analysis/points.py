@@ -161,13 +161,21 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     """Give every swept parameter of these points its part. The points are of one workload."""
     page = points[0].page
     names = list(dict.fromkeys(name for point in points for name in point.params))
-    swept = [name for name in names if len({_frozen(p.params.get(name)) for p in points}) > 1]
+    swept = [name for name in names if _varies([point.params.get(name) for point in points])]
     x = next((name for name in page.axes if name in swept), None)
     x = x or next((name for name in page.axes if name in names), page.axes[0])
     given = {name for point in points for name, value in point.params.items() if value is not None}
     facet = page.facet if page.facet in given and x != page.facet else None
     said = [name for name in names if name in swept or name == page.mix]
     return Axes(x, facet, tuple(name for name in said if name not in (x, facet)))
+
+
+def _varies(values: Sequence[Any]) -> bool:
+    """Whether these values of a parameter are not all the same; 1 and true are not."""
+    first = values[0]
+    if isinstance(first, int | float | str | None):
+        return any(type(value) is not type(first) or value != first for value in values)
+    return len({_frozen(value) for value in values}) > 1
 
 
 def constants(points: Sequence[WorkloadPoint], axes: Axes) -> dict[str, Any]:
@@ -211,6 +219,8 @@ def _normal(page: Page, name: str, value: Any) -> str:
 
 
 def _frozen(value: Any) -> str:
+    if type(value) is int:  # what most parameters are; its JSON is what it prints
+        return str(value)
     return json.dumps(value, sort_keys=True, default=str)
 
 

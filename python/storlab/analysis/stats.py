@@ -125,7 +125,7 @@ def _checked(values: Sequence[float], name: str) -> list[float]:
     data = [float(value) for value in values]
     if not data:
         raise ValueError(f"{name} is empty: an interval needs at least one value")
-    if not all(math.isfinite(value) for value in data):
+    if not all(map(math.isfinite, data)):
         raise ValueError(f"{name} holds a value that is not finite: {data}")
     return data
 

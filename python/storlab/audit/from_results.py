@@ -232,11 +232,11 @@ def _queues_text(comparison: Comparison, row: Row, one: float, other: float) -> 
 
 def _flags(comparison: Comparison) -> Iterator[Finding]:
     for kind, (severity, why) in FLAGS.items():
+        flagged = comparison.flagged(kind)
         for target in comparison.targets:
-            cells = [(row, row.cells[target]) for row in comparison.rows.values()]
-            touched = [(row, c) for row, c in cells if any(f.kind == kind for f in c.flags)]
+            touched = [(row, row.cells[target]) for row in flagged.get(target, [])]
             if touched:
-                measured = sum(cell.measured for _, cell in cells)
+                measured = sum(row.cells[target].measured for row in comparison.rows.values())
                 yield Finding(
                     rule=kind.replace("-", "_"),
                     severity=severity,

@@ -79,6 +79,8 @@ class Places:
     def __init__(self, table: PublishedTable) -> None:
         self.table = table
         self._rows: dict[tuple[str, Place], list[Row]] = {}
+        self._found: dict[tuple[str, Place, str], list[Row]] = {}  # rules ask again and again
+        self._rates: dict[tuple[str, Place, str], dict[str, Value]] = {}
         for row in table.rows:
             if _is_measurement(row):
                 self._rows.setdefault((row.config, place_of(row)), []).append(row)
@@ -93,14 +95,17 @@ class Places:
 
     def of(self, config: str, place: Place, quantity: str) -> list[Row]:
         """Rows of a quantity under load: means, plain values and maxima over operating points."""
-        return [
-            row
-            for row in self._rows.get((config, place), [])
-            if quantity_of(row).name == quantity
-            and quantity_of(row).statistic in (*_MEANS, "max")
-            and not set(quantity_of(row).part.split("_")) & NOT_UNDER_LOAD
-            and not (quantity in _OF_ONE_THING and plain_part(row))
-        ]
+        asked = (config, place, quantity)
+        if asked not in self._found:
+            self._found[asked] = [
+                row
+                for row in self._rows.get((config, place), [])
+                if quantity_of(row).name == quantity
+                and quantity_of(row).statistic in (*_MEANS, "max")
+                and not set(quantity_of(row).part.split("_")) & NOT_UNDER_LOAD
+                and not (quantity in _OF_ONE_THING and plain_part(row))
+            ]
+        return self._found[asked]
 
     def throughput(self, config: str, place: Place) -> dict[str, Value]:
         """Total throughput by operating point: printed as a total, of parts, or per TB x TB."""
@@ -110,7 +115,10 @@ class Places:
 
     def rate(self, config: str, place: Place, op: str) -> dict[str, Value]:
         """Operations per second of one kind (or ``total``) by operating point."""
-        found: dict[str, Value] = {}
+        asked = (config, place, op)
+        if asked in self._rates:
+            return self._rates[asked]
+        found = self._rates[asked] = {}
         for quantity in ("iops", "throughput"):
             rows = self.of(config, place, quantity)
             for point in _points(rows):

@@ -14,7 +14,7 @@ from typing import Any
 
 from storlab.analysis.columns import TIMES, Column
 from storlab.analysis.compare import Cell, Comparison, Row
-from storlab.analysis.points import Section, page_of
+from storlab.analysis.points import Section, WorkloadPoint, page_of
 from storlab.analysis.stats import Interval
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.power_marks import power_marks
@@ -119,6 +119,12 @@ def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -
     return next((key for key in section.page.headline.keys if key in known), "")
 
 
+def _title(section: Section, point: WorkloadPoint) -> str:
+    """Where it was found, and how much smaller the work was than its name says."""
+    where, shrunk = section.where(point), section.page.shrunk(point.params)
+    return f"{where} ({shrunk})" if shrunk and shrunk not in where else where
+
+
 def undecided(comparison: Comparison) -> list[str]:
     """Where the rule looked and the interval includes 1, or there is none: named, not hidden."""
     found = []
@@ -132,7 +138,7 @@ def undecided(comparison: Comparison) -> list[str]:
                 key = _headline_key(comparison, section, facet)
                 ratio = row.ratios[target].get(key)
                 if ratio is not None and not ratio.decided:
-                    where = section.where(point)
+                    where = _title(section, point)
                     noun = section.page.headline.noun
                     said = f"{target} at {where}: {ratio_bracket(ratio.interval)}"
                     found.append(f"{said} the {noun} of {comparison.baseline}")
@@ -211,7 +217,7 @@ def _claim(
             f"{comparison.baseline}."
         )
         marks = (*marks, mark("different-concurrency", caveat))
-    where = section.where(point)
+    where = _title(section, point)
     if ratio.boundaries:
         marks = (*marks, mark("unequal-boundaries", ratio.boundaries))
         caveat = f"Power at unequal boundaries, which the study accepts: {ratio.boundaries}."

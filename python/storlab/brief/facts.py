@@ -25,6 +25,7 @@ from storlab.brief.text import and_list, plural
 from storlab.lab.results.store import ResultStore
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
+from storlab.workloads.common.metrics import wait_for_each_other
 
 INTENDED = (
     "In open loop operations are due at given times. Latency from the intended start counts the "
@@ -368,6 +369,7 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
         if where:
             letter, meaning = MEANINGS[kind]
             said.append(f"{meaning} Marked {letter}: {and_list(where)}.")
+    said += _own_waits(comparison)
     if min(planned_repeats(comparison), default=3) < 3:
         said.append("With fewer than three repeats the intervals are wide or missing.")
     if has_window(comparison) and store.study.study.runtime < 60_000_000_000:
@@ -379,14 +381,35 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
     return said
 
 
+def _own_waits(comparison: Comparison) -> list[str]:
+    """More workers than cores, said once: the study asks for it, and no run is flagged for it."""
+    found = [
+        (int(record.params[name]), record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
+        for run in comparison.dataset.all_runs()
+        if (record := run.record).cpu is not None
+        and (name := page_of(record.kind).workers) in record.params
+        and wait_for_each_other(record.cpu, int(record.params[name]))
+        and not any(flag.kind == "starved" for flag in record.flags)
+    ]
+    if not found:
+        return []
+    workers, cores, _ = max(found)
+    longest = max(wait for _, _, wait in found)
+    return [
+        f"In {plural(len(found), 'run')} more workers were asked for than there are cores (up to "
+        f"{workers:,} on {cores:,}): they waited for one another in up to {longest:.3g}\u00a0% of "
+        "the window, and latencies hold these waits. That is the work that the study asks for, not "
+        "others' load; how long they waited stands with each run (longest_wait_percent)."
+    ]
+
+
 def _touched(comparison: Comparison, kind: str) -> list[str]:
     where = []
-    for target in comparison.targets:
-        cells = [row.cells[target] for row in comparison.rows.values()]
-        cells = [cell for cell in cells if cell.point_id is not None]
-        count = sum(any(flag.kind == kind for flag in cell.flags) for cell in cells)
-        if count:
-            where.append(f"{target} at {count} of {plural(len(cells), 'point')}")
+    flagged = comparison.flagged(kind)
+    for target in (target for target in comparison.targets if target in flagged):
+        cells = (row.cells[target] for row in comparison.rows.values())
+        planned = sum(cell.point_id is not None for cell in cells)
+        where.append(f"{target} at {len(flagged[target])} of {plural(planned, 'point')}")
     return where
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import pyarrow as pa
 from pyarrow import csv
@@ -92,13 +93,15 @@ def every_point(comparison: Comparison) -> bytes:
     }
     for name in names:
         values = [row.point.params.get(name) for row, _ in cells]
-        if len({str(value) for value in values}) > 1:
-            table[f"param_{name}"] = [None if v is None else str(v) for v in values]
+        texts = [None if v is None else str(v) for v in values]
+        if len(set(texts)) > 1:
+            table[f"param_{name}"] = texts
     for column in columns:
         found = [cell.values.get(column.key) for _, cell in cells]
         for part in ("estimate", "low", "high"):
-            ends = [None if v is None else getattr(v, part) for v in found]
-            if any(end is not None for end in ends):
+            end_of = attrgetter(part)
+            ends = [None if v is None else end_of(v) for v in found]
+            if ends.count(None) < len(ends):
                 suffix = "" if part == "estimate" else f":{part}"
                 table[f"{column.key}{suffix}"] = ends
     sink = pa.BufferOutputStream()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,6 +53,7 @@ def plan(
     if hidden > 0 and not every:
         console.print(f"... and {hidden:,} more (--all lists them)\n")
     _print_cost(loaded, planned)
+    _print_crowd(planned)
     _print_risk(planned, absent)
 
 
@@ -177,6 +179,19 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
     else:
         console.print("no block device is written to")
     console.print(f"plan hash: {planned.plan_hash}")
+
+
+def _print_crowd(planned: Plan) -> None:
+    from storlab.lab.plan.plan import crowded_runs
+
+    cores = len(os.sched_getaffinity(0))
+    runs, most = crowded_runs(planned, cores)
+    if runs:
+        console.print(
+            f"{runs:,} of {len(planned.runs):,} runs have more workers (up to {most:,}) than there "
+            f"are cores here ({cores:,}): they will wait for one another",
+            soft_wrap=True,
+        )
 
 
 def _identity(planned: Plan, path: str) -> str:

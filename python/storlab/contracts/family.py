@@ -30,6 +30,7 @@ class Estimate:
     space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
     buffer_bytes: int = 0  # of memory that its I/O takes at once
     open_files: int = 0  # at once, sockets included, about; 0: few
+    raw_files: tuple[Path, ...] = ()  # of somebody's, that it reads; absolute
     cautions: tuple[str, ...] = ()  # what will bend its numbers and is known before it runs
 
 

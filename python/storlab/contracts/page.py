@@ -94,6 +94,7 @@ class Page:
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
     # Whether a parameter that all points share says anything: not of what is not done.
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
+    workers: str = ""  # the parameter that says how many threads of the client do the work
     # What a point's figures have to say of work that is smaller than its name: ``scaled to 1 %``.
     shrunk: Callable[[Mapping[str, Any]], str] = lambda _params: ""
     # Of what the engine tells of a run (its details): the kinds of spans of which an earlier

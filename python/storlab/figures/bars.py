@@ -188,7 +188,7 @@ def _chart(
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format=",~r", tickCount=6),
     )
-    ink = alt.value(role("fig-ink"))
+    ink = alt.ColorValue(role("fig-ink"))
     tooltip = [
         alt.Tooltip(f"{name}:N", title=text)
         for name, text in (

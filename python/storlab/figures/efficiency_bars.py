@@ -165,7 +165,7 @@ def _chart(
             xOffset=centre,
             y=alt.Y("low:Q", axis=None),
             y2="high:Q",
-            color=alt.value(role("fig-ink")),
+            color=alt.ColorValue(role("fig-ink")),
         ),
         _energy_axis(top, ticks),
     ]

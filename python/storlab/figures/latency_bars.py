@@ -205,7 +205,7 @@ def _panel(
             y="low:Q",
             y2="high:Q",
             xOffset=alt.XOffset("target:N", sort=list(targets), bandPosition=0.5),
-            color=alt.value(role("fig-ink")),
+            color=alt.ColorValue(role("fig-ink")),
         ),
     ]
     width = WIDTH if len(panels) == 1 else (WIDTH - 14) // 2

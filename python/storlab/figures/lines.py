@@ -161,7 +161,7 @@ def rule_layers(rule: Rule) -> list[alt.Chart]:
     )
     return [
         line.encode(y=alt.Y("rule:Q")),
-        words.encode(x=alt.value(0), y=alt.Y("rule:Q"), text="text:N"),
+        words.encode(x=alt.XValue(0), y=alt.Y("rule:Q"), text="text:N"),
     ]
 
 
@@ -173,7 +173,7 @@ def ring_layer(order: Sequence[str]) -> alt.Chart:
     drawn: alt.Chart = ring.encode(
         x=alt.X("x:O", sort=list(order)),
         y=alt.Y("mean:Q"),
-        color=alt.value(role("fig-ink")),
+        color=alt.ColorValue(role("fig-ink")),
     )
     return drawn
 
@@ -193,6 +193,6 @@ def _end_label(x: alt.X, end: dict[str, Any], nudge: int) -> alt.Chart:
     data = alt.Data(values=[{"x": end["x"], "mean": end["mean"], "label": end["label"]}])
     mark = alt.Chart(data).mark_text(align="left", dx=17, dy=nudge, fontWeight="bold")
     label: alt.Chart = mark.encode(
-        x=x, y="mean:Q", text="label:N", color=alt.value(role("fig-ink"))
+        x=x, y="mean:Q", text="label:N", color=alt.ColorValue(role("fig-ink"))
     )
     return label

@@ -158,7 +158,7 @@ def _chart(
     one = (
         alt.Chart(alt.Data(values=[{"one": 1}]))
         .mark_rule(strokeWidth=1.5)
-        .encode(x=alt.X("one:Q"), color=alt.value(role("fig-rule")))
+        .encode(x=alt.X("one:Q"), color=alt.ColorValue(role("fig-rule")))
     )
     spread = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", title=title), x2="high:Q", color=colours

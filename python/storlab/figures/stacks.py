@@ -126,7 +126,7 @@ def stack_chart(targets: Sequence[str], stacks: Stacks, axes: Stacked) -> alt.To
             ("runs", "runs"),
         )
     ]
-    ink = alt.value(role("fig-ink"))
+    ink = alt.ColorValue(role("fig-ink"))
     wholes = alt.Chart(alt.NamedData("wholes"))
     raw = alt.Chart(alt.NamedData("dots")).mark_point(
         size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX

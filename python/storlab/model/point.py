@@ -56,13 +56,15 @@ class Plan(Table):
     data_bytes_by_target: dict[str, int] = Field(default_factory=dict)
     destructive: list[str] = Field(default_factory=list)  # block devices that would be overwritten
     devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)  # what they are, by path
+    files: dict[str, dict[str, int]] = Field(default_factory=dict)  # read, of somebody's, by path
     notes: list[str] = Field(default_factory=list)
 
     @property
     def plan_hash(self) -> str:
-        """What a reviewer consents to: covers points, order, sizes, and which devices these are."""
+        """What a reviewer consents to: covers points, order, sizes, and which devices and files."""
         said = self.model_dump(mode="json")
-        if not said["devices"]:
-            del said["devices"]  # plans from before it keep their hash
+        for later in ("devices", "files"):
+            if not said[later]:
+                del said[later]  # plans from before it keep their hash
         text = json.dumps(said, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -240,6 +240,21 @@ def test_every_figure_says_how_small_the_checkpoint_was(
         assert "scaled" not in figure.title + figure.alt
 
 
+def test_every_card_says_how_small_the_checkpoint_was(
+    checkpoint_comparison: Comparison, checkpoint_made: Made, tmp_path: Path
+) -> None:
+    claims = make_claims(checkpoint_comparison)
+    assert claims
+    for claim in claims:
+        assert claim.where.count("scaled to 10 %") == 1
+    titles = re.findall(r'<p class="where">([^<]+)', checkpoint_made.html)
+    assert titles
+    assert all("scaled to 10 %" in title for title in titles)
+    whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
+    for claim in make_claims(compare(load_dataset([whole]))):
+        assert "scaled" not in claim.where
+
+
 def test_a_swept_depth_and_two_profiles(tmp_path: Path) -> None:
     store = build_checkpoint_store(
         tmp_path / "run",

@@ -17,6 +17,7 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.contracts.family import Access
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.guard.device import DeviceHold, hold_device
+from storlab.lab.plan.read_files import check_files_read, files_read
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
@@ -25,6 +26,7 @@ from storlab.stores.home import HomeHold, uses_home
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import DataFileHold, check_not_in_use, is_ours
 
+_BY_TIME = "; files that it reads are part of it, by size and time of change"
 NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
 
 
@@ -73,6 +75,9 @@ class Guard:
                     self.access[target.name] = Access(self._members(target, stack))
             self._check_overlaps()
             self._check_shared_files()
+            if self.plan.files or self.recorded is None:  # older plans of results name none
+                now = files_read(self.study, self.plan.points.values(), self.base)
+                check_files_read(self.plan.files, now)
             if self.recorded is not None:
                 self._check_same_devices(self.recorded)
             self._hold_files(stack)
@@ -157,7 +162,8 @@ class Guard:
             raise GuardError(
                 "--plan-hash",
                 f"is {self.consent}, but the plan of this study now has {self.plan.plan_hash}",
-                "review `storlab plan` again, and give the hash that it prints",
+                "review `storlab plan` again, and give the hash that it prints"
+                + (_BY_TIME if self.plan.files else ""),
             )
 
     def _members(self, target: Target, stack: ExitStack) -> list[Member]:

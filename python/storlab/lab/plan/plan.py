@@ -13,11 +13,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from storlab.base.errors import PreflightError, Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.results.environment import memory_bytes
 from storlab.lab.study.file import LoadedStudy
@@ -97,6 +99,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
         destructive=destructive,
         devices={path: found for path in destructive if (found := device_facts(path))},
+        files=files_read(study, points, Path.cwd()),
         notes=[*_notes(study, facts, costs)],
     )
 
@@ -309,6 +312,19 @@ def _notes(
     unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
     for name in unused:
         yield f"{name}: no workload runs on this target"
+
+
+def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
+    """How many runs have more workers than ``cores``, and the most workers of one.
+
+    Not part of the plan: it is this machine's.
+    """
+    found = []
+    for run in plan.runs:
+        point = plan.points[run.point_id]
+        workers = int(point.params.get(FAMILIES[point.kind].page.workers) or 0)
+        found += [workers] if workers > cores else []
+    return len(found), max(found, default=0)
 
 
 def absent_devices(study: StudyBase) -> dict[str, list[str]]:

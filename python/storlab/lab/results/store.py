@@ -204,9 +204,11 @@ class ResultStore:
                 "is not a run of this campaign",
                 f"list them with `storlab status {self.directory}`",
             )
-        former = self.runs_dir / f"{REPLACED}{run_id}"
         place = self.runs_dir / run_id
-        return former if not place.exists() and former.exists() else place
+        if place.exists():
+            return place
+        former = self.runs_dir / f"{REPLACED}{run_id}"
+        return former if former.exists() else place
 
     def write_run(
         self,

@@ -55,7 +55,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
     found = [
         _concurrency_flag(params, outcome),
         common.client_flag(outcome),
-        *common.machine_flags(outcome),
+        *common.machine_flags(outcome, params["jobs"]),
         _page_cache_flag(target),
         _device_bytes_flag(params, target, outcome),
         _fallback_flag(params, outcome),

@@ -66,6 +66,7 @@ BLOCK_PAGE = Page(
     operations=DATA,
     moved=MOVED,
     axes=("jobs", "queue_depth", "rate_iops"),
+    workers="jobs",
     facet="block_size",
     mix=MIX,
     sizes=("block_size", "region_start", "region_size", "total_bytes"),

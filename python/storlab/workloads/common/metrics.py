@@ -14,6 +14,7 @@ from storlab._native import Histogram
 from storlab.base.units import MB, NS_PER_S, format_duration
 from storlab.model.result import (
     Concurrency,
+    CpuUse,
     Flag,
     LatencySummary,
     Metric,
@@ -258,8 +259,17 @@ def _is_crowded(outcome: RunOutcome) -> bool:
     return others is not None and own is not None and others > own
 
 
-def machine_flags(outcome: RunOutcome) -> Iterable[Flag]:
-    """The machine had other work to do, or did not run the workers when they could have run."""
+def wait_for_each_other(cpu: CpuUse, workers: int) -> bool:
+    """More workers than cores: whoever else there is, some of them have to wait."""
+    return workers > cpu.cores and (cpu.longest_wait_percent or 0.0) >= STARVED_PERCENT
+
+
+def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
+    """The machine had other work to do, or did not run the workers when they could have run.
+
+    Of more ``workers`` than cores some wait for the others, as the study asks: no flag, unless
+    others took part of the machine as well, or nobody knows whether they did.
+    """
     others = others_percent(outcome)
     if others is not None and others >= BUSY_MACHINE_PERCENT:
         yield Flag(
@@ -272,8 +282,13 @@ def machine_flags(outcome: RunOutcome) -> Iterable[Flag]:
         return
     waited, stolen = cpu.longest_wait_percent or 0.0, cpu.machine_steal_percent or 0.0
     said = []
-    if waited >= STARVED_PERCENT:
-        said.append(f"a worker waited for a core in {waited:.3g} % of the window")
+    crowded = wait_for_each_other(cpu, workers)
+    alone = others is not None and others < BUSY_MACHINE_PERCENT and stolen < STARVED_PERCENT
+    if waited >= STARVED_PERCENT and not (crowded and alone):
+        partly = f", in part for the others of {workers:,} workers on {cpu.cores:,}"
+        said.append(
+            f"a worker waited for a core in {waited:.3g} % of the window{partly if crowded else ''}"
+        )
     if stolen >= STARVED_PERCENT:
         said.append(f"this machine's host took {stolen:.3g} % of the cores' time")
     if said:

@@ -170,7 +170,7 @@ def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
         lambda: common.note_flag(outcome),
     ]
     found = [flag for make in makers if (flag := make()) is not None]
-    return [*found, *common.machine_flags(outcome)]
+    return [*found, *common.machine_flags(outcome, params["workers"])]
 
 
 def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:

@@ -75,6 +75,7 @@ PREPROCESS_PAGE = Page(
     moved=RAW,
     series=STAGES,
     axes=("workers", "memory", "threshold"),
+    workers="workers",
     facet="rows",
     sizes=("part_size", "memory"),
     titles={

@@ -59,6 +59,7 @@ class RawData:
     bytes: int
     files: int
     parts: int
+    own: tuple[Path, ...] = ()  # the user's files; none of what is made
 
 
 def needless_fields(params: Params) -> list[str]:
@@ -234,11 +235,13 @@ def raw_data(params: Params, target: Target) -> RawData:
         files = input_files(params["input"], Path(target.directory or "."))
         sizes = [file.stat().st_size for file in files]
     else:
+        files = []
         each, more = divmod(params["rows"], params["files"])
         sizes = [ROW_BYTES * (each + (n < more)) for n in range(params["files"])]
     size = sum(sizes)
     rows = params["rows"] or max(1, size // ROW_BYTES)
-    return RawData(rows, size, len(sizes), sum(-(-each // part) for each in sizes))
+    parts = sum(-(-each // part) for each in sizes)
+    return RawData(rows, size, len(sizes), parts, tuple(files))
 
 
 def written_bytes(params: Params, rows: int) -> int:

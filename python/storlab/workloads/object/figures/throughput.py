@@ -110,7 +110,7 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], ceiling: float) -> alt.TopL
         scale=alt.Scale(domain=[0, ceiling * 1.12], nice=False),
         axis=alt.Axis(format=",~r", tickCount=6),
     )
-    ink = alt.value(role("fig-ink"))
+    ink = alt.ColorValue(role("fig-ink"))
     tooltip = [
         alt.Tooltip(f"{name}:N", title=text)
         for name, text in (

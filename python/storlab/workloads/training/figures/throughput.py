@@ -135,7 +135,7 @@ def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
 
 def _demand(order: list[str], end: str) -> list[alt.Chart]:
     base = alt.Chart(alt.NamedData("wanted")).encode(
-        x=alt.X("x:O", sort=order), y=alt.Y("mean:Q"), color=alt.value(role("fig-muted"))
+        x=alt.X("x:O", sort=order), y=alt.Y("mean:Q"), color=alt.ColorValue(role("fig-muted"))
     )
     last = alt.Chart(alt.NamedData("wanted")).transform_filter(f"datum.x === '{end}'")
     words = last.mark_text(align="right", baseline="bottom", dx=-6, dy=-4, fontSize=11)
@@ -144,8 +144,8 @@ def _demand(order: list[str], end: str) -> list[alt.Chart]:
         words.encode(
             x=alt.X("x:O", sort=order),
             y=alt.Y("mean:Q"),
-            text=alt.value("wanted"),
-            color=alt.value(role("fig-muted")),
+            text=alt.TextValue("wanted"),
+            color=alt.ColorValue(role("fig-muted")),
         ),
     ]
 

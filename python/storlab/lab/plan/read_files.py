@@ -1,0 +1,72 @@
+"""Files of somebody's that a study reads: what the plan knows them by, and whether they stayed.
+
+A size and a time of change, not a digest: raw data have terabytes. Another file under the same name
+has other ones, unless somebody takes pains to hide it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from storlab.base.errors import GuardError
+from storlab.contracts.registry import FAMILIES
+from storlab.model.point import Point
+from storlab.model.study import StudyBase, Target
+from storlab.stores.sidecar import is_ours
+
+Known = dict[str, dict[str, int]]
+"""By path: size in bytes, and mtime_ns."""
+
+
+def files_read(study: StudyBase, points: Iterable[Point], base: Path) -> Known:
+    """Raw data of these points, and targets that are files storlab did not lay out."""
+    own: dict[str, list[Point]] = {}
+    for point in points:
+        own.setdefault(point.target, []).append(point)
+    paths: dict[Path, None] = {}
+    for target in study.target:
+        if target.name not in own or target.s3 is not None or target.is_null:
+            continue
+        for path in _files_of(study, target, own[target.name], base):
+            paths.setdefault(path)
+    return {str(path): _known(path) for path in paths}
+
+
+def _files_of(
+    study: StudyBase, target: Target, points: Iterable[Point], base: Path
+) -> Iterable[Path]:
+    if target.directory is None:
+        for location in target.locations:
+            path = Path(os.path.realpath(base / location))
+            if path.is_file() and not is_ours(path):
+                yield path
+        return
+    here = target.model_copy(update={"directory": str(base / target.directory)})
+    for point in points:
+        yield from FAMILIES[point.kind].estimate(point, study.study, here).raw_files
+
+
+def _known(path: Path) -> dict[str, int]:
+    found = path.stat()
+    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
+
+
+def check_files_read(planned: Mapping[str, Mapping[str, int]], now: Known) -> None:
+    """Raise GuardError, naming the file, where one is not as it was planned."""
+    for path in sorted({*planned, *now}):
+        before, found = planned.get(path), now.get(path)
+        if before == found:
+            continue
+        fix = "put the first one back (its time of change too: cp -p), or plan anew and begin a new"
+        if before is None:
+            what, fix = "was not there when this study was planned", "take it away, or begin a new"
+        elif found is None:
+            what = "is no longer there: this study was planned with it"
+        else:
+            what = f"is not the file that was planned: it had {before['size']:,} bytes and has "
+            what += f"{found['size']:,}, and its time of change is another"
+            if before["size"] == found["size"]:
+                what = "is not the file that was planned: it was changed or replaced since"
+        raise GuardError(path, what, f"{fix} campaign with `storlab run`")

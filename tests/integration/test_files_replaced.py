@@ -1,0 +1,137 @@
+"""Files of somebody's that were replaced between plan and run, or between run and resume."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storlab.base.errors import ExitCode
+from storlab.cli.main import main
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import load_study
+
+HEAD = """
+[study]
+name = "replaced"
+repeats = 2
+ramp = "0s"
+runtime = "100ms"
+interval = "50ms"
+settle = "0s"
+"""
+FILE = """
+[[target]]
+name = "theirs"
+path = "data"
+direct = false
+[[workload]]
+kind = "block"
+access = "random"
+read_percent = 100
+block_size = "4KiB"
+"""
+RAW = """
+[[target]]
+name = "folder"
+directory = "."
+[[workload]]
+kind = "preprocess"
+input = ["day_*"]
+"""
+LINE = "1\t5" + "\t" * 38 + "0000000a\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a file that is somebody's, and with raw data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_bytes(b"x" * 65_536)
+    for day in (1, 2):
+        (tmp_path / f"day_{day}").write_text(LINE * 50)
+    return tmp_path
+
+
+def replace(path: Path) -> None:
+    """Other content of the same size under the same name, made a while later."""
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes()[::-1])
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns + 10**9))
+    other.rename(path)
+
+
+def plan_hash() -> str:
+    return make_plan(load_study("study.toml")).plan_hash
+
+
+def interrupted(out: Path) -> None:
+    """A campaign that lacks its last run."""
+    store = ResultStore.open(out)
+    shutil.rmtree(store.run_dir(store.plan.runs[-1].run_id))
+
+
+@pytest.mark.parametrize(("work", "name"), [(FILE, "data"), (RAW, "day_2")])
+def test_a_plan_does_not_hold_for_another_file_under_the_same_name(
+    work: str, name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "study.toml").write_text(HEAD + work)
+    reviewed = plan_hash()
+    assert plan_hash() == reviewed
+    replace(place / name)
+    assert plan_hash() != reviewed
+    arguments = ["run", "study.toml", "--out", "out", "--no-report", "--quiet"]
+    assert main([*arguments, "--plan-hash", reviewed]) == ExitCode.GUARD
+    assert "files that it reads" in " ".join(capsys.readouterr().err.split())
+    assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize(("work", "name"), [(FILE, "data"), (RAW, "day_2")])
+def test_a_resume_refuses_another_file_and_takes_the_first_one_back(
+    work: str, name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "study.toml").write_text(HEAD + work)
+    assert main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"]) == ExitCode.OK
+    interrupted(place / "out")
+    shutil.copy2(place / name, place / "kept")
+    replace(place / name)
+    capsys.readouterr()
+    assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.GUARD
+    told = " ".join(capsys.readouterr().err.split())
+    assert name in told
+    assert "is not the file that was planned" in told
+    assert "put the first one back" in told
+    assert len(ResultStore.open(place / "out").records()) == 1
+    (place / "kept").rename(place / name)
+    assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("day_2", "is no longer there"), ("day_0", "was not there when")]
+)
+def test_a_resume_refuses_more_or_fewer_raw_files(
+    name: str, word: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "study.toml").write_text(HEAD + RAW)
+    assert main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"]) == ExitCode.OK
+    interrupted(place / "out")
+    if name == "day_0":
+        shutil.copy(place / "day_1", place / name)
+    else:
+        (place / name).unlink()
+    capsys.readouterr()
+    assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.GUARD
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"{name}: {word}" in told
+
+
+def test_files_that_storlab_lays_out_are_not_part_of_the_plan(place: Path) -> None:
+    (place / "study.toml").write_text(HEAD + FILE.replace('"data"', '"ours"\nsize = "64KiB"'))
+    before = plan_hash()
+    assert main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"]) == ExitCode.OK
+    interrupted(place / "out")
+    assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.OK
+    assert plan_hash() == before
