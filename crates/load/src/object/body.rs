@@ -23,9 +23,6 @@ use super::content::{Content, PIECES, PIECE_BYTES, STAMP_BYTES};
 
 /// Pieces that a worker copies at most, 32 MiB. What is under way beyond them is gathered.
 const COPIES: usize = 128;
-/// Shorter ones are gathered, too: they are few runs of memory, and a copy of a whole piece of the
-/// pattern for each would cost more than they do.
-const WHOLE_BYTES: u64 = 32 << 10;
 
 thread_local! {
     static COPIED: RefCell<Copies> = RefCell::default();
@@ -75,10 +72,9 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// None for a short one, where no piece of the pattern begins at `at`, and where too many are
-    /// under way.
+    /// None where no piece of the pattern begins at `at`, and where too many are under way.
     fn take(content: Content, at: u64, end: u64) -> Option<Self> {
-        let number = content.piece(at).filter(|_| end - at >= WHOLE_BYTES)?;
+        let number = content.piece(at)?;
         let mut bytes = COPIED.with_borrow_mut(|copies| {
             let kept = copies.free[number].pop();
             kept.or_else(|| {
@@ -406,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_piece_is_one_run_of_memory() {
-        let len = 3 * PIECE + 40_000;
+        let len = 3 * PIECE + 5000;
         let mut body = RequestBody::object(Content::of("k"), PIECE, len, Framing::None, len);
         let mut runs = Vec::new();
         while let Some(piece) = body.next_piece() {
@@ -414,16 +410,7 @@ mod tests {
             let count = piece.chunks_vectored(&mut slices);
             runs.extend(slices[..count].iter().map(|slice| slice.len()));
         }
-        assert_eq!(runs, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 40_000]);
-    }
-
-    #[test]
-    fn a_short_piece_takes_no_copy_of_the_pattern() {
-        for (len, gathered) in [(4096, true), (WHOLE_BYTES - 1, true), (WHOLE_BYTES, false)] {
-            let mut body = RequestBody::object(Content::of("k"), 0, len, Framing::None, len);
-            let piece = body.next_piece().expect("one piece");
-            assert_eq!(matches!(piece, Piece::Stamped(_)), gathered, "{len} bytes");
-        }
+        assert_eq!(runs, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5000]);
     }
 
     /// More than there are copies of the pattern's pieces, so that some are gathered; and in the
@@ -432,7 +419,7 @@ mod tests {
     fn bodies_under_way_do_not_disturb_each_other() {
         let contents: Vec<Content> =
             (0..200).map(|number| Content::of(&format!("key {number}"))).collect();
-        for len in [PIECE, 40_000] {
+        for len in [PIECE, 9000] {
             let pieces: Vec<Piece> = contents
                 .iter()
                 .map(|content| {
