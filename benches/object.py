@@ -1,8 +1,9 @@
 """Speed of the object engine beside warp and bare loops: ``make bench-object``.
 
 Clients take turns on one store, versitygw on loopback; each round gives one ratio, and the medians
-are printed with the goals. CPU is that of the client. Ours runs with histograms, samples, time to
-first byte and error accounting; warp with its record of every request.
+are printed with the goals, those without their peer as not measured. CPU is that of the client.
+Ours runs with histograms, samples, time to first byte and error accounting; warp with its record of
+every request.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def main() -> int:
         print(json.dumps(report, indent=1))
     else:
         show(report)
-    return int(any(not goal["met"] for result in results for goal in result["goals"]))
+    return int(any(goal["met"] is False for result in results for goal in result["goals"]))
 
 
 def arguments() -> argparse.Namespace:
@@ -148,15 +149,14 @@ def medians(some: list[Reading]) -> dict[str, float | None]:
 
 
 def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
-    """Each goal whose peer ran: the median over the rounds of ours over theirs."""
-    judged = []
+    """Each goal: the median over the rounds of ours over theirs, nothing where they did not run."""
+    verdicts = []
     for goal in case.goals:
-        if goal.peer in readings:
-            pairs = zip(readings[OURS], readings[goal.peer], strict=True)
-            ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
-            text = f"{goal.quantity} <= {goal.limit:.2f} x {goal.peer}"
-            judged.append(verdict(text, ratios, goal.limit))
-    return judged
+        pairs = zip(readings[OURS], readings.get(goal.peer, []), strict=goal.peer in readings)
+        ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
+        text = f"{goal.quantity} <= {goal.limit:.2f} x {goal.peer}"
+        verdicts.append(verdict(text, ratios, goal.limit))
+    return verdicts
 
 
 def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
@@ -168,7 +168,9 @@ def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[st
 
 
 def verdict(text: str, values: list[float], limit: float) -> dict[str, Any]:
-    """A goal, and whether the median meets it."""
+    """A goal, and whether the median meets it: None where there is nothing to judge."""
+    if not values:
+        return {"goal": text, "value": None, "lowest": None, "highest": None, "met": None}
     return {
         "goal": text,
         "value": median(values),
@@ -226,11 +228,16 @@ def show(report: dict[str, Any]) -> None:
         verdicts.add_column(name)
     for result in report["cases"]:
         for goal in result["goals"]:
-            spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
-            verdicts.add_row(
-                result["case"], goal["goal"], spread, "met" if goal["met"] else "MISSED"
-            )
+            verdicts.add_row(result["case"], goal["goal"], *judged(goal))
     console.print(verdicts)
+
+
+def judged(goal: dict[str, Any]) -> tuple[str, str]:
+    """What was found of a goal, and the verdict."""
+    if goal["met"] is None:
+        return "-", "not measured"
+    spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
+    return spread, "met" if goal["met"] else "MISSED"
 
 
 if __name__ == "__main__":

@@ -61,3 +61,19 @@ def test_the_bare_probe_moves_every_block_that_it_counts(
     # Which slot has a block is the probe's: what is in it is a slot's number, never a zero.
     written = set(file.read_bytes())
     assert written <= set(range(1, 65)) if read_percent == 0 else written == {0}
+
+
+def test_a_goal_whose_peer_did_not_run_is_shown_as_not_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHES))
+    bench = importlib.import_module("object")
+    case = next(case for case in bench.CASES if case.name == "put-4m")
+    beside_warp, beside_loop = case.goals
+    ours = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=3, cpu_s_per_1000=1)
+    loop = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=2, cpu_s_per_1000=1)
+    found = bench.goals(case, {bench.OURS: [ours], bench.BARE: [loop]})
+    assert [goal["met"] for goal in found] == [None, False]
+    assert beside_warp.peer in found[0]["goal"] and beside_loop.peer in found[1]["goal"]
+    assert bench.judged(found[0]) == ("-", "not measured")
+    assert bench.judged(found[1]) == ("1.5 (1.5 to 1.5)", "MISSED")
