@@ -205,7 +205,7 @@ fn slots_of(io_bytes: usize, chunks: u64) -> (Vec<u32>, Vec<usize>) {
 
 #[test]
 fn what_is_there_at_once_is_read_into_few_buffers() {
-    // Every operation ends with the call that begins it: as many bytes as are near, again and again.
+    // Every operation ends with the call that begins it: as many bytes as are near, over and over.
     for (io_bytes, near) in [(5 << 20, 1), (5 << 16, 1), (5 << 14, 3), (5 << 12, 12)] {
         let (read, named) = slots_of(io_bytes, 40);
         let expected: Vec<u32> = (0..40).map(|chunk| chunk % near).collect();

@@ -112,8 +112,8 @@ impl Reader {
     }
 }
 
-/// No more of them, and no larger ones, than a file fills: the kernel clears and pins them all before
-/// the first read.
+/// No more of them, and no larger ones, than a file fills: the kernel clears and pins all of them
+/// before the first read.
 fn buffers(job: &TrainingJob) -> StreamSpec {
     let largest = job.records.most_file_bytes().next_multiple_of(SECTOR);
     let io_bytes = job.read_bytes.min(largest);
