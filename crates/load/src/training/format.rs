@@ -404,7 +404,9 @@ mod tests {
     #[test]
     fn no_file_is_larger_than_the_most() {
         for format in [Format::Npz, Format::Tfrecord, Format::Jpeg] {
-            for (samples, mean, stdev) in [(1, 1, 0), (1, 100_000, 0), (700, 900, 300)] {
+            // An image is a file.
+            let many = if format == Format::Jpeg { 1 } else { 700 };
+            for (samples, mean, stdev) in [(1, 1, 0), (1, 100_000, 0), (many, 900, 300)] {
                 let mut records = records(format, samples);
                 (records.record_bytes, records.record_stdev_bytes) = (mean, stdev);
                 let len = |n| Layout::new(&records, &records.file(n)).unwrap().len;
