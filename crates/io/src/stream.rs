@@ -1,9 +1,12 @@
 //! Deep sequential I/O: one file at a time, from start to end, in registered buffers that are kept
 //! from file to file.
 //!
-//! Chunks are in flight side by side and are handed over in order. Chunk `k` of a file lies in
-//! buffer `k` modulo their number, so that a caller who leaves his data in the buffers knows what
-//! is in them.
+//! Chunks are in flight side by side and are handed over in order. Chunk `k` of a file that is
+//! written lies in buffer `k` modulo their number, so that a caller who leaves his data in the
+//! buffers knows what is in them.
+//!
+//! What lies in the page cache is there as soon as it is asked for. Of such a file no more is asked
+//! for at once than the processor's caches hold, and always into the same buffers.
 
 #![allow(unsafe_code)]
 
@@ -23,6 +26,9 @@ pub const SECTOR: u64 = 4096;
 const LOOK: Duration = Duration::from_millis(100);
 /// What is in flight when a run ends is waited for so long.
 const DRAIN_NS: u64 = 30_000_000_000;
+/// Of a file in the page cache, asked for at once: more falls out of a core's cache before the
+/// caller has it.
+const NEAR_BYTES: usize = 256 << 10;
 
 /// Size of one I/O, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub struct Chunk<'c> {
     pub offset: u64,
     /// Its bytes; of a write: what was written.
     pub data: &'c [u8],
-    /// Which buffer it lies in.
+    /// Which buffer a writer of the file has it in.
     pub slot: usize,
     /// Submission to completion. What ends while the caller has another chunk is seen when he
     /// gives it back.
@@ -244,6 +250,8 @@ struct Engine<B> {
     /// Slots that were pushed since the last submit.
     fresh: Vec<usize>,
     in_flight: usize,
+    /// The chunk that lies in the first buffer, or would.
+    base: u64,
 }
 
 type Fill<'f> = &'f mut dyn FnMut(u64, usize, &mut [u8]);
@@ -252,7 +260,8 @@ type Each<'e> = &'e mut dyn FnMut(Chunk<'_>) -> Result<()>;
 impl<B: Backend> Engine<B> {
     fn new(backend: B, spec: StreamSpec) -> Self {
         let slots = vec![Slot::default(); spec.slots];
-        Engine { backend, spec, slots, completions: Vec::new(), fresh: Vec::new(), in_flight: 0 }
+        let (completions, fresh) = (Vec::new(), Vec::new());
+        Engine { backend, spec, slots, completions, fresh, in_flight: 0, base: 0 }
     }
 
     fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, each: Each<'_>) -> Result<Pass> {
@@ -272,30 +281,52 @@ impl<B: Backend> Engine<B> {
         each: Each<'_>,
     ) -> Result<Pass> {
         let (mut issued, mut handed) = (0, 0);
+        let slots = self.spec.slots as u64;
+        // Until something has to be waited for, the file may lie in the page cache.
+        let mut waits = job.kind == OpKind::Write || job.file.is_direct();
+        self.base = 0;
         while handed < chunks {
             if (job.stopping)() {
                 return Ok(Pass::Stopped);
             }
-            while issued < chunks
-                && issued - handed < self.spec.slots as u64
+            let all_handed = issued == handed;
+            if all_handed && !waits {
+                self.base = issued;
+            }
+            let most = if waits { slots } else { self.near().min(slots) };
+            while (waits || all_handed)
+                && issued < chunks
+                && issued - handed < most
                 && self.in_flight < self.spec.depth
             {
                 self.issue(job, issued, fill);
                 issued += 1;
             }
-            let next = (handed % self.spec.slots as u64) as usize;
-            self.turn(self.slots[next].result.is_none())?;
+            let next = self.slot_of(handed);
+            self.turn(waits && self.slots[next].result.is_none())?;
             // One at a time: while the caller works, what ends is not seen to have ended.
             if let Some(result) = self.slots[next].result {
                 self.hand_over(job, handed, next, result, each)?;
                 handed += 1;
+            } else {
+                waits = true;
             }
         }
         Ok(Pass::Whole)
     }
 
+    /// Chunks that a core's cache holds.
+    fn near(&self) -> u64 {
+        (NEAR_BYTES / self.spec.io_bytes).max(1) as u64
+    }
+
+    /// Where a chunk lies.
+    fn slot_of(&self, chunk: u64) -> usize {
+        ((chunk - self.base) % self.spec.slots as u64) as usize
+    }
+
     fn issue(&mut self, job: &Job<'_>, chunk: u64, fill: Fill<'_>) {
-        let slot = (chunk % self.spec.slots as u64) as usize;
+        let slot = self.slot_of(chunk);
         let (offset, len) = self.place_of(job, chunk);
         if job.kind == OpKind::Write {
             // SAFETY: the slot's last chunk was handed over, so nothing is in flight on it.
@@ -372,6 +403,7 @@ impl<B: Backend> Engine<B> {
         let Slot { start_ns, latency_ns, .. } = self.slots[slot];
         // SAFETY: the slot's operation has ended, and no other is in flight on it.
         let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
+        let slot = (chunk % self.spec.slots as u64) as usize;
         each(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
     }
 

@@ -113,6 +113,8 @@ fn a_stop_is_heeded_and_drains() {
 /// What ends after so many calls, whatever the caller does between them.
 struct Calls {
     arena: Arena,
+    /// Of all operations.
+    slots: Vec<u32>,
     /// With the number of calls that are left.
     begun: Vec<(u64, Completion)>,
 }
@@ -133,6 +135,7 @@ impl Backend for Calls {
     fn push(&mut self, op: &Op) {
         let done = Completion { tag: op.tag, result: op.len as i32 };
         self.begun.push((calls_of(op.offset), done));
+        self.slots.push(op.slot);
     }
     fn submit(&mut self, _: bool, _: Option<Duration>) -> std::io::Result<()> {
         for (left, _) in &mut self.begun {
@@ -162,7 +165,7 @@ fn work_in(latency: &(u64, u64), work: &[(u64, u64)]) -> usize {
 fn what_has_ended_is_seen_before_the_caller_gets_the_next_chunk() {
     let spec = StreamSpec { io_bytes: 4096, depth: 4, slots: 8 };
     let arena = Arena::new(spec.slots, spec.io_bytes).unwrap();
-    let backend = Calls { arena, begun: Vec::new() };
+    let backend = Calls { arena, slots: Vec::new(), begun: Vec::new() };
     let mut engine = Engine::new(backend, spec);
     let access = Access { read: true, write: false, direct: false };
     let file = File::open("/dev/null".as_ref(), "null", access).unwrap();
@@ -180,6 +183,45 @@ fn what_has_ended_is_seen_before_the_caller_gets_the_next_chunk() {
     for (calls, latency) in latencies {
         assert!(work_in(&latency, &work) < calls as usize);
     }
+}
+
+/// Buffers that reads go to, and those that chunks are said to lie in.
+fn slots_of(io_bytes: usize, chunks: u64) -> (Vec<u32>, Vec<usize>) {
+    let spec = StreamSpec { io_bytes, depth: 16, slots: 18 };
+    let arena = Arena::new(spec.slots, spec.io_bytes).unwrap();
+    let mut engine = Engine::new(Calls { arena, slots: Vec::new(), begun: Vec::new() }, spec);
+    let access = Access { read: true, write: false, direct: false };
+    let file = File::open("/dev/null".as_ref(), "null", access).unwrap();
+    let (len, stopping) = (chunks * io_bytes as u64, || false);
+    let job = Job { file: &file, from: 0, len, kind: OpKind::Read, stopping: &stopping };
+    let mut named = Vec::new();
+    let mut each = |chunk: Chunk<'_>| {
+        named.push(chunk.slot);
+        Ok(())
+    };
+    engine.pass(&job, &mut |_, _, _| (), &mut each).unwrap();
+    (engine.backend.slots, named)
+}
+
+#[test]
+fn what_is_there_at_once_is_read_into_few_buffers() {
+    // Every operation ends with the call that begins it: as many bytes as are near, over and over.
+    for (io_bytes, near) in [(5 << 20, 1), (5 << 16, 1), (5 << 14, 3), (5 << 12, 12)] {
+        let (read, named) = slots_of(io_bytes, 40);
+        let expected: Vec<u32> = (0..40).map(|chunk| chunk % near).collect();
+        assert_eq!(read, expected, "{io_bytes}");
+        assert_eq!(named, (0..40).map(|chunk| chunk % 18).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_has_to_be_waited_for_is_read_at_full_depth() {
+    // The second chunk ends with the fifth call.
+    let (read, named) = slots_of(1 << 20 | 1 << 12, 40);
+    let second = 1; // it is asked for alone, and lies where the first one did
+    assert_eq!(read[..second + 1], [0, 0]);
+    assert_eq!(read[second..], (0..39).map(|chunk| chunk % 18).collect::<Vec<u32>>());
+    assert_eq!(named, (0..40).map(|chunk| chunk % 18).collect::<Vec<_>>());
 }
 
 #[test]

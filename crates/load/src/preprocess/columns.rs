@@ -1,7 +1,7 @@
 //! The columns of a row group while it is parsed, and as Parquet.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::Int32Type;
@@ -135,11 +135,20 @@ fn name_of(column: usize) -> String {
     }
 }
 
-/// `label` int8, `I1`.. nullable int32, `C1`.. nullable uint32.
+/// `label` int8, `I1`.. nullable int32, `C1`.. nullable uint32. Made once: every part and every
+/// footer asks for it.
 ///
 /// # Errors
 /// None: the names and types are fixed.
 pub fn schema() -> Result<TypePtr> {
+    static MADE: OnceLock<TypePtr> = OnceLock::new();
+    if let Some(made) = MADE.get() {
+        return Ok(made.clone());
+    }
+    make_schema().map(|made| MADE.get_or_init(|| made).clone())
+}
+
+fn make_schema() -> Result<TypePtr> {
     let field = |name: &str, repetition, logical| {
         Type::primitive_type_builder(name, Physical::INT32)
             .with_repetition(repetition)

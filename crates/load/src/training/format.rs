@@ -43,7 +43,7 @@ impl Records {
             return self.record_bytes;
         }
         let (mean, stdev) = (self.record_bytes as f64, self.record_stdev_bytes as f64);
-        let most = (mean * (1.0 - LEAST_SHARE) / stdev).min(MOST_STDEVS);
+        let most = self.most_deviations();
         let mut rng = stream(self.seed, "sample-size", number);
         let mut unit = || ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         loop {
@@ -53,6 +53,25 @@ impl Records {
                 return (mean + stdev * normal).round() as u64;
             }
         }
+    }
+}
+
+impl Records {
+    /// Of a sample from the mean, in standard deviations.
+    fn most_deviations(&self) -> f64 {
+        let (mean, stdev) = (self.record_bytes as f64, self.record_stdev_bytes as f64);
+        (mean * (1.0 - LEAST_SHARE) / stdev).min(MOST_STDEVS)
+    }
+
+    /// No file has more, with its headers; what is over that is little.
+    pub fn most_file_bytes(&self) -> u64 {
+        let over = match self.record_stdev_bytes {
+            0 => 0,
+            stdev => (stdev as f64 * self.most_deviations()).ceil() as u64,
+        };
+        // TFRecord has the longest headers of a sample, npz a label for each, and its own.
+        let sample = tfrecord_stride(self.record_bytes + over) + 8;
+        sample.saturating_mul(self.samples_per_file).saturating_add(1 << 10)
     }
 }
 
@@ -380,6 +399,22 @@ mod tests {
     #[test]
     fn names_are_those_of_dlio() {
         assert_eq!(records(Format::Npz, 1).file(5).path, "train/img_05_of_12.npz");
+    }
+
+    #[test]
+    fn no_file_is_larger_than_the_most() {
+        for format in [Format::Npz, Format::Tfrecord, Format::Jpeg] {
+            // An image is a file.
+            let many = if format == Format::Jpeg { 1 } else { 700 };
+            for (samples, mean, stdev) in [(1, 1, 0), (1, 100_000, 0), (many, 900, 300)] {
+                let mut records = records(format, samples);
+                (records.record_bytes, records.record_stdev_bytes) = (mean, stdev);
+                let len = |n| Layout::new(&records, &records.file(n)).unwrap().len;
+                let largest = (0..200).map(len).max().unwrap();
+                assert!(largest <= records.most_file_bytes());
+                assert!(records.most_file_bytes() < 2 * largest + 2048);
+            }
+        }
     }
 
     #[test]

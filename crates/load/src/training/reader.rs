@@ -10,7 +10,7 @@ use storlab_io::{Access, File, Pass, Stream, StreamSpec, SECTOR};
 use super::format::{masked, tfrecord_stride, FileFacts};
 use super::order::Piece;
 use super::parse::{Npz, Records as RecordParser};
-use super::spec::{Check, Format};
+use super::spec::{Check, Format, TrainingJob};
 use super::{Home, Shared};
 use crate::bucket::Bucket;
 use crate::fixed::Ledger;
@@ -50,12 +50,8 @@ impl Reader {
     /// # Errors
     /// Those of [`Stream::new`] and [`Bucket::new`].
     pub fn new(shared: Arc<Shared>, turn: usize, ledger: Ledger) -> Result<Self> {
-        let (io_bytes, depth) = (shared.job.read_bytes as usize, shared.job.queue_depth);
         let source = match &shared.home {
-            Home::Directory(_) => {
-                let spec = StreamSpec { io_bytes, depth, slots: depth + 2 };
-                Source::Files(Box::new(Stream::new(spec)?))
-            }
+            Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
             Home::Store(store, _) => {
                 let patience = shared.job.place.patience();
                 Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn, &patience)?))
@@ -114,6 +110,16 @@ impl Reader {
         }
         Ok(moved)
     }
+}
+
+/// No more of them, and no larger ones, than a file fills: the kernel clears and pins all of them
+/// before the first read.
+fn buffers(job: &TrainingJob) -> StreamSpec {
+    let largest = job.records.most_file_bytes().next_multiple_of(SECTOR);
+    let io_bytes = job.read_bytes.min(largest);
+    let chunks = usize::try_from(largest.div_ceil(io_bytes)).unwrap_or(usize::MAX);
+    let (depth, slots) = (job.queue_depth.min(chunks), (job.queue_depth + 2).min(chunks));
+    StreamSpec { io_bytes: io_bytes as usize, depth, slots }
 }
 
 /// Offset and length of the samples within their file; `None` for all of it.
@@ -198,4 +204,28 @@ impl Parser {
 fn broken(name: &str, offset: u64, what: &str) -> Error {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
     Error::io("parse", name, offset, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::training::tests::job;
+
+    #[test]
+    fn buffers_are_those_that_a_file_fills() {
+        let of = |bytes: u64| {
+            let made = job(Path::new("/"), |job| {
+                job["records"]["record_bytes"] = json!(bytes);
+                job["records"]["record_stdev_bytes"] = json!(0);
+                (job["read_bytes"], job["queue_depth"]) = (json!(1 << 20), json!(16));
+            });
+            let StreamSpec { io_bytes, depth, slots } = buffers(&made);
+            (io_bytes, depth, slots)
+        };
+        assert_eq!(of(100_000), (102_400, 1, 1));
+        assert_eq!(of(3_000_000), (1 << 20, 3, 3));
+        assert_eq!(of(1 << 30), (1 << 20, 16, 18));
+    }
 }
