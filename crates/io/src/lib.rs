@@ -1,4 +1,4 @@
-//! Floor 1: [`Backend`], what moves bytes, and one file for each backend; [`s3`] beside them.
+//! Floor 1: [`Backend`], what moves bytes, and one file for each backend.
 //!
 //! A backend belongs to one worker thread. It owns the files' registration and the buffers;
 //! operations name both by index, so that callers handle no descriptors and no addresses.
@@ -9,7 +9,6 @@ mod file;
 mod null;
 mod posix;
 mod probe;
-pub mod s3;
 mod stream;
 mod uring;
 

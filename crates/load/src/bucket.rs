@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header;
 use http::{Method, StatusCode};
 use storlab_base::{monotonic_ns, Error, Result};
-use storlab_io::s3::{sha256, xml, Call, Failure, PayloadHash, Store};
+use storlab_s3::{sha256, xml, Call, Failure, PayloadHash, Store};
 use tokio::runtime::Runtime;
 
 pub use patience::{Patience, Told};

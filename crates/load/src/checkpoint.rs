@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
-use storlab_io::s3::Credentials;
+use storlab_s3::Credentials;
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
 
 use crate::content::Content;

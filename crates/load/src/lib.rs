@@ -27,7 +27,7 @@ mod verify;
 use std::collections::BTreeMap;
 
 use storlab_base::{Error, Result};
-use storlab_io::s3::Credentials;
+use storlab_s3::Credentials;
 
 use checkpoint::CheckpointJob;
 pub use handle::{Run, Snapshot};

@@ -25,7 +25,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use storlab_base::{Clock, Result};
-use storlab_io::s3::{Credentials, Store};
+use storlab_s3::{Credentials, Store};
 
 pub(crate) use body::{Framing, RequestBody};
 pub(crate) use content::Content;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use storlab_base::{Error, Result};
-use storlab_io::s3::StoreSpec;
+use storlab_s3::StoreSpec;
 
 use crate::bucket::{Patience, Told};
 

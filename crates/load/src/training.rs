@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
-use storlab_io::s3::{Credentials, Store};
+use storlab_s3::{Credentials, Store};
 use storlab_io::{drop_cache, DeviceCounters};
 
 use crate::cpu::pin_to;

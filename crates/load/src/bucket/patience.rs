@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use storlab_base::monotonic_ns;
-use storlab_io::s3::Failure;
+use storlab_s3::Failure;
 
 use crate::handle::lock;
 

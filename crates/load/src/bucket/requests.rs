@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::StatusCode;
 use http_body_util::BodyExt;
-use storlab_io::s3::{drain, refusal, xml, Call, Connection, Failure, Store};
+use storlab_s3::{drain, refusal, xml, Call, Connection, Failure, Store};
 
 use super::Patience;
 use crate::object::RequestBody;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use storlab_base::{monotonic_ns, Error, Result};
-use storlab_io::s3::{Credentials, Store};
+use storlab_s3::{Credentials, Store};
 
 use super::publish::Manifest;
 use super::rank::{RankTimes, KINDS};

@@ -359,7 +359,7 @@ fn nothing_done(totals: &BTreeMap<&'static str, Totals>, said: &Said) -> Option<
 mod tests {
     use std::sync::mpsc::channel;
 
-    use storlab_io::s3::Store;
+    use storlab_s3::Store;
 
     use super::*;
     use crate::handle::Run;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::Method;
-use storlab_io::s3::{sha256, xml, Call, Failure, PayloadHash};
+use storlab_s3::{sha256, xml, Call, Failure, PayloadHash};
 
 use super::body::RequestBody;
 use super::content::Content;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use storlab_io::s3::chunked::{crc_length, signed_length, CrcChunks};
-use storlab_io::s3::{
+use storlab_s3::chunked::{crc_length, signed_length, CrcChunks};
+use storlab_s3::{
     content_md5, drain, refusal, sha256, xml, Call, Connection, Failure, PayloadHash,
 };
 
@@ -81,7 +81,7 @@ async fn send<'s>(
     worker: &'s Worker,
     links: &'s mut Links,
     call: &Call<'_>,
-    body: impl FnOnce(Option<storlab_io::s3::chunked::ChunkSigner>) -> RequestBody,
+    body: impl FnOnce(Option<storlab_s3::chunked::ChunkSigner>) -> RequestBody,
     start_ns: &mut Option<u64>,
 ) -> Result<Answer<'s>, Failure> {
     let store = &worker.shared.store;

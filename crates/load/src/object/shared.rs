@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use storlab_base::{Error, Result};
-use storlab_io::s3::{Failure, Store};
+use storlab_s3::{Failure, Store};
 
 use super::kind::ObjectKind;
 use super::pool::Objects;

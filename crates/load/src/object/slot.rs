@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use storlab_base::{Error, Result};
-use storlab_io::s3::{Connection, Failure};
+use storlab_s3::{Connection, Failure};
 
 use super::body::RequestBody;
 use super::kind::ObjectKind;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use storlab_base::{Error, Pattern, Result};
-use storlab_io::s3::StoreSpec;
+use storlab_s3::StoreSpec;
 
 use super::kind::ObjectKind;
 use super::pool::Names;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::Method;
 use storlab_base::Error;
-use storlab_io::s3::{xml, Call, Failure};
+use storlab_s3::{xml, Call, Failure};
 use tokio::sync::{Barrier, Notify};
 
 use super::body::RequestBody;

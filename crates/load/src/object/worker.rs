@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, TimeSource};
-use storlab_io::s3::Failure;
+use storlab_s3::Failure;
 use storlab_io::Wake;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::{JoinSet, LocalSet};

@@ -3,8 +3,8 @@
 //! that a load sees, times and counts everything that happens.
 //!
 //! ```no_run
-//! # async fn get(store: &storlab_io::s3::Store) -> Result<(), storlab_io::s3::Failure> {
-//! use storlab_io::s3::{drain, Call, Connection};
+//! # async fn get(store: &storlab_s3::Store) -> Result<(), storlab_s3::Failure> {
+//! use storlab_s3::{drain, Call, Connection};
 //! let timeout = std::time::Duration::from_secs(60);
 //! let mut connection = Connection::open(store, 0, timeout).await?;
 //! let call = Call::get("some/key");

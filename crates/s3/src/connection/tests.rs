@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::s3::{Addressing, Call, PayloadHash, StoreSpec};
+use crate::{Addressing, Call, PayloadHash, StoreSpec};
 
 type Client = Connection<Full<Bytes>>;
 const LONG: Duration = Duration::from_mins(1);

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 
-use crate::s3::tls;
+use crate::tls;
 
 /// Why a request did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

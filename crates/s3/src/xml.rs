@@ -6,9 +6,9 @@ use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
 use quick_xml::Reader;
 
-use crate::s3::failure::Failure;
-use crate::s3::sign::crc32_base64;
-use crate::s3::uri;
+use crate::failure::Failure;
+use crate::sign::crc32_base64;
+use crate::uri;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// How much is shown of an error's body that is not S3's.
@@ -272,8 +272,8 @@ fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Byt
     out.into()
 }
 
-/// Body of a quiet multi-delete. Send it with [`crate::s3::content_md5`] in `content-md5` and its
-/// [`crate::s3::sha256`] as payload hash: some stores insist on one of the two.
+/// Body of a quiet multi-delete. Send it with [`crate::content_md5`] in `content-md5` and its
+/// [`crate::sha256`] as payload hash: some stores insist on one of the two.
 pub fn delete_body<'a>(keys: impl IntoIterator<Item = &'a str>) -> Bytes {
     let mut out = format!("<Delete xmlns=\"{NAMESPACE}\">");
     for key in keys {

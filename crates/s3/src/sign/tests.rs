@@ -5,7 +5,7 @@
 use http::Method;
 
 use super::*;
-use crate::s3::request::{build, Call, Origin, PayloadHash};
+use crate::request::{build, Call, Origin, PayloadHash};
 
 /// 2013-05-24 00:00:00 UTC, the moment of the S3 examples.
 const S3_MOMENT: u64 = 1_369_353_600;
@@ -157,7 +157,7 @@ fn suite(method: &str, query: &[(&str, &str)], extra: &[(&'static str, &'static 
         map.append(name, value);
     }
     let mut encoded = Vec::new();
-    crate::s3::uri::push_sorted(&mut encoded, query);
+    crate::uri::push_sorted(&mut encoded, query);
     let payload = SHA256_OF_NOTHING.as_bytes();
     let subject = Subject { method, path: b"/", query: &encoded, payload };
     suite_signer(None).sign(SUITE_MOMENT, &subject, &mut map, false);

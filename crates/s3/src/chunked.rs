@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ring::hmac;
 
-use crate::s3::sign::{crc32_base64, hex, hmac_hex, SHA256_OF_NOTHING};
+use crate::sign::{crc32_base64, hex, hmac_hex, SHA256_OF_NOTHING};
 
 const SIGNATURE: &[u8] = b";chunk-signature=";
 pub(super) const CRC32_TRAILER: &str = "x-amz-checksum-crc32";
@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::s3::{crc32, sha256};
+    use crate::{crc32, sha256};
 
     fn signer() -> ChunkSigner {
         let key = hmac::Key::new(hmac::HMAC_SHA256, b"key");

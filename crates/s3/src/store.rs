@@ -10,10 +10,10 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use storlab_base::{wall_clock_ns, Error, Result};
 
-use crate::s3::request::{self, Call, Origin, Signed};
-use crate::s3::sign::Signer;
-use crate::s3::spec::{Addressing, Credentials, StoreSpec};
-use crate::s3::tls;
+use crate::request::{self, Call, Origin, Signed};
+use crate::sign::Signer;
+use crate::spec::{Addressing, Credentials, StoreSpec};
+use crate::tls;
 
 /// A store: endpoints resolved, TLS configured, requests signed. Cheap to clone.
 #[derive(Clone)]

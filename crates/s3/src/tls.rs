@@ -14,7 +14,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use storlab_base::{Error, Result};
 
-use crate::s3::spec::StoreSpec;
+use crate::spec::StoreSpec;
 
 /// The client's side of TLS 1.2 and 1.3 for a store.
 pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri};
 
-use crate::s3::chunked::{ChunkSigner, CRC32_TRAILER};
-use crate::s3::sign::{self, Signer, Subject};
-use crate::s3::uri;
+use crate::chunked::{ChunkSigner, CRC32_TRAILER};
+use crate::sign::{self, Signer, Subject};
+use crate::uri;
 
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
@@ -28,7 +28,7 @@ pub enum PayloadHash {
         decoded_length: u64,
     },
     /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: the CRC32 follows the body, see
-    /// [`crate::s3::chunked::CrcChunks`].
+    /// [`crate::chunked::CrcChunks`].
     TrailerCrc32 {
         /// Bytes of the object, without the framing.
         decoded_length: u64,

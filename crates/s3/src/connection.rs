@@ -20,9 +20,9 @@ use tokio::task::AbortHandle;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::TlsConnector;
 
-use crate::s3::failure::Failure;
-use crate::s3::store::{Endpoint, Store};
-use crate::s3::xml;
+use crate::failure::Failure;
+use crate::store::{Endpoint, Store};
+use crate::xml;
 
 /// Reads grow up to this while bodies keep them full. GETs of 4 MiB on loopback, one thread, three
 /// interleaved rounds on a busy machine, medians of CPU per GB and of the time to first byte:

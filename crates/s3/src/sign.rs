@@ -15,8 +15,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use md5::Digest as _;
 use ring::{digest, hmac};
 
-use crate::s3::chunked::ChunkSigner;
-use crate::s3::spec::Credentials;
+use crate::chunked::ChunkSigner;
+use crate::spec::Credentials;
 
 pub(super) const SHA256_OF_NOTHING: &str =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

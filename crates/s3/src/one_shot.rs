@@ -10,11 +10,11 @@ use hyper::body::Incoming;
 use storlab_base::{monotonic_ns, Error, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::s3::connection::{drain, Connection};
-use crate::s3::failure::Failure;
-use crate::s3::request::{Call, PayloadHash};
-use crate::s3::sign::{content_md5, sha256};
-use crate::s3::store::Store;
+use crate::connection::{drain, Connection};
+use crate::failure::Failure;
+use crate::request::{Call, PayloadHash};
+use crate::sign::{content_md5, sha256};
+use crate::store::Store;
 
 /// Answers of the control plane are pages and errors, not data.
 const REPLY_BYTES: usize = 64 << 20;
@@ -148,7 +148,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::s3::{Addressing, Credentials, StoreSpec};
+    use crate::{Addressing, Credentials, StoreSpec};
 
     const LONG: Duration = Duration::from_mins(1);
 
