@@ -3,6 +3,7 @@
 mod clock;
 mod error;
 mod histogram;
+mod lock;
 mod pattern;
 mod payload;
 mod random;
@@ -10,6 +11,7 @@ mod random;
 pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns, Clock, TimeSource};
 pub use error::{failed, Error, OpKind, Result};
 pub use histogram::Histogram;
+pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share};
 pub use payload::{Payload, PayloadSpec, CHUNK_BYTES};
 pub use random::{stream, Rng};

@@ -19,17 +19,19 @@ use std::time::Duration;
 
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
-use storlab_s3::Credentials;
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
+use storlab_s3::Credentials;
 
 use crate::content::Content;
-use crate::cpu::pin_to;
-use crate::fixed::{Extras, Ledger, Span, Tally};
-use crate::handle::{Board, Control, Run};
-use crate::outcome::Outcome;
-use crate::sampling::Report;
 use publish::{Manifest, Shelf};
 use rank::{slots, Crew, Order, Rank, RankTimes, KINDS};
+use storlab_run::control::Control;
+use storlab_run::cpu::pin_to;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::Outcome;
+use storlab_run::outcome::Span;
+use storlab_run::sampling::Report;
 
 pub use spec::CheckpointJob;
 use spec::{Cold, Task};

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use storlab_base::{monotonic_ns, Error};
 
-use crate::cpu::{available_cores, CpuMark};
-use crate::handle::{Board, Window};
-use crate::outcome::{CpuUse, EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::run::{Message, Shared};
-use crate::sampling::Collector;
 use crate::spec::BackendKind;
 use crate::verify::VerifyReport;
+use storlab_run::cpu::CpuUse;
+use storlab_run::cpu::{available_cores, CpuMark};
+use storlab_run::handle::Board;
+use storlab_run::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
+use storlab_run::sampling::Collector;
+use storlab_run::window::Window;
 
 /// Between opening the gate and the first operation: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;
@@ -214,7 +216,7 @@ impl<'r> Gatherer<'r> {
             notes: std::mem::take(&mut self.notes),
             final_sync_ns,
             drain_ns: drained_ns.saturating_sub(end_ns),
-            verify: self.verify.take(),
+            verify: self.verify.take().and_then(|report| serde_json::to_value(report).ok()),
             spans: Vec::new(),
             details: serde_json::Map::new(),
         };

@@ -4,45 +4,30 @@ mod block;
 mod bucket;
 mod checkpoint;
 mod content;
-mod cpu;
 mod draw;
-mod fixed;
 mod gather;
-mod handle;
-mod host_memory;
 mod layout;
 mod object;
-mod outcome;
-mod pacing;
 mod place;
 mod preprocess;
 mod run;
-mod sampling;
 mod slots;
 mod spec;
-mod spin;
 mod training;
 mod verify;
 
-use std::collections::BTreeMap;
-
 use storlab_base::{Error, Result};
+pub use storlab_run::{
+    memory_bytes, spin, Outcome, Row, Run, Secrets, Snapshot, Spin, Status, Summary,
+};
 use storlab_s3::Credentials;
 
 use checkpoint::CheckpointJob;
-pub use handle::{Run, Snapshot};
-pub use host_memory::memory_bytes;
 pub use object::ObjectJob;
-pub use outcome::{Outcome, Status, Summary};
 pub use preprocess::{check, PreprocessJob};
-pub use sampling::Row;
 pub use spec::BlockJob;
-pub use spin::{spin, Spin};
 use training::TrainingJob;
 pub use verify::{Verifier, VerifyReport};
-
-/// What a run needs and its order may not hold, by name: credentials.
-pub type Secrets = BTreeMap<String, String>;
 
 /// Start a run of a family's order, given as JSON.
 ///

@@ -33,12 +33,12 @@ pub(crate) use multipart::all;
 pub(crate) use shared::advice;
 pub use spec::ObjectJob;
 
-use crate::cpu::available_cores;
-use crate::handle::Run;
 use draw::Draw;
 use kind::ObjectKind;
 use pool::Objects;
 use shared::Shared;
+use storlab_run::cpu::available_cores;
+use storlab_run::handle::Run;
 
 /// Start a run. The load begins when all workers are ready. Without credentials, requests are not
 /// signed.

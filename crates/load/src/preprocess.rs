@@ -35,17 +35,19 @@ use serde_json::json;
 use storlab_base::{failed, monotonic_ns, Clock, Error, Result};
 use storlab_io::{DeviceBytes, DeviceCounters};
 
-use crate::cpu::ProcessCpu;
-use crate::fixed::{Extras, Span, Tally};
-use crate::handle::{Board, Control, Run};
-use crate::outcome::Outcome;
-use crate::sampling::Kind;
 use columns::{CATEGORIES, ROW_BYTES};
 use crew::Crew;
 use memory::Memory;
 use outputs::chill;
 use parts::{Findings, Part};
 use spec::{Malformed, Task};
+use storlab_run::control::Control;
+use storlab_run::cpu::ProcessCpu;
+use storlab_run::fixed::{Extras, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::Outcome;
+use storlab_run::outcome::Span;
+use storlab_run::sampling::Kind;
 use vocabulary::Files;
 
 pub use check::check;

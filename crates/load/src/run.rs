@@ -8,14 +8,17 @@ use storlab_base::{Clock, Error, Result};
 use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
 
 use crate::block::{Worker, WorkerEnd};
-use crate::cpu::{pin_to, sharpen_timers, WindowCpu};
 use crate::gather::Gatherer;
-use crate::handle::{lock, Board, Control, Run, Window};
 use crate::layout::Layout;
-use crate::outcome::Outcome;
-use crate::sampling::Report;
 use crate::spec::{BackendKind, BlockJob, MemberKind};
 use crate::verify::Verifier;
+use storlab_base::lock;
+use storlab_run::control::Control;
+use storlab_run::cpu::{pin_to, sharpen_timers, WindowCpu};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::Outcome;
+use storlab_run::sampling::Report;
+use storlab_run::window::Window;
 
 /// Threads of one job of the posix backend, unless its queue is deeper.
 const THREADS_MAX: usize = 512;

@@ -10,7 +10,8 @@ use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
 use storlab_io::Access;
 
 use crate::layout::gcd;
-use crate::sampling::Kind;
+use storlab_run::order::{Arrival, ArrivalKind, WeightedSize};
+use storlab_run::sampling::Kind;
 
 /// What a member of a target is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -77,15 +78,6 @@ impl BackendKind {
     }
 }
 
-/// A block size and its relative frequency.
-#[derive(Clone, Debug, Deserialize)]
-pub struct WeightedSize {
-    /// Length of the I/O.
-    pub bytes: u64,
-    /// Relative to the other sizes.
-    pub weight: f64,
-}
-
 /// Percent of operations by kind.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mix {
@@ -95,27 +87,6 @@ pub struct Mix {
     pub write: f64,
     /// Deallocations.
     pub trim: f64,
-}
-
-/// Closed or open loop.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum ArrivalKind {
-    /// The next operation starts when one ends.
-    Closed,
-    /// Evenly spaced starts.
-    Constant,
-    /// Exponentially distributed gaps.
-    Poisson,
-}
-
-/// When operations are due.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Arrival {
-    /// Closed or open loop.
-    pub kind: ArrivalKind,
-    /// Operations per second over all jobs; open loop only.
-    pub rate_iops: Option<f64>,
 }
 
 /// Which flush a job sends.
@@ -320,7 +291,7 @@ impl BlockJob {
         }
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
-        let memory = crate::host_memory::memory_bytes();
+        let memory = storlab_run::memory_bytes();
         if needed > memory / MEMORY_SHARE {
             return Err(Error::spec(
                 "queue_depth",

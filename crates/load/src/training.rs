@@ -20,19 +20,21 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
-use storlab_s3::{Credentials, Store};
 use storlab_io::{drop_cache, DeviceCounters};
+use storlab_s3::{Credentials, Store};
 
-use crate::cpu::pin_to;
-use crate::fixed::{Extras, Ledger, Span, Tally};
-use crate::handle::{Board, Control, Run};
-use crate::outcome::Outcome;
-use crate::sampling::{Kind, Report};
 use accelerator::EpochTimes;
 use cadence::{give_precedence, precedence_to_be_had};
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
 use spec::Task;
+use storlab_run::control::Control;
+use storlab_run::cpu::pin_to;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::Outcome;
+use storlab_run::outcome::Span;
+use storlab_run::sampling::{Kind, Report};
 
 pub use spec::TrainingJob;
 

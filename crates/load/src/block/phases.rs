@@ -5,8 +5,8 @@ use std::time::Duration;
 use storlab_base::{thread_cpu_ns, Error, OpKind, Result, TimeSource};
 use storlab_io::Backend;
 
-use crate::cpu::{available_cores, Spent};
 use crate::spec::BackendKind;
+use storlab_run::cpu::{available_cores, Spent};
 
 use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
 

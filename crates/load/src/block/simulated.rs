@@ -14,10 +14,10 @@ use storlab_base::TimeSource;
 use storlab_io::{Arena, Backend, Completion, Op, Wake};
 
 use super::{Worker, WorkerEnd};
-use crate::handle::Window;
 use crate::run::{Message, Shared};
-use crate::sampling::{Collector, KindStats, Row};
 use crate::spec::{tests::job_json, BlockJob};
+use storlab_run::sampling::{Collector, KindStats, Row};
+use storlab_run::window::Window;
 
 pub const MS: u64 = 1_000_000;
 /// Of a system call; also what keeps a polling worker from standing still in time.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use storlab_base::monotonic_ns;
 use storlab_s3::Failure;
 
-use crate::handle::lock;
+use storlab_base::lock;
 
 /// A pause is looked up from this often.
 const LOOK: Duration = Duration::from_millis(50);

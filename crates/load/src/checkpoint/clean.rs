@@ -9,9 +9,10 @@ use storlab_base::{monotonic_ns, Error, Result};
 use super::publish::Shelf;
 use super::rank::KINDS;
 use super::spec::CheckpointJob;
-use crate::fixed::{Extras, Tally};
-use crate::handle::{Board, Control};
-use crate::outcome::Outcome;
+use storlab_run::control::Control;
+use storlab_run::fixed::{Extras, Tally};
+use storlab_run::handle::Board;
+use storlab_run::outcome::Outcome;
 
 /// Remove every checkpoint of a place, whole or partial, and the place itself. One that is not
 /// there is clean. Anything else in it stays, and the run fails and names it.

@@ -13,10 +13,12 @@ use super::publish::Manifest;
 use super::rank::{RankTimes, KINDS};
 use super::spec::{CheckpointJob, Format, Task};
 use crate::bucket::{Bucket, Moved};
-use crate::fixed::{Extras, Ledger, Span, Tally};
-use crate::handle::{Board, Control, Run};
-use crate::outcome::Outcome;
-use crate::sampling::Report;
+use storlab_run::control::Control;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::Outcome;
+use storlab_run::outcome::Span;
+use storlab_run::sampling::Report;
 
 const MANIFEST: &str = "storlab-checkpoint.json";
 const LOOK: Duration = Duration::from_millis(50);

@@ -12,9 +12,9 @@ use storlab_io::{Access, File, Pass, Stream, StreamSpec};
 use super::safetensors;
 use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
 use crate::content::{Content, Identity};
-use crate::fixed::Ledger;
-use crate::handle::Control;
-use crate::sampling::Kind;
+use storlab_run::control::Control;
+use storlab_run::fixed::Ledger;
+use storlab_run::sampling::Kind;
 
 /// Places in a rank's counters.
 pub const KINDS: [Kind; 3] = [

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use super::*;
-use crate::outcome::Status;
+use storlab_run::outcome::Status;
 
 fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
     let mut job = json!({

@@ -14,10 +14,11 @@ use super::kind::ObjectKind;
 use super::shared::{advice, Message, Said, Shared, WorkerEnd};
 use super::spec::Task;
 use super::worker::work;
-use crate::cpu::{available_cores, CpuMark};
-use crate::handle::{Board, Window};
-use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
-use crate::sampling::Collector;
+use storlab_run::cpu::{available_cores, CpuMark};
+use storlab_run::handle::Board;
+use storlab_run::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
+use storlab_run::sampling::Collector;
+use storlab_run::window::Window;
 
 /// Between opening the gate and the first request: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;
@@ -362,9 +363,9 @@ mod tests {
     use storlab_s3::Store;
 
     use super::*;
-    use crate::handle::Run;
     use crate::object::pool::Objects;
     use crate::object::spec::tests::job_with;
+    use storlab_run::handle::Run;
 
     /// A run of one hour whose load began so long ago: is it given up?
     fn is_given_up(since_ns: u64, succeeded: u64, failed: u64, rests: u64) -> bool {

@@ -1,6 +1,6 @@
 //! The kinds of request.
 
-use crate::sampling::Kind;
+use storlab_run::sampling::Kind;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

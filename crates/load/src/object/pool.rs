@@ -13,7 +13,7 @@ use storlab_base::Result;
 
 use super::sizes::Sizes;
 use super::spec::{ObjectJob, PoolSpec};
-use crate::handle::lock;
+use storlab_base::lock;
 
 /// Series of sizes: the pool's, then those of the workers.
 const POOL_SERIES: u64 = 0;

@@ -6,9 +6,9 @@ use storlab_base::{monotonic_ns, thread_cpu_ns};
 
 use super::kind::ObjectKind;
 use super::shared::{Message, Shared};
-use crate::cpu::WorkerCpu;
-use crate::handle::Window;
-use crate::sampling::{KindStats, KindTable, Report};
+use storlab_run::cpu::WorkerCpu;
+use storlab_run::sampling::{KindStats, KindTable, Report};
+use storlab_run::window::Window;
 
 /// A request that succeeded.
 #[derive(Clone, Copy, Debug)]

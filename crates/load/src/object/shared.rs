@@ -12,9 +12,11 @@ use super::kind::ObjectKind;
 use super::pool::Objects;
 use super::spec::{ObjectJob, Routing};
 use super::tasks::Progress;
-use crate::cpu::WindowCpu;
-use crate::handle::{lock, Control, Window};
-use crate::sampling::Report;
+use storlab_base::lock;
+use storlab_run::control::Control;
+use storlab_run::cpu::WindowCpu;
+use storlab_run::sampling::Report;
+use storlab_run::window::Window;
 
 /// So many wrong bodies are named, and as many short ones.
 const BAD_BODIES: usize = 3;

@@ -22,7 +22,7 @@ use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly
 use super::shared::advice;
 use super::slot::{back_off, Slot};
 use super::spec::{ObjectJob, Task};
-use crate::handle::lock;
+use storlab_base::lock;
 
 /// An error that passes is tried again so often,
 const RETRIES: u32 = 5;

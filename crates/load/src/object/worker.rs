@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, TimeSource};
-use storlab_s3::Failure;
 use storlab_io::Wake;
+use storlab_s3::Failure;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -21,9 +21,9 @@ use super::slot::Slot;
 use super::spec::Task;
 use super::tasks;
 use super::timer::Timer;
-use crate::cpu::sharpen_timers;
-use crate::handle::Window;
-use crate::pacing::Pacing;
+use storlab_run::cpu::sharpen_timers;
+use storlab_run::pacing::Pacing;
+use storlab_run::window::Window;
 
 /// Wakes a worker's runtime from any thread.
 #[derive(Default)]

@@ -16,9 +16,9 @@ use serde_json::{json, Value};
 use storlab_base::{failed, Error, Result};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-use crate::cpu::available_cores;
-use crate::handle::lock;
 use features::Features;
+use storlab_base::lock;
+use storlab_run::cpu::available_cores;
 
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use storlab_base::{monotonic_ns, Error, Result};
 
-use crate::cpu::pin_to;
-use crate::fixed::{Ledger, Tally};
-use crate::handle::{lock, Board, Control};
-use crate::sampling::{Kind, Report};
+use storlab_base::lock;
+use storlab_run::control::Control;
+use storlab_run::cpu::pin_to;
+use storlab_run::fixed::{Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::sampling::{Kind, Report};
 
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -23,7 +23,7 @@ use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::vocabulary::{reduce, Files, Values};
 use super::ENCODE;
-use crate::handle::lock;
+use storlab_base::lock;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 

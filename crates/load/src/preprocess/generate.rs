@@ -22,11 +22,14 @@ use storlab_base::{failed, monotonic_ns, Error, Result};
 use super::clicks::{Text, BLOCK_ROWS};
 use super::outputs;
 use super::spec::{Clicks, PreprocessJob};
-use crate::cpu::available_cores;
-use crate::fixed::{Extras, Ledger, Span, Tally};
-use crate::handle::{lock, Board, Control};
-use crate::outcome::Outcome;
-use crate::sampling::Kind;
+use storlab_base::lock;
+use storlab_run::control::Control;
+use storlab_run::cpu::available_cores;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::outcome::Outcome;
+use storlab_run::outcome::Span;
+use storlab_run::sampling::Kind;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::columns::{CATEGORIES, INTEGERS};
 use super::outputs;
 use super::spec::PreprocessJob;
-use crate::outcome::{Outcome, Status};
+use storlab_run::outcome::{Outcome, Status};
 
 struct Bench {
     dir: TempDir,

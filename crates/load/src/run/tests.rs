@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use super::*;
-use crate::outcome::Status;
 use crate::spec::tests::job_json;
+use storlab_run::outcome::Status;
 
 fn start(change: impl Fn(&mut Value)) -> Run {
     let mut job = job_json("jbod", 1, 1, None);

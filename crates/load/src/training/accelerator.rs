@@ -15,8 +15,8 @@ use super::cadence::take_precedence;
 use super::lane::LOOK;
 use super::order::Epoch;
 use super::Shared;
-use crate::cpu::sharpen_timers;
-use crate::fixed::Ledger;
+use storlab_run::cpu::sharpen_timers;
+use storlab_run::fixed::Ledger;
 
 /// Place of `step` in the counters.
 pub const STEP: usize = 1;

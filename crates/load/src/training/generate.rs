@@ -15,11 +15,13 @@ use super::spec::TrainingJob;
 use super::Home;
 use crate::bucket::Bucket;
 use crate::content::{Content, Identity};
-use crate::cpu::available_cores;
-use crate::fixed::{Extras, Ledger, Span, Tally};
-use crate::handle::{Board, Control};
-use crate::outcome::Outcome;
-use crate::sampling::Kind;
+use storlab_run::control::Control;
+use storlab_run::cpu::available_cores;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::outcome::Outcome;
+use storlab_run::outcome::Span;
+use storlab_run::sampling::Kind;
 
 const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
 const IO: usize = 1 << 20;
@@ -105,7 +107,7 @@ fn make_files(
     works: &Works,
     index: usize,
     start_ns: u64,
-    report: Sender<crate::sampling::Report>,
+    report: Sender<storlab_run::sampling::Report>,
     end: &Sender<Result<u64>>,
 ) {
     let mut ledger = Ledger::new(index, &KINDS, works.job.interval_ns, start_ns, report);

@@ -13,7 +13,7 @@ use super::parse::{Npz, Records as RecordParser};
 use super::spec::{Check, Format};
 use super::{Home, Shared};
 use crate::bucket::Bucket;
-use crate::fixed::Ledger;
+use storlab_run::fixed::Ledger;
 
 /// Place of `read` in the counters.
 pub const READ: usize = 0;

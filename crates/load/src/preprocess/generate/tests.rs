@@ -3,8 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::*;
-use crate::handle::Run;
-use crate::outcome::Status;
+use storlab_run::handle::Run;
+use storlab_run::outcome::Status;
 
 const ROWS: u64 = 3 * BLOCK_ROWS + 100;
 const FILES: u32 = 2;

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use storlab_base::{Clock, Error, Histogram};
 
-use crate::fixed::Span;
+use crate::cpu::CpuUse;
 use crate::sampling::{KindStats, Row};
-use crate::verify::VerifyReport;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
@@ -80,22 +79,6 @@ impl From<&KindStats> for Totals {
             errors: stats.errors.clone(),
         }
     }
-}
-
-/// CPU of the load generator inside the window.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct CpuUse {
-    pub user_ns: u64,
-    pub system_ns: u64,
-    pub cores: usize,
-    pub worker_ns: u64,
-    pub busiest_worker_percent: f64,
-    pub machine_busy_percent: Option<f64>,
-    pub machine_cores: Option<usize>,
-    pub machine_steal_percent: Option<f64>,
-    pub waited_ns: Option<u64>,
-    pub longest_wait_percent: Option<f64>,
 }
 
 /// Why a run failed.
@@ -227,6 +210,21 @@ impl EngineInfo {
     }
 }
 
+/// A stretch of the window with a name of its own: one checkpoint's write, one epoch, one stage.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct Span {
+    /// What it is one of: `write`, `restore`, `epoch`, ...
+    pub kind: &'static str,
+    /// Which one: `checkpoint 3`.
+    pub name: String,
+    /// On the run's clock.
+    pub start_ns: u64,
+    /// On the run's clock.
+    pub end_ns: u64,
+    /// Moved in it.
+    pub bytes: u64,
+}
+
 /// A run's outcome without its rows.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
@@ -241,7 +239,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
-    pub verify: Option<VerifyReport>,
+    /// What was verified, where something was.
+    pub verify: Option<serde_json::Value>,
     /// Named stretches of the window, in order of time.
     pub spans: Vec<Span>,
     /// What only its family knows.

@@ -1,101 +1,15 @@
 //! A run in progress, whatever its family: its phases, its live view and its end.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use storlab_base::{monotonic_ns, Clock, Error, Result};
-use storlab_io::Wake;
+use storlab_base::{lock, monotonic_ns, Clock, Error, Result};
 
+use crate::control::Control;
 use crate::cpu::ProcessCpu;
 use crate::outcome::Outcome;
 use crate::sampling::Live;
-
-/// When the load starts, and the measure window on the run's clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Window {
-    /// Ramp begins.
-    pub load_start_ns: u64,
-    /// Window begins.
-    pub start_ns: u64,
-    /// Window ends; `u64::MAX` while a window by bytes is open.
-    pub end_ns: u64,
-}
-
-impl Window {
-    /// Number of the interval of `length_ns` that `now` lies in: counted from the window's start,
-    /// negative in the ramp, and never past the last one.
-    pub fn interval_at(&self, now: u64, length_ns: u64) -> i64 {
-        if now < self.start_ns {
-            return -(((self.start_ns - now - 1) / length_ns) as i64) - 1;
-        }
-        ((now.min(self.end_ns - 1) - self.start_ns) / length_ns) as i64
-    }
-
-    /// The end of the interval that `now` lies in.
-    pub fn next_boundary(&self, now: u64, length_ns: u64) -> u64 {
-        let next = self.interval_at(now, length_ns) + 1;
-        let length = length_ns.saturating_mul(next.unsigned_abs());
-        if next <= 0 {
-            self.start_ns.saturating_sub(length)
-        } else {
-            self.start_ns.saturating_add(length).min(self.end_ns)
-        }
-    }
-}
-
-/// How a run is ended. Outlives the run's files, so that a handle to a run that is over holds none
-/// of them.
-#[derive(Default)]
-pub struct Control {
-    stop: AtomicBool,
-    /// By the user, not by an error.
-    cancelled: AtomicBool,
-    wakers: Mutex<Vec<Arc<dyn Wake>>>,
-}
-
-impl Control {
-    /// The run ends soon, or has to.
-    #[inline]
-    pub fn stopping(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// True when the user ended the run.
-    pub fn cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
-    }
-
-    /// End every worker's wait, so that it looks at clock and flag.
-    pub fn wake_all(&self) {
-        for waker in lock(&self.wakers).iter() {
-            waker.wake();
-        }
-    }
-
-    /// Something that waits, to be woken when the run ends.
-    pub fn add_waker(&self, waker: Arc<dyn Wake>) {
-        lock(&self.wakers).push(waker);
-    }
-
-    /// Ask all workers to end; by an error, unless [`Control::cancel`] was called.
-    pub fn end_soon(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.wake_all();
-    }
-
-    /// By the user.
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        self.end_soon();
-    }
-}
-
-/// The data under a lock, whatever became of a thread that held it.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A phase of the run, for the live view.
 #[derive(Clone, Copy, Debug)]

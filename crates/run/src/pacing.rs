@@ -3,7 +3,7 @@
 use rand_core::Rng as _;
 use storlab_base::{stream, Rng};
 
-use crate::spec::{Arrival, ArrivalKind};
+use crate::order::{Arrival, ArrivalKind};
 
 /// The due times of one job, in ns of the run's clock.
 pub enum Pacing {

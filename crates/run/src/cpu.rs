@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use storlab_base::monotonic_ns;
 
-use crate::handle::Window;
-use crate::outcome::CpuUse;
+use crate::window::Window;
 
 /// Two readings of a clock around one of the CPU time lie nearer than this, or it is read again.
 const PROMPT_NS: u64 = 50_000;
@@ -103,6 +103,22 @@ impl MachineCpu {
         let share = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / all;
         Some((share(self.busy, earlier.busy), share(self.stolen, earlier.stolen)))
     }
+}
+
+/// CPU of the load generator inside the window.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct CpuUse {
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub cores: usize,
+    pub worker_ns: u64,
+    pub busiest_worker_percent: f64,
+    pub machine_busy_percent: Option<f64>,
+    pub machine_cores: Option<usize>,
+    pub machine_steal_percent: Option<f64>,
+    pub waited_ns: Option<u64>,
+    pub longest_wait_percent: Option<f64>,
 }
 
 /// CPU of this process and of the whole machine, at one end of a window.

@@ -6,28 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use serde::Serialize;
 use storlab_base::{monotonic_ns, thread_cpu_ns, Error};
 
+use crate::control::Control;
 use crate::cpu::{available_cores, CpuMark, Spent, WorkerCpu};
-use crate::handle::{Board, Control, Window};
-use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
+use crate::handle::Board;
+use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, KindStats, KindTable, Report};
-
-/// A stretch of the window with a name of its own: one checkpoint's write, one epoch, one stage.
-#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
-pub struct Span {
-    /// What it is one of: `write`, `restore`, `epoch`, ...
-    pub kind: &'static str,
-    /// Which one: `checkpoint 3`.
-    pub name: String,
-    /// On the run's clock.
-    pub start_ns: u64,
-    /// On the run's clock.
-    pub end_ns: u64,
-    /// Moved in it.
-    pub bytes: u64,
-}
+use crate::window::Window;
 
 /// One worker's counters. It belongs to the worker's thread.
 pub struct Ledger {
