@@ -1,6 +1,7 @@
 //! Floor 0, no I/O: the clock, histograms, seeded patterns, payload, errors.
 
 mod clock;
+mod content;
 mod error;
 mod histogram;
 mod lock;
@@ -9,6 +10,7 @@ mod payload;
 mod random;
 
 pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns, Clock, TimeSource};
+pub use content::{Content, Identity};
 pub use error::{failed, Error, OpKind, Result};
 pub use histogram::Histogram;
 pub use lock::lock;

@@ -22,9 +22,9 @@ use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
 use storlab_s3::Credentials;
 
-use crate::content::Content;
 use publish::{Manifest, Shelf};
 use rank::{slots, Crew, Order, Rank, RankTimes, KINDS};
+use storlab_base::Content;
 use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::{Extras, Ledger, Tally};

@@ -1,14 +1,11 @@
 //! Floor 2: pacing, sampling, stop rules, and one file for each workload.
 
 mod block;
-mod bucket;
 mod checkpoint;
-mod content;
 mod draw;
 mod gather;
 mod layout;
 mod object;
-mod place;
 mod preprocess;
 mod run;
 mod slots;

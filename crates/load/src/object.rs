@@ -4,8 +4,6 @@
 //! concurrency. A slot has one request in flight at a time, over keep-alive connections that nobody
 //! else uses. Workers share which objects there are, and nothing else while requests are out.
 
-mod body;
-mod content;
 mod coordinator;
 mod draw;
 mod kind;
@@ -27,10 +25,6 @@ use std::sync::Arc;
 use storlab_base::{Clock, Result};
 use storlab_s3::{Credentials, Store};
 
-pub(crate) use body::{Framing, RequestBody};
-pub(crate) use content::Content;
-pub(crate) use multipart::all;
-pub(crate) use shared::advice;
 pub use spec::ObjectJob;
 
 use draw::Draw;

@@ -25,11 +25,12 @@ mod sign;
 mod spec;
 mod store;
 mod tls;
+pub mod transfer;
 mod uri;
 pub mod xml;
 
 pub use connection::{drain, refusal, Connection};
-pub use failure::Failure;
+pub use failure::{advice, Failure};
 pub use one_shot::{OneShot, Reply};
 pub use request::{Call, PayloadHash, Signed};
 pub use sign::{content_md5, crc32, sha256, Sha256};

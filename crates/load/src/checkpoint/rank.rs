@@ -11,7 +11,7 @@ use storlab_io::{Access, File, Pass, Stream, StreamSpec};
 
 use super::safetensors;
 use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
-use crate::content::{Content, Identity};
+use storlab_base::{Content, Identity};
 use storlab_run::control::Control;
 use storlab_run::fixed::Ledger;
 use storlab_run::sampling::Kind;
@@ -216,7 +216,7 @@ impl Rank {
                     let end_ns = chunk.start_ns + chunk.latency_ns;
                     ledger.record(READ, chunk.data.len() as u64, chunk.latency_ns, end_ns);
                     if crew.job.verify {
-                        content.check(whose, file.name(), &chunk)?;
+                        content.check(whose, file.name(), chunk.slot, chunk.offset, chunk.data)?;
                     }
                     Ok(())
                 })?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use storlab_base::{Error, Result};
 use storlab_io::SECTOR;
 
-use crate::place::PlaceSpec;
+use storlab_s3::transfer::PlaceSpec;
 
 /// What the run is for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -1,18 +1,17 @@
 //! Objects that are uploaded in parts.
 
 use std::cell::{Cell, RefCell};
-use std::future::{poll_fn, Future};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::Method;
+use storlab_s3::transfer::body::RequestBody;
+use storlab_s3::transfer::content::Content;
+use storlab_s3::transfer::try_join_all;
 use storlab_s3::{sha256, xml, Call, Failure, PayloadHash};
 
-use super::body::RequestBody;
-use super::content::Content;
 use super::requests::{exchange, is_missing, send_object, Outgoing};
 use super::slot::{Links, Slot};
 use super::spec::PayloadMode;
@@ -95,7 +94,7 @@ impl Slot {
             done: RefCell::new(vec![None; count]),
         };
         let links = std::iter::once(&mut self.links).chain(&mut self.part_links);
-        all(links.take(count).map(|links| upload.send_parts(links))).await?;
+        try_join_all(links.take(count).map(|links| upload.send_parts(links))).await?;
         let parts = upload.done.into_inner();
         let body = complete_body(&parts, with_crc);
         let call = Call {
@@ -140,29 +139,4 @@ fn complete_body(parts: &[Part], with_crc: bool) -> bytes::Bytes {
     }
     let all: Vec<_> = known.map(|((etag, _), number)| (number, &etag[..])).collect();
     xml::complete_body(&all)
-}
-
-/// All of them at once, in this task; the first failure ends them all.
-pub async fn all<F>(futures: impl Iterator<Item = F>) -> Result<(), Failure>
-where
-    F: Future<Output = Result<(), Failure>>,
-{
-    let mut running: Vec<_> = futures.map(Box::pin).collect();
-    poll_fn(|context| {
-        let mut failed = None;
-        running.retain_mut(|future| match future.as_mut().poll(context) {
-            Poll::Pending => true,
-            Poll::Ready(Ok(())) => false,
-            Poll::Ready(Err(failure)) => {
-                failed.get_or_insert(failure);
-                false
-            }
-        });
-        match failed {
-            Some(failure) => Poll::Ready(Err(failure)),
-            None if running.is_empty() => Poll::Ready(Ok(())),
-            None => Poll::Pending,
-        }
-    })
-    .await
 }

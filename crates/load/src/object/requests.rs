@@ -14,12 +14,12 @@ use storlab_s3::{
     content_md5, drain, refusal, sha256, xml, Call, Connection, Failure, PayloadHash,
 };
 
-use super::body::{hash_of, Framing, RequestBody};
-use super::content::{Content, PIECE_BYTES};
 use super::shared::Routed;
 use super::slot::{Links, Moved, Request, Slot};
 use super::spec::PayloadMode;
 use super::worker::Worker;
+use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
+use storlab_s3::transfer::content::{Content, PIECE_BYTES};
 
 /// Answers to anything but a GET are shorter: a listing of 1,000 keys of 1 KiB.
 const ANSWER_BYTES: usize = 8 << 20;

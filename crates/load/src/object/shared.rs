@@ -204,30 +204,6 @@ impl Shared {
     }
 }
 
-/// What to do about an error of this kind; nothing where that depends.
-pub fn advice(kind: &str) -> &'static str {
-    let has = |word: &str| kind.contains(word);
-    if has("refused") || has("connection failed") {
-        "check that the store runs, and its endpoint"
-    } else if has("RequestTimeTooSkewed") {
-        "set this machine's clock"
-    } else if has("InvalidToken") || has("ExpiredToken") {
-        "renew the session token, or remove it where the keys need none"
-    } else if has("(401)") || has("(403)") || has("HTTP 403") || has("HTTP 401") {
-        "check the credentials, what they are allowed to do, and the region"
-    } else if has("NoSuchBucket") {
-        "make the bucket, or let the study make it with create_bucket"
-    } else if has("TLS") {
-        "name the authority of the server's certificate in ca_file"
-    } else if has("(503)") || has("HTTP 503") || has("(429)") {
-        "ask less of the store: fewer requests in flight, or a rate"
-    } else if has("time-out") {
-        "look at the store; request_timeout may be too short for these objects"
-    } else {
-        "look at the store's own log"
-    }
-}
-
 /// A request is on its way to an endpoint, as long as this lives.
 pub struct Routed<'s> {
     /// Which.

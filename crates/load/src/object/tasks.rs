@@ -13,16 +13,16 @@ use storlab_base::Error;
 use storlab_s3::{xml, Call, Failure};
 use tokio::sync::{Barrier, Notify};
 
-use super::body::RequestBody;
 use super::kind::ObjectKind;
 use super::multipart::abort;
 use super::pool::Names;
 use super::recorder::Success;
 use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
-use super::shared::advice;
 use super::slot::{back_off, Slot};
 use super::spec::{ObjectJob, Task};
 use storlab_base::lock;
+use storlab_s3::advice;
+use storlab_s3::transfer::body::RequestBody;
 
 /// An error that passes is tried again so often,
 const RETRIES: u32 = 5;

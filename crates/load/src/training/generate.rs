@@ -13,8 +13,7 @@ use storlab_io::{File, Pass, Stream, StreamSpec};
 use super::format::{FileFacts, Layout};
 use super::spec::TrainingJob;
 use super::Home;
-use crate::bucket::Bucket;
-use crate::content::{Content, Identity};
+use storlab_base::{Content, Identity};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
 use storlab_run::fixed::{Extras, Ledger, Tally};
@@ -22,6 +21,7 @@ use storlab_run::handle::Board;
 use storlab_run::outcome::Outcome;
 use storlab_run::outcome::Span;
 use storlab_run::sampling::Kind;
+use storlab_s3::transfer::Bucket;
 
 const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
 const IO: usize = 1 << 20;

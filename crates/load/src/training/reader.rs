@@ -12,8 +12,8 @@ use super::order::Piece;
 use super::parse::{Npz, Records as RecordParser};
 use super::spec::{Check, Format};
 use super::{Home, Shared};
-use crate::bucket::Bucket;
 use storlab_run::fixed::Ledger;
+use storlab_s3::transfer::Bucket;
 
 /// Place of `read` in the counters.
 pub const READ: usize = 0;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use storlab_base::{Error, Result};
 use storlab_io::SECTOR;
 
-use crate::place::PlaceSpec;
+use storlab_s3::transfer::PlaceSpec;
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::chunked::{ChunkSigner, CrcChunks};
+use crate::Sha256;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use storlab_base::CHUNK_BYTES;
-use storlab_s3::chunked::{ChunkSigner, CrcChunks};
-use storlab_s3::Sha256;
 
 use super::content::{Content, PIECES, PIECE_BYTES, STAMP_BYTES};
 
@@ -444,7 +444,7 @@ mod tests {
         for (at, len) in [(0, 0), (0, 5), (5 << 20, 600_001)] {
             let mut bytes = vec![0; len as usize];
             content.fill(at, &mut bytes);
-            assert_eq!(hash_of(content, at, len), storlab_s3::sha256(&bytes));
+            assert_eq!(hash_of(content, at, len), crate::sha256(&bytes));
         }
     }
 

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Error, Result};
-use storlab_io::Chunk;
+
+use crate::error::{Error, Result};
+use crate::random::stream;
 
 const BLOCK: usize = 4096;
 const STAMP: usize = 16;
@@ -103,14 +104,21 @@ impl Content {
         }
     }
 
-    /// Compare what was read with what was written.
+    /// Compare what was read at `offset` into buffer `slot` with what was written.
     ///
     /// # Errors
     /// [`Error::Io`] of operation `verify` at the first block that differs.
-    pub fn check(&self, whose: Identity, name: &str, chunk: &Chunk<'_>) -> Result<()> {
-        let pattern = self.pattern(chunk.slot);
-        for (i, block) in chunk.data.chunks(BLOCK).enumerate() {
-            let at = chunk.offset + (i * BLOCK) as u64;
+    pub fn check(
+        &self,
+        whose: Identity,
+        name: &str,
+        slot: usize,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let pattern = self.pattern(slot);
+        for (i, block) in data.chunks(BLOCK).enumerate() {
+            let at = offset + (i * BLOCK) as u64;
             if at < whose.header {
                 continue;
             }
@@ -132,26 +140,22 @@ impl Content {
 mod tests {
     use super::*;
 
-    fn chunk(data: &[u8], offset: u64, slot: usize) -> Chunk<'_> {
-        Chunk { offset, data, slot, latency_ns: 0, start_ns: 0 }
-    }
-
     #[test]
     fn only_the_same_block_of_the_same_file_passes() {
         let content = Content::new(7, 2, 8192);
         let whose = Identity { number: 1, file: 3, header: 0 };
         let mut buffer = content.pattern(1)[..5000].to_vec();
         content.stamp_all(whose, 8192, &mut buffer);
-        assert!(content.check(whose, "f", &chunk(&buffer, 8192, 1)).is_ok());
+        assert!(content.check(whose, "f", 1, 8192, &buffer).is_ok());
         for (number, file) in [(2, 3), (1, 4)] {
             let other = Identity { number, file, header: 0 };
-            assert!(content.check(other, "f", &chunk(&buffer, 8192, 1)).is_err());
+            assert!(content.check(other, "f", 1, 8192, &buffer).is_err());
         }
-        assert!(content.check(whose, "f", &chunk(&buffer, 0, 1)).is_err());
+        assert!(content.check(whose, "f", 1, 0, &buffer).is_err());
         for at in [0, 15, 16, 4095, 4096, 4999] {
             let mut torn = buffer.clone();
             torn[at] ^= 1;
-            let error = content.check(whose, "f", &chunk(&torn, 8192, 1)).unwrap_err();
+            let error = content.check(whose, "f", 1, 8192, &torn).unwrap_err();
             assert!(error.to_string().contains("verify of f"), "{error}");
         }
     }

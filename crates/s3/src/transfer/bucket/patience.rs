@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::Failure;
 use storlab_base::monotonic_ns;
-use storlab_s3::Failure;
 
 use storlab_base::lock;
 

@@ -1,13 +1,13 @@
 //! One request of a bucket, over a connection that is kept.
 
+use crate::{drain, refusal, xml, Call, Connection, Failure, Store};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::StatusCode;
 use http_body_util::BodyExt;
-use storlab_s3::{drain, refusal, xml, Call, Connection, Failure, Store};
 
 use super::Patience;
-use crate::object::RequestBody;
+use crate::transfer::body::RequestBody;
 
 const ANSWER_BYTES: usize = 8 << 20;
 

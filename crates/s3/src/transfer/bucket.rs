@@ -7,16 +7,18 @@ mod requests;
 use std::cell::{Cell, RefCell};
 use std::io;
 
+use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
 use bytes::Bytes;
 use http::header;
 use http::{Method, StatusCode};
 use storlab_base::{monotonic_ns, Error, Result};
-use storlab_s3::{sha256, xml, Call, Failure, PayloadHash, Store};
 use tokio::runtime::Runtime;
 
 pub use patience::{Patience, Told};
 
-use crate::object::{advice, all, Content, Framing, RequestBody};
+use super::body::{Framing, RequestBody};
+use super::content::Content;
+use super::try_join_all;
 use requests::{number_in, Body, Desk, Link, Stopping};
 
 /// How a transfer went: when it began, how long it took, how much it moved.
@@ -276,7 +278,8 @@ impl Bucket {
             stopping,
             heard: RefCell::new(heard),
         };
-        let ended = runtime.block_on(all(links.iter_mut().map(|link| download.receive(link))));
+        let ended =
+            runtime.block_on(try_join_all(links.iter_mut().map(|link| download.receive(link))));
         match (ended, download.wrong_at.get()) {
             (Ok(()), _) => Ok(!stopping()),
             (Err(failure @ Failure::WrongBody(_)), Some(at)) => {
@@ -424,7 +427,7 @@ impl Upload<'_> {
         let count = self.bytes.div_ceil(self.part_bytes);
         let etags = RefCell::new(vec![String::new(); count as usize]);
         let sending = links.iter_mut().take(count as usize);
-        all(sending.map(|link| self.send_parts(link, id, &etags))).await?;
+        try_join_all(sending.map(|link| self.send_parts(link, id, &etags))).await?;
         Ok(etags.into_inner())
     }
 
