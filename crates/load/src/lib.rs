@@ -6,7 +6,6 @@ mod draw;
 mod gather;
 mod layout;
 mod object;
-mod preprocess;
 mod run;
 mod slots;
 mod spec;
@@ -21,8 +20,8 @@ use storlab_s3::Credentials;
 
 use checkpoint::CheckpointJob;
 pub use object::ObjectJob;
-pub use preprocess::{check, PreprocessJob};
 pub use spec::BlockJob;
+pub use storlab_preprocess::check;
 use training::TrainingJob;
 pub use verify::{Verifier, VerifyReport};
 
@@ -32,13 +31,12 @@ pub use verify::{Verifier, VerifyReport};
 /// [`Error::Spec`] for an impossible order or an unknown family, [`Error::Io`] for what cannot be
 /// opened, [`Error::Backend`] for a backend that is not to be had.
 pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
-    let named = secrets.iter().map(|(name, value)| (name.clone(), value.clone()));
-    let credentials = || Credentials::from_map(&named.collect());
+    let credentials = || Credentials::from_map(secrets);
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
         "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?, credentials()?),
         "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
-        "preprocess" => preprocess::start(PreprocessJob::from_json(job_json)?),
+        "preprocess" => storlab_preprocess::start(job_json, secrets),
         "training" => training::start(TrainingJob::from_json(job_json)?, credentials()?),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),
     }

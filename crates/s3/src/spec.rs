@@ -1,7 +1,7 @@
 //! Which store, and with which keys: `S3Store` and `Credentials` of `storlab/model/s3.py`, change
 //! both together.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -65,7 +65,7 @@ impl Credentials {
     ///
     /// # Errors
     /// [`Error::Spec`] naming the field that is missing or unknown.
-    pub fn from_map(secrets: &HashMap<String, String>) -> Result<Option<Credentials>> {
+    pub fn from_map(secrets: &BTreeMap<String, String>) -> Result<Option<Credentials>> {
         if secrets.is_empty() {
             return Ok(None);
         }

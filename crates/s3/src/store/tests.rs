@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn odd_buckets_regions_and_keys_are_refused() {
     let bad = StoreSpec { region: "a\nb".to_owned(), ..spec(&["http://[::1]"], Addressing::Path) };
     assert!(refused(&bad).starts_with("region: "));
 
-    let map = |pairs: &[(&str, &str)]| -> HashMap<String, String> {
+    let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect()
     };
     assert_eq!(Credentials::from_map(&map(&[])).expect("nobody"), None);

@@ -53,7 +53,7 @@ impl Bench {
     }
 
     fn run(&self, name: &str, more: &Value) -> Outcome {
-        let run = crate::start("preprocess", &self.job(name, more), &BTreeMap::new()).unwrap();
+        let run = crate::start(&self.job(name, more), &BTreeMap::new()).unwrap();
         assert!(run.wait(Some(Duration::from_mins(2))));
         run.outcome().unwrap()
     }
@@ -194,14 +194,10 @@ fn little_memory_takes_more_passes_and_gives_the_same() {
     for stage in [1, 2] {
         assert!(details(&outcome)["stages"][stage]["passes"].as_u64().unwrap() > 1, "{stage}");
     }
-    let few = crate::start(
-        "preprocess",
-        &bench.job("few", &json!({"memory_bytes": 1000})),
-        &BTreeMap::new(),
-    );
+    let few = crate::start(&bench.job("few", &json!({"memory_bytes": 1000})), &BTreeMap::new());
     assert!(few.err().unwrap().to_string().starts_with("memory: is 1000 bytes"));
     let groups = bench.job("groups", &json!({"part_bytes": 64 << 20, "row_group_rows": 1}));
-    let groups = crate::start("preprocess", &groups, &BTreeMap::new());
+    let groups = crate::start(&groups, &BTreeMap::new());
     assert!(groups.err().unwrap().to_string().contains("other row_group_rows"));
 }
 
@@ -332,7 +328,7 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     let more = json!({"resume": true});
     let mut resumed = 0;
     for wait_ms in [20, 60, 150, 300] {
-        let run = crate::start("preprocess", &bench.job("r", &more), &BTreeMap::new()).unwrap();
+        let run = crate::start(&bench.job("r", &more), &BTreeMap::new()).unwrap();
         run.wait(Some(Duration::from_millis(wait_ms)));
         run.cancel();
         assert!(run.wait(Some(Duration::from_mins(1))));

@@ -1,4 +1,4 @@
-//! DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
+//! A family: DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
 //!
 //! Three stages, each of which goes on where a killed one was. What they mean stands in
 //! docs/preprocess.md.
@@ -40,7 +40,7 @@ use crew::Crew;
 use memory::Memory;
 use outputs::chill;
 use parts::{Findings, Part};
-use spec::{Malformed, Task};
+use spec::{Malformed, PreprocessJob, Task};
 use storlab_run::control::Control;
 use storlab_run::cpu::ProcessCpu;
 use storlab_run::fixed::{Extras, Tally};
@@ -48,10 +48,10 @@ use storlab_run::handle::{Board, Run};
 use storlab_run::outcome::Outcome;
 use storlab_run::outcome::Span;
 use storlab_run::sampling::Kind;
+use storlab_run::Secrets;
 use vocabulary::Files;
 
 pub use check::check;
-pub use spec::PreprocessJob;
 
 const INGEST: usize = 0;
 const VOCABULARY: usize = 1;
@@ -72,7 +72,8 @@ const FREE_GROUPS: usize = 128;
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be.
-pub fn start(job: PreprocessJob) -> Result<Run> {
+pub fn start(order: &str, _: &Secrets) -> Result<Run> {
+    let job = PreprocessJob::from_json(order)?;
     Clock::prepare();
     let control = Arc::new(Control::default());
     let mine = control.clone();

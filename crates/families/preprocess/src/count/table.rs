@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::preprocess::budget::{Budget, Held};
-use crate::preprocess::lookup::lines::{
-    entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES,
-};
-use crate::preprocess::merge::rank;
+use crate::budget::{Budget, Held};
+use crate::lookup::lines::{entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES};
+use crate::merge::rank;
 
 use super::{Heavy, HASH_BITS};
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::preprocess::lookup::lines::unmix;
-use crate::preprocess::merge::{merge, Run};
+use crate::lookup::lines::unmix;
+use crate::merge::{merge, Run};
 
 /// What a worker's own buffers take.
 const SCATTER_BYTES: usize = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();
