@@ -9,7 +9,6 @@ mod object;
 mod run;
 mod slots;
 mod spec;
-mod training;
 mod verify;
 
 use storlab_base::{Error, Result};
@@ -22,7 +21,6 @@ use checkpoint::CheckpointJob;
 pub use object::ObjectJob;
 pub use spec::BlockJob;
 pub use storlab_preprocess::check;
-use training::TrainingJob;
 pub use verify::{Verifier, VerifyReport};
 
 /// Start a run of a family's order, given as JSON.
@@ -37,7 +35,7 @@ pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
         "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?, credentials()?),
         "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
         "preprocess" => storlab_preprocess::start(job_json, secrets),
-        "training" => training::start(TrainingJob::from_json(job_json)?, credentials()?),
+        "training" => storlab_training::start(job_json, secrets),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),
     }
 }

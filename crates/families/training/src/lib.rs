@@ -1,4 +1,4 @@
-//! Training reads: emulated accelerators consume batches at their cadence, readers load them from
+//! A family: Training reads: emulated accelerators consume batches at their cadence, readers load them from
 //! storage.
 
 mod accelerator;
@@ -21,13 +21,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::{drop_cache, DeviceCounters};
+use storlab_run::Secrets;
 use storlab_s3::{Credentials, Store};
 
 use accelerator::EpochTimes;
 use cadence::{give_precedence, precedence_to_be_had};
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
-use spec::Task;
+use spec::{Task, TrainingJob};
 use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::{Extras, Ledger, Tally};
@@ -35,8 +36,6 @@ use storlab_run::handle::{Board, Run};
 use storlab_run::outcome::Outcome;
 use storlab_run::outcome::Span;
 use storlab_run::sampling::{Kind, Report};
-
-pub use spec::TrainingJob;
 
 static KINDS: [Kind; 3] = [
     Kind { place: 0, name: "read" },
@@ -49,7 +48,11 @@ const SILENCE_NS: u64 = 5_000_000_000;
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be.
-pub fn start(job: TrainingJob, credentials: Option<Credentials>) -> Result<Run> {
+pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
+    begin(TrainingJob::from_json(order)?, Credentials::from_map(secrets)?)
+}
+
+fn begin(job: TrainingJob, credentials: Option<Credentials>) -> Result<Run> {
     Clock::prepare();
     let home = match (&job.place.directory, &job.place.store) {
         (Some(directory), _) => Home::Directory(directory.clone()),

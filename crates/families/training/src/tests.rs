@@ -28,7 +28,7 @@ pub fn job(home: &Path, change: impl Fn(&mut Value)) -> TrainingJob {
 }
 
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
-    let run = start(job(home, change), None).unwrap();
+    let run = begin(job(home, change), None).unwrap();
     assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
@@ -198,7 +198,7 @@ fn an_accelerator_that_ends_by_a_mistake_fails_the_run() {
 fn cancelling_is_prompt() {
     let home = home();
     generate(home.path(), |_| {});
-    let run = start(
+    let run = begin(
         job(home.path(), |job| {
             job["computation_ns"] = json!(3_600_000_000_000u64);
         }),

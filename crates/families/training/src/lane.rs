@@ -187,8 +187,8 @@ impl Meeting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::spec::TrainingJob;
-    use crate::training::tests::job;
+    use crate::spec::TrainingJob;
+    use crate::tests::job;
 
     fn epoch(job: &TrainingJob) -> Epoch {
         Epoch::new(job, 0, 0)
