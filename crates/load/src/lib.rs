@@ -1,7 +1,6 @@
 //! Floor 2: pacing, sampling, stop rules, and one file for each workload.
 
 mod block;
-mod checkpoint;
 mod draw;
 mod gather;
 mod layout;
@@ -17,7 +16,6 @@ pub use storlab_run::{
 };
 use storlab_s3::Credentials;
 
-use checkpoint::CheckpointJob;
 pub use object::ObjectJob;
 pub use spec::BlockJob;
 pub use storlab_preprocess::check;
@@ -32,7 +30,7 @@ pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
     let credentials = || Credentials::from_map(secrets);
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
-        "checkpoint" => checkpoint::start(CheckpointJob::from_json(job_json)?, credentials()?),
+        "checkpoint" => storlab_checkpoint::start(job_json, secrets),
         "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
         "preprocess" => storlab_preprocess::start(job_json, secrets),
         "training" => storlab_training::start(job_json, secrets),

@@ -1,4 +1,4 @@
-//! Checkpoints: parallel ranks write one after the other, made durable and published as trainers
+//! A family: Checkpoints: parallel ranks write one after the other, made durable and published as trainers
 //! do, and read the newest one back.
 
 mod clean;
@@ -20,6 +20,7 @@ use std::time::Duration;
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
+use storlab_run::Secrets;
 use storlab_s3::Credentials;
 
 use publish::{Manifest, Shelf};
@@ -33,8 +34,7 @@ use storlab_run::outcome::Outcome;
 use storlab_run::outcome::Span;
 use storlab_run::sampling::Report;
 
-pub use spec::CheckpointJob;
-use spec::{Cold, Task};
+use spec::{CheckpointJob, Cold, Task};
 
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -42,7 +42,11 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be, [`Error::Io`] where the place cannot be made.
-pub fn start(job: CheckpointJob, credentials: Option<Credentials>) -> Result<Run> {
+pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
+    begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?)
+}
+
+fn begin(job: CheckpointJob, credentials: Option<Credentials>) -> Result<Run> {
     Clock::prepare();
     let Some(home) = job.place.directory.clone() else {
         return objects::start(job, credentials);

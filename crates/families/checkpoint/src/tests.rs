@@ -29,7 +29,7 @@ fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
 
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
     let job = CheckpointJob::from_json(&order(home, change).to_string()).unwrap();
-    let run = start(job, None).unwrap();
+    let run = begin(job, None).unwrap();
     assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
@@ -185,7 +185,7 @@ fn cancelling_publishes_nothing() {
         job["writes"] = json!(1000);
         job["pause_ns"] = json!(3_600_000_000_000u64);
     });
-    let run = start(CheckpointJob::from_json(&job.to_string()).unwrap(), None).unwrap();
+    let run = begin(CheckpointJob::from_json(&job.to_string()).unwrap(), None).unwrap();
     while !home.path().join("checkpoint-000001").exists() {
         std::thread::yield_now();
     }
@@ -208,7 +208,7 @@ fn the_place_is_made_and_removed_with_all_its_checkpoints() {
         assert!(!place.exists());
     }
     assert!(home.path().exists());
-    let failed = start(
+    let failed = begin(
         CheckpointJob::from_json(&order(&place.join("a/b"), |_| {}).to_string()).unwrap(),
         None,
     );
