@@ -4,7 +4,6 @@ mod block;
 mod draw;
 mod gather;
 mod layout;
-mod object;
 mod run;
 mod slots;
 mod spec;
@@ -16,7 +15,6 @@ pub use storlab_run::{
 };
 use storlab_s3::Credentials;
 
-pub use object::ObjectJob;
 pub use spec::BlockJob;
 pub use storlab_preprocess::check;
 pub use verify::{Verifier, VerifyReport};
@@ -31,7 +29,7 @@ pub fn start(kind: &str, job_json: &str, secrets: &Secrets) -> Result<Run> {
     match kind {
         "block" => run::start(BlockJob::from_json(job_json)?),
         "checkpoint" => storlab_checkpoint::start(job_json, secrets),
-        "object" => object::start(ObjectJob::from_json(job_json)?, credentials()?),
+        "object" => storlab_object::start(job_json, secrets),
         "preprocess" => storlab_preprocess::start(job_json, secrets),
         "training" => storlab_training::start(job_json, secrets),
         _ => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),

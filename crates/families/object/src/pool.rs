@@ -288,7 +288,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::spec::tests::job_with;
+    use crate::spec::tests::job_with;
 
     fn objects(pool: u64) -> Objects {
         let job = job_with(|j| {

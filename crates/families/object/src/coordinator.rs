@@ -364,8 +364,8 @@ mod tests {
     use storlab_s3::Store;
 
     use super::*;
-    use crate::object::pool::Objects;
-    use crate::object::spec::tests::job_with;
+    use crate::pool::Objects;
+    use crate::spec::tests::job_with;
     use storlab_run::handle::Run;
 
     /// A run of one hour whose load began so long ago: is it given up?

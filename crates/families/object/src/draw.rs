@@ -120,7 +120,7 @@ mod tests {
     use serde_json::{json, Value};
 
     use super::*;
-    use crate::object::spec::tests::job_with;
+    use crate::spec::tests::job_with;
 
     const POOL: u64 = 1000;
 

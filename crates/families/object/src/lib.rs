@@ -1,4 +1,4 @@
-//! Load on an object store.
+//! A family: Load on an object store.
 //!
 //! Each worker is a thread with a runtime of its own, and as many request slots as its share of the
 //! concurrency. A slot has one request in flight at a time, over keep-alive connections that nobody
@@ -23,14 +23,14 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use storlab_base::{Clock, Result};
+use storlab_run::Secrets;
 use storlab_s3::{Credentials, Store};
-
-pub use spec::ObjectJob;
 
 use draw::Draw;
 use kind::ObjectKind;
 use pool::Objects;
 use shared::Shared;
+use spec::ObjectJob;
 use storlab_run::cpu::available_cores;
 use storlab_run::handle::Run;
 
@@ -40,7 +40,11 @@ use storlab_run::handle::Run;
 /// # Errors
 /// [`storlab_base::Error::Spec`] for an impossible order or store, [`storlab_base::Error::Io`] for
 /// an endpoint's name that does not resolve or a file that cannot be read.
-pub fn start(job: ObjectJob, credentials: Option<Credentials>) -> Result<Run> {
+pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
+    begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?)
+}
+
+fn begin(job: ObjectJob, credentials: Option<Credentials>) -> Result<Run> {
     Clock::prepare();
     Draw::new(&job, 0)?;
     let store = Store::new(&job.store, credentials)?;
