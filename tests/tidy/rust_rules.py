@@ -8,7 +8,7 @@ import tomllib
 from tidy.python_rules import FUNCTION_LINES
 from tidy.rust_text import blank, functions
 
-CRATE_FLOORS = {"base": 0, "io": 1, "s3": 1, "server": 1, "run": 2, "preprocess": 3, "training": 3, "checkpoint": 3, "object": 3, "load": 4, "py": 5}
+CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2, "preprocess": 3, "training": 3, "checkpoint": 3, "object": 3, "load": 4, "py": 5}
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
 _CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")

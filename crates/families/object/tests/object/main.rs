@@ -3,17 +3,15 @@
 #![allow(clippy::pedantic, missing_docs)]
 
 mod faults;
-mod places;
 mod runs;
-mod server;
 mod tasks;
 
 use std::time::Duration;
 
 use serde_json::{json, Value};
-use storlab_load::{start, Outcome, Run, Secrets, Status};
+use storlab_run::{Outcome, Run, Secrets, Status};
 
-use server::Server;
+use storlab_testing::Server;
 
 fn sizes(bytes: u64) -> Value {
     json!({"kind": "fixed", "sizes": [{"bytes": bytes, "weight": 1.0}],
@@ -46,7 +44,7 @@ fn job(server: &Server) -> Value {
 fn begin(job: &Value) -> Run {
     let secrets = [("access_key", "AK"), ("secret_key", "SK")];
     let secrets: Secrets = secrets.map(|(name, value)| (name.into(), value.into())).into();
-    start("object", &job.to_string(), &secrets).unwrap()
+    storlab_object::start(&job.to_string(), &secrets).unwrap()
 }
 
 fn finish(run: &Run) -> Outcome {

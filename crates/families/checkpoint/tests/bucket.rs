@@ -1,13 +1,13 @@
-//! Families whose place is a bucket: training reads and checkpoints.
+//! Checkpoints in a bucket.
+
+#![allow(clippy::pedantic, missing_docs)]
 
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{json, Value};
-use storlab_load::{start, Outcome, Secrets, Status};
-
-use super::server::{Fault, Seen, Server};
-use super::tasks::first_two_fail;
+use storlab_run::{Outcome, Secrets, Status};
+use storlab_testing::{first_two_fail, Fault, Seen, Server};
 
 fn place(server: &Server) -> Value {
     json!({
@@ -17,26 +17,12 @@ fn place(server: &Server) -> Value {
     })
 }
 
-fn go(kind: &str, job: &Value) -> Outcome {
+fn go(job: &Value) -> Outcome {
     let secrets = [("access_key", "AK"), ("secret_key", "SK")];
     let secrets: Secrets = secrets.map(|(name, value)| (name.into(), value.into())).into();
-    let run = start(kind, &job.to_string(), &secrets).unwrap();
+    let run = storlab_checkpoint::start(&job.to_string(), &secrets).unwrap();
     assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
     run.outcome().unwrap()
-}
-
-fn training(server: &Server, task: &str, format: &str, samples: u64) -> Value {
-    json!({
-        "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
-        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": task, "place": place(server),
-        "records": {"format": format, "files": 9, "samples_per_file": samples,
-                    "record_bytes": 100_000, "record_stdev_bytes": 20_000, "resize_bytes": 0,
-                    "folder": "train", "prefix": "img", "seed": 3},
-        "accelerators": 2, "batch": 2, "computation_ns": 1_000_000, "reader_threads": 2,
-        "prefetch": 2, "epochs": 2, "max_steps": null, "shuffle": "epoch", "reshard": true,
-        "barrier": true, "check": "crc", "drop_caches": false, "read_bytes": 65_536,
-        "queue_depth": 4, "cpus": null,
-    })
 }
 
 fn checkpoint(server: &Server, writes: u32, restores: u32) -> Value {
@@ -55,48 +41,23 @@ fn checkpoint(server: &Server, writes: u32, restores: u32) -> Value {
 }
 
 #[test]
-fn a_data_set_is_made_of_objects_once_and_read_with_its_checksums() {
-    let server = Server::start();
-    for (format, samples) in [("npz", 1), ("tfrecord", 4), ("jpeg", 1)] {
-        let made = go("training", &training(&server, "generate", format, samples)).summary;
-        assert_eq!(made.status, Status::Finished, "{format}: {:?}", made.failure);
-        assert_eq!(made.totals["write"].operations, 9);
-        let again = go("training", &training(&server, "generate", format, samples)).summary;
-        assert_eq!(again.totals["write"].operations, 0, "made twice");
-        let read = go("training", &training(&server, "run", format, samples)).summary;
-        assert_eq!(read.status, Status::Finished, "{format}: {:?}", read.failure);
-        assert_eq!(read.totals["step"].operations, 2 * 2 * (9 * samples / 2 / 2));
-        assert_eq!(read.engine.backend, Some("s3"));
-    }
-}
-
-#[test]
-fn a_corrupt_sample_is_named_by_its_checksum() {
-    let server = Server::start();
-    go("training", &training(&server, "generate", "npz", 1));
-    server.judge(|seen| if seen.method == Method::GET { Fault::Corrupt } else { Fault::None });
-    let failure = go("training", &training(&server, "run", "npz", 1)).summary.failure.unwrap();
-    assert!(failure.message.contains("train/img_"), "{failure:?}");
-}
-
-#[test]
 fn checkpoints_are_uploaded_in_parts_and_compared() {
     let server = Server::start();
-    let done = go("checkpoint", &checkpoint(&server, 2, 1)).summary;
+    let done = go(&checkpoint(&server, 2, 1)).summary;
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
     assert_eq!(done.totals["write"].bytes, 2 * 17_000_001);
     assert_eq!(done.totals["read"].bytes, 17_000_001);
     assert_eq!(done.details["restores"][0]["number"], 2);
     let kinds: Vec<_> = done.spans.iter().map(|span| span.kind).collect();
     assert_eq!(kinds, ["write", "write", "restore"]);
-    let again = go("checkpoint", &checkpoint(&server, 0, 1)).summary;
+    let again = go(&checkpoint(&server, 0, 1)).summary;
     assert_eq!(again.status, Status::Finished, "{:?}", again.failure);
 }
 
 #[test]
 fn a_failed_upload_leaves_the_last_checkpoint_whole() {
     let server = Server::start();
-    go("checkpoint", &checkpoint(&server, 1, 0));
+    go(&checkpoint(&server, 1, 0));
     server.judge(|seen| {
         let second = seen.key.contains("checkpoint-000002") && seen.method == Method::PUT;
         if second && seen.key.ends_with("rank1.bin") {
@@ -105,14 +66,14 @@ fn a_failed_upload_leaves_the_last_checkpoint_whole() {
             Fault::None
         }
     });
-    let failed = go("checkpoint", &checkpoint(&server, 1, 0)).summary;
+    let failed = go(&checkpoint(&server, 1, 0)).summary;
     assert_eq!(failed.status, Status::Failed);
     let said = failed.failure.unwrap().message;
     assert!(said.contains("rank1.bin") && said.contains("InternalError"), "{said}");
     let note = failed.notes.join(" ");
     assert!(note.contains("checkpoint 1 is the newest whole one"), "{note}");
     server.judge(|_| Fault::None);
-    let restored = go("checkpoint", &checkpoint(&server, 0, 1)).summary;
+    let restored = go(&checkpoint(&server, 0, 1)).summary;
     assert_eq!(restored.status, Status::Finished, "{:?}", restored.failure);
     assert_eq!(restored.details["restores"][0]["number"], 1);
 }
@@ -120,7 +81,7 @@ fn a_failed_upload_leaves_the_last_checkpoint_whole() {
 #[test]
 fn a_byte_that_the_store_changed_ends_a_restore() {
     let server = Server::start();
-    go("checkpoint", &checkpoint(&server, 1, 0));
+    go(&checkpoint(&server, 1, 0));
     server.judge(|seen| {
         let file = seen.key.ends_with("a.bin") && seen.method == Method::GET;
         if file {
@@ -129,7 +90,7 @@ fn a_byte_that_the_store_changed_ends_a_restore() {
             Fault::None
         }
     });
-    let failed = go("checkpoint", &checkpoint(&server, 0, 1)).summary;
+    let failed = go(&checkpoint(&server, 0, 1)).summary;
     let failure = failed.failure.unwrap();
     assert_eq!(failure.operation.as_deref(), Some("verify"));
     assert!(failure.offset.is_some_and(|offset| offset > 0), "{failure:?}");
@@ -140,11 +101,11 @@ fn a_byte_that_the_store_changed_ends_a_restore() {
 #[test]
 fn a_clean_task_removes_every_checkpoint() {
     let server = Server::start();
-    go("checkpoint", &checkpoint(&server, 1, 0));
+    go(&checkpoint(&server, 1, 0));
     let mut job = checkpoint(&server, 0, 0);
     job["task"] = json!("clean");
-    assert_eq!(go("checkpoint", &job).summary.status, Status::Finished);
-    let nothing = go("checkpoint", &checkpoint(&server, 0, 1)).summary.failure.unwrap();
+    assert_eq!(go(&job).summary.status, Status::Finished);
+    let nothing = go(&checkpoint(&server, 0, 1)).summary.failure.unwrap();
     assert!(nothing.message.contains("no whole checkpoint"), "{nothing:?}");
 }
 
@@ -159,27 +120,13 @@ fn patient(mut job: Value) -> Value {
 fn errors_that_pass_end_no_checkpoint() {
     let server = Server::start();
     server.judge(first_two_fail());
-    let done = go("checkpoint", &patient(checkpoint(&server, 1, 1))).summary;
+    let done = go(&patient(checkpoint(&server, 1, 1))).summary;
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
     assert_eq!(done.details["restores"][0]["number"], 1);
     assert!(done.details["retries"].as_u64().unwrap() > 10, "{:?}", done.details["retries"]);
     let note = done.notes.join(" ");
     assert!(note.contains("after SlowDown (503)") && note.contains("sent again"), "{note}");
     assert!(server.held().uploads.is_empty());
-}
-
-#[test]
-fn an_answer_that_is_cut_short_is_asked_for_again_from_there_on() {
-    let server = Server::start();
-    go("training", &training(&server, "generate", "npz", 1));
-    let cut = std::sync::Mutex::new(std::collections::HashSet::new());
-    server.judge(move |seen| match seen.method == Method::GET && !seen.key.is_empty() {
-        true if cut.lock().unwrap().insert(seen.key.clone()) => Fault::Truncate,
-        _ => Fault::None,
-    });
-    let read = go("training", &patient(training(&server, "run", "npz", 1))).summary;
-    assert_eq!(read.status, Status::Finished, "{:?}", read.failure);
-    assert!(read.notes.join(" ").contains("9 after short body"), "{:?}", read.notes);
 }
 
 #[test]
@@ -193,7 +140,7 @@ fn a_request_without_an_answer_in_time_is_sent_again() {
     });
     let mut job = patient(checkpoint(&server, 1, 0));
     job["place"]["request_timeout_ns"] = json!(3_000_000_000u64);
-    let done = go("checkpoint", &job).summary;
+    let done = go(&job).summary;
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
     assert!(done.notes.join(" ").contains("1 after time-out"), "{:?}", done.notes);
 }
@@ -213,7 +160,7 @@ fn an_upload_that_cannot_be_completed_is_given_up() {
             Fault::None
         }
     });
-    let failed = go("checkpoint", &patient(checkpoint(&server, 1, 0))).summary;
+    let failed = go(&patient(checkpoint(&server, 1, 0))).summary;
     assert_eq!(failed.status, Status::Failed);
     let held = server.held();
     assert!(held.uploads.is_empty(), "{:?}", held.uploads.values().map(|u| &u.0).next());
@@ -231,7 +178,7 @@ fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
             _ => Fault::None,
         }
     });
-    let done = go("checkpoint", &patient(checkpoint(&server, 1, 1))).summary;
+    let done = go(&patient(checkpoint(&server, 1, 1))).summary;
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
 }
 
@@ -245,18 +192,18 @@ fn what_a_killed_run_left_of_uploads_is_given_up_by_the_clean_task() {
     }
     let mut job = checkpoint(&server, 0, 0);
     job["task"] = json!("clean");
-    assert_eq!(go("checkpoint", &job).summary.status, Status::Finished);
+    assert_eq!(go(&job).summary.status, Status::Finished);
     assert_eq!(server.held().uploads.keys().collect::<Vec<_>>(), ["2", "3"]);
 }
 
 #[test]
 fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
     let server = Server::start();
-    go("checkpoint", &checkpoint(&server, 1, 0));
+    go(&checkpoint(&server, 1, 0));
     let key = "p/own/checkpoint-000001/rank1.bin".to_owned();
     let short = server.held().objects[&key].slice(..4_999_999);
     server.held().objects.insert(key, short);
-    let failed = go("checkpoint", &patient(checkpoint(&server, 0, 1))).summary;
+    let failed = go(&patient(checkpoint(&server, 0, 1))).summary;
     let said = failed.failure.unwrap().message;
     assert!(said.contains("rank1.bin") && said.contains("body is wrong"), "{said}");
 }

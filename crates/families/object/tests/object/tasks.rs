@@ -1,12 +1,9 @@
 //! Filling a pool, and cleaning up.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-
 use bytes::Bytes;
 
-use super::server::{Fault, Seen};
 use super::*;
+use storlab_testing::{Fault, Seen};
 
 fn clean(server: &Server) -> Value {
     let mut job = job(server);
@@ -17,24 +14,6 @@ fn clean(server: &Server) -> Value {
 
 fn put(server: &Server, key: &str) {
     server.held().objects.insert(key.to_owned(), Bytes::from_static(b"x"));
-}
-
-/// The first two attempts at everything.
-pub fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
-    let attempts: Mutex<HashMap<String, u32>> = Mutex::default();
-    move |seen| {
-        let mut query: Vec<_> = seen.query.iter().collect();
-        query.sort();
-        let what = format!("{} {} {query:?}", seen.method, seen.key);
-        let mut attempts = attempts.lock().unwrap();
-        let attempt = attempts.entry(what).or_default();
-        *attempt += 1;
-        match attempt {
-            1 => Fault::Refuse(503, "SlowDown"),
-            2 => Fault::Drop,
-            _ => Fault::None,
-        }
-    }
 }
 
 #[test]
@@ -80,7 +59,7 @@ fn a_fill_shows_how_far_it_is() {
 #[test]
 fn a_fill_outlives_errors_that_pass() {
     let server = Server::start();
-    server.judge(first_two_fail());
+    server.judge(storlab_testing::first_two_fail());
     let outcome = fill(&job(&server));
     assert_eq!(operations(&outcome, "put"), 40);
     assert_eq!(server.held().objects.len(), 40);
@@ -116,7 +95,7 @@ fn a_clean_deletes_all_below_its_prefix_and_nothing_else() {
         let upload = |key: &str| (key.to_owned(), Default::default());
         server.held().uploads.insert("mine".into(), upload("p/run-1/0000/1"));
         server.held().uploads.insert("others".into(), upload("p/run-2/0000/1"));
-        server.judge(first_two_fail());
+        server.judge(storlab_testing::first_two_fail());
         let mut job = clean(&server);
         job["concurrency"] = json!(concurrency);
         let outcome = good(&job);
@@ -211,7 +190,7 @@ fn deletes_one_by_one_do_not_start_over() {
     for index in 0..20 {
         put(&server, &format!("p/run-1/0000/{index:08x}"));
     }
-    let flaky = first_two_fail();
+    let flaky = storlab_testing::first_two_fail();
     server.judge(move |seen| match seen.query.contains_key("delete") {
         true => Fault::Refuse(501, "NotImplemented"),
         false if seen.method == http::Method::DELETE => flaky(seen),

@@ -1,4 +1,6 @@
-//! A small S3 server in memory, which can be told to misbehave.
+//! For tests: a small S3 server in memory, which can be told to misbehave.
+
+#![allow(clippy::pedantic, missing_docs)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -53,6 +55,24 @@ pub struct Seen {
     /// From 0.
     pub number: usize,
     pub port: u16,
+}
+
+/// The first two attempts at everything.
+pub fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
+    let attempts: Mutex<HashMap<String, u32>> = Mutex::default();
+    move |seen| {
+        let mut query: Vec<_> = seen.query.iter().collect();
+        query.sort();
+        let what = format!("{} {} {query:?}", seen.method, seen.key);
+        let mut attempts = attempts.lock().unwrap();
+        let attempt = attempts.entry(what).or_default();
+        *attempt += 1;
+        match attempt {
+            1 => Fault::Refuse(503, "SlowDown"),
+            2 => Fault::Drop,
+            _ => Fault::None,
+        }
+    }
 }
 
 type Judge = dyn Fn(&Seen) -> Fault + Send + Sync;

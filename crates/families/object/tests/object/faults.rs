@@ -2,8 +2,8 @@
 
 use http::Method;
 
-use super::server::{Fault, Seen};
 use super::*;
+use storlab_testing::{Fault, Seen};
 
 /// A filled pool, and from then on every third request treated so.
 fn every_third(fault: Fault) -> (Server, Value) {

@@ -223,7 +223,7 @@ fn an_anonymous_run_signs_nothing() {
     let server = Server::start();
     let job = job(&server);
     fill(&job);
-    let run = start("object", &job.to_string(), &Secrets::new()).unwrap();
+    let run = storlab_object::start(&job.to_string(), &Secrets::new()).unwrap();
     assert_eq!(all_errors(&finish(&run)), 0);
 }
 
