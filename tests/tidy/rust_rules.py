@@ -8,12 +8,21 @@ import tomllib
 from tidy.python_rules import FUNCTION_LINES
 from tidy.rust_text import blank, functions
 
-CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2, "preprocess": 3, "training": 3, "checkpoint": 3, "object": 3, "load": 4, "py": 5}
+CRATE_FLOORS = {
+    "base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2,
+    "block": 3, "checkpoint": 3, "object": 3, "preprocess": 3, "training": 3, "py": 4,
+}  # fmt: skip
+FAMILIES = frozenset(name for name, floor in CRATE_FLOORS.items() if floor == 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
 _CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")
 _UNFINISHED = re.compile(r"\b(?:todo|unimplemented)!|\bdbg!")
 _IGNORE = re.compile(r"#\[ignore\s*\]")
+
+
+def place(crate: str) -> str:
+    """The directory of a crate."""
+    return f"crates/families/{crate}" if crate in FAMILIES else f"crates/{crate}"
 
 
 def manifest_complaints(manifest: str, crate: str) -> list[str]:

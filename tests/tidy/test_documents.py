@@ -28,7 +28,7 @@ def _studies_of(kind: str) -> list[str]:
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_a_workload_is_whole(kind: str) -> None:
     files = set(map(str, tree.files()))
-    assert f"crates/load/src/{kind}.rs" in files
+    assert f"crates/families/{kind}/src/lib.rs" in files
     assert f"python/storlab/workloads/{kind}.py" in files
     assert f"docs/{kind}.md" in files
     assert _studies_of(kind), f"no study in studies/ uses {kind}"

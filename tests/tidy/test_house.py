@@ -37,12 +37,15 @@ def test_python_imports_go_downwards() -> None:
 def test_crates_depend_downwards() -> None:
     complaints = []
     for crate in rust_rules.CRATE_FLOORS:
-        manifest = tree.read(f"crates/{crate}/Cargo.toml")
+        place = rust_rules.place(crate)
+        manifest = tree.read(f"{place}/Cargo.toml")
         said = rust_rules.manifest_complaints(manifest, crate)
-        for name in tree.source(".rs", f"crates/{crate}"):
+        for name in tree.source(".rs", place):
             said += [f"{name}: {s}" for s in rust_rules.use_complaints(tree.read(name), crate)]
-        complaints += [f"crates/{crate}: {s}" for s in said]
+        complaints += [f"{place}: {s}" for s in said]
     assert RUST
+    manifests = [n for n in tree.source(".toml", "crates") if n.name == "Cargo.toml"]
+    assert {str(n.parent) for n in manifests} == set(map(rust_rules.place, rust_rules.CRATE_FLOORS))
     assert not complaints, "\n".join(complaints)
 
 

@@ -1,6 +1,7 @@
 //! Floor 3: Python bindings. Conversion only, no logic.
 
 mod errors;
+mod families;
 mod histogram;
 mod run;
 mod s3;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::pedantic, missing_docs)]
 
+mod fault;
+
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -22,60 +24,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
+use fault::Judge;
+pub use fault::{first_two_fail, Fault, Seen};
+
 /// Between the bytes of a trickle.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// What happens to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    None,
-    /// Status and S3's code, with an XML body.
-    Refuse(u16, &'static str),
-    /// The connection is closed, or reset where the server is abrupt.
-    Drop,
-    /// It is carried out, and then the connection is closed.
-    Lose,
-    /// The answer's body ends in its middle.
-    Truncate,
-    /// One bit of the answer's body is wrong.
-    Corrupt,
-    /// No answer ever comes.
-    Stall,
-    /// The answer's body comes a byte at a time.
-    Drip,
-}
-
-/// One request as the server saw it.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    pub method: Method,
-    /// Without the bucket.
-    pub key: String,
-    pub query: HashMap<String, String>,
-    /// From 0.
-    pub number: usize,
-    pub port: u16,
-}
-
-/// The first two attempts at everything.
-pub fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
-    let attempts: Mutex<HashMap<String, u32>> = Mutex::default();
-    move |seen| {
-        let mut query: Vec<_> = seen.query.iter().collect();
-        query.sort();
-        let what = format!("{} {} {query:?}", seen.method, seen.key);
-        let mut attempts = attempts.lock().unwrap();
-        let attempt = attempts.entry(what).or_default();
-        *attempt += 1;
-        match attempt {
-            1 => Fault::Refuse(503, "SlowDown"),
-            2 => Fault::Drop,
-            _ => Fault::None,
-        }
-    }
-}
-
-type Judge = dyn Fn(&Seen) -> Fault + Send + Sync;
 
 /// What it holds.
 #[derive(Default)]

@@ -29,7 +29,7 @@ from storlab.model.result import (
 )
 
 KINDS = ("block", "object", "training", "checkpoint", "preprocess")
-"""Workload families with a load of their own in ``crates/load``."""
+"""Workload families with a load of their own in ``crates/families``."""
 
 _ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OBJECT_OPERATIONS))}
 

@@ -26,7 +26,7 @@ from storlab.engines.torch_child import ChildError, Crew, Log, Order, drop_cache
 
 TENSOR_BYTES = 256 << 20  # at most; a file holds several
 PAGE = 4096
-MANIFEST = "storlab-checkpoint.json"  # the names of crates/load/src/checkpoint/publish.rs
+MANIFEST = "storlab-checkpoint.json"  # the names of crates/families/checkpoint/src/publish.rs
 PARTIAL = ".partial-"
 WHOLE = "checkpoint-"
 NS_PER_S = 1_000_000_000

@@ -2,7 +2,7 @@
 
 A workload makes a job of its family from a point; every engine that knows the family takes it. This
 file has what all families share, and the order of block I/O. The Rust side reads the same JSON
-(``crates/load/src/spec.rs``): change both together.
+(``crates/families/block/src/spec.rs``): change both together.
 """
 
 from __future__ import annotations

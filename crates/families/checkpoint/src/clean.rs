@@ -1,18 +1,17 @@
 //! After a run: its checkpoints are removed, and the directory that they were in.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use storlab_base::{monotonic_ns, Error, Result};
-
-use super::publish::Shelf;
-use super::rank::KINDS;
-use super::spec::CheckpointJob;
 use storlab_run::control::Control;
 use storlab_run::fixed::{Extras, Tally};
 use storlab_run::handle::Board;
 use storlab_run::outcome::Outcome;
+
+use super::publish::Shelf;
+use super::rank::KINDS;
+use super::spec::CheckpointJob;
 
 /// Remove every checkpoint of a place, whole or partial, and the place itself. One that is not
 /// there is clean. Anything else in it stays, and the run fails and names it.

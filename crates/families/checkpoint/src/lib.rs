@@ -1,4 +1,4 @@
-//! A family: Checkpoints: parallel ranks write one after the other, made durable and published as trainers
+//! Checkpoints: parallel ranks write one after the other, made durable and published as trainers
 //! do, and read the newest one back.
 
 mod clean;
@@ -18,22 +18,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use storlab_base::{monotonic_ns, Clock, Error, Result};
+use storlab_base::{monotonic_ns, Clock, Content, Error, Result};
 use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
+use storlab_run::control::Control;
+use storlab_run::cpu::pin_to;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::Report;
 use storlab_run::Secrets;
 use storlab_s3::Credentials;
 
 use publish::{Manifest, Shelf};
 use rank::{slots, Crew, Order, Rank, RankTimes, KINDS};
-use storlab_base::Content;
-use storlab_run::control::Control;
-use storlab_run::cpu::pin_to;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::{Board, Run};
-use storlab_run::outcome::Outcome;
-use storlab_run::outcome::Span;
-use storlab_run::sampling::Report;
-
 use spec::{CheckpointJob, Cold, Task};
 
 const LOOK: Duration = Duration::from_millis(50);

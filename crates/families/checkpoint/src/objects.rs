@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use storlab_base::{monotonic_ns, Error, Result};
+use storlab_run::control::Control;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::Report;
+use storlab_s3::transfer::{Bucket, Moved};
 use storlab_s3::{Credentials, Store};
 
 use super::publish::Manifest;
 use super::rank::{RankTimes, KINDS};
 use super::spec::{CheckpointJob, Format, Task};
-use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::{Board, Run};
-use storlab_run::outcome::Outcome;
-use storlab_run::outcome::Span;
-use storlab_run::sampling::Report;
-use storlab_s3::transfer::{Bucket, Moved};
 
 const MANIFEST: &str = "storlab-checkpoint.json";
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,9 +3,8 @@
 //! A name that is there means a checkpoint that is whole. What a crash leaves behind is a partial
 //! one under another name, which the next run removes.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use storlab_base::{failed, Result};

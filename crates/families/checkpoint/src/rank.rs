@@ -6,15 +6,14 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::Arc;
 
 use serde::Serialize;
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{monotonic_ns, Content, Error, Identity, Result};
 use storlab_io::{Access, File, Pass, Stream, StreamSpec};
-
-use super::safetensors;
-use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
-use storlab_base::{Content, Identity};
 use storlab_run::control::Control;
 use storlab_run::fixed::Ledger;
 use storlab_run::sampling::Kind;
+
+use super::safetensors;
+use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
 
 /// Places in a rank's counters.
 pub const KINDS: [Kind; 3] = [

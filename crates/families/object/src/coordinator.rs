@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use serde_json::{json, Map, Value};
 use storlab_base::{monotonic_ns, Error};
-
-use super::kind::ObjectKind;
-use super::shared::{Message, Said, Shared, WorkerEnd};
-use super::spec::Task;
-use super::worker::work;
 use storlab_run::cpu::{available_cores, CpuMark};
 use storlab_run::handle::Board;
 use storlab_run::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use storlab_run::sampling::Collector;
 use storlab_run::window::Window;
 use storlab_s3::advice;
+
+use super::kind::ObjectKind;
+use super::shared::{Message, Said, Shared, WorkerEnd};
+use super::spec::Task;
+use super::worker::work;
 
 /// Between opening the gate and the first request: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;

@@ -1,4 +1,4 @@
-//! A family: Load on an object store.
+//! Load on an object store.
 //!
 //! Each worker is a thread with a runtime of its own, and as many request slots as its share of the
 //! concurrency. A slot has one request in flight at a time, over keep-alive connections that nobody
@@ -23,6 +23,8 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use storlab_base::{Clock, Result};
+use storlab_run::cpu::available_cores;
+use storlab_run::handle::Run;
 use storlab_run::Secrets;
 use storlab_s3::{Credentials, Store};
 
@@ -31,8 +33,6 @@ use kind::ObjectKind;
 use pool::Objects;
 use shared::Shared;
 use spec::ObjectJob;
-use storlab_run::cpu::available_cores;
-use storlab_run::handle::Run;
 
 /// Start a run. The load begins when all workers are ready. Without credentials, requests are not
 /// signed.

@@ -9,11 +9,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::Mutex;
 
-use storlab_base::Result;
+use storlab_base::{lock, Result};
 
 use super::sizes::Sizes;
 use super::spec::{ObjectJob, PoolSpec};
-use storlab_base::lock;
 
 /// Series of sizes: the pool's, then those of the workers.
 const POOL_SERIES: u64 = 0;

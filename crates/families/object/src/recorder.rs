@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use storlab_base::{monotonic_ns, thread_cpu_ns};
-
-use super::kind::ObjectKind;
-use super::shared::{Message, Shared};
 use storlab_run::cpu::WorkerCpu;
 use storlab_run::sampling::{KindStats, KindTable, Report};
 use storlab_run::window::Window;
+
+use super::kind::ObjectKind;
+use super::shared::{Message, Shared};
 
 /// A request that succeeded.
 #[derive(Clone, Copy, Debug)]

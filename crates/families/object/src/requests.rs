@@ -1,15 +1,17 @@
 //! The requests themselves: from a draw to the last byte of the answer.
 
-use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use storlab_s3::chunked::{crc_length, signed_length, CrcChunks};
+use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
+use storlab_s3::transfer::content::{Content, PIECE_BYTES};
 use storlab_s3::{
     content_md5, drain, refusal, sha256, xml, Call, Connection, Failure, PayloadHash,
 };
@@ -18,8 +20,6 @@ use super::shared::Routed;
 use super::slot::{Links, Moved, Request, Slot};
 use super::spec::PayloadMode;
 use super::worker::Worker;
-use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
-use storlab_s3::transfer::content::{Content, PIECE_BYTES};
 
 /// Answers to anything but a GET are shorter: a listing of 1,000 keys of 1 KiB.
 const ANSWER_BYTES: usize = 8 << 20;

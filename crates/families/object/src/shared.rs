@@ -5,18 +5,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use storlab_base::{Error, Result};
+use storlab_base::{lock, Error, Result};
+use storlab_run::control::Control;
+use storlab_run::cpu::WindowCpu;
+use storlab_run::sampling::Report;
+use storlab_run::window::Window;
 use storlab_s3::{Failure, Store};
 
 use super::kind::ObjectKind;
 use super::pool::Objects;
 use super::spec::{ObjectJob, Routing};
 use super::tasks::Progress;
-use storlab_base::lock;
-use storlab_run::control::Control;
-use storlab_run::cpu::WindowCpu;
-use storlab_run::sampling::Report;
-use storlab_run::window::Window;
 
 /// So many wrong bodies are named, and as many short ones.
 const BAD_BODIES: usize = 3;

@@ -4,13 +4,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use storlab_base::{Error, Result};
+use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::{Connection, Failure};
 
 use super::kind::ObjectKind;
 use super::pool::Object;
 use super::recorder::Success;
 use super::worker::Worker;
-use storlab_s3::transfer::body::RequestBody;
 
 /// So many draws are made before it is clear that there is nothing to do.
 const DRAWS: usize = 1000;

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use storlab_base::{Error, Pattern, Result};
+use storlab_run::order::{Arrival, ArrivalKind, WeightedSize};
 use storlab_s3::StoreSpec;
 
 use super::kind::ObjectKind;
 use super::pool::Names;
 use super::sizes::Sizes;
-use storlab_run::order::{Arrival, ArrivalKind, WeightedSize};
 
 /// What the run is for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]

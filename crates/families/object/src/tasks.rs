@@ -9,8 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use http::Method;
-use storlab_base::Error;
-use storlab_s3::{xml, Call, Failure};
+use storlab_base::{lock, Error};
+use storlab_s3::transfer::body::RequestBody;
+use storlab_s3::{advice, xml, Call, Failure};
 use tokio::sync::{Barrier, Notify};
 
 use super::kind::ObjectKind;
@@ -20,9 +21,6 @@ use super::recorder::Success;
 use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
 use super::slot::{back_off, Slot};
 use super::spec::{ObjectJob, Task};
-use storlab_base::lock;
-use storlab_s3::advice;
-use storlab_s3::transfer::body::RequestBody;
 
 /// An error that passes is tried again so often,
 const RETRIES: u32 = 5;

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, TimeSource};
 use storlab_io::Wake;
+use storlab_run::cpu::sharpen_timers;
+use storlab_run::pacing::Pacing;
+use storlab_run::window::Window;
 use storlab_s3::Failure;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::{JoinSet, LocalSet};
@@ -21,9 +24,6 @@ use super::slot::Slot;
 use super::spec::Task;
 use super::tasks;
 use super::timer::Timer;
-use storlab_run::cpu::sharpen_timers;
-use storlab_run::pacing::Pacing;
-use storlab_run::window::Window;
 
 /// Wakes a worker's runtime from any thread.
 #[derive(Default)]

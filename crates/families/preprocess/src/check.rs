@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use serde_json::{json, Value};
-use storlab_base::{failed, Error, Result};
+use storlab_base::{failed, lock, Error, Result};
+use storlab_run::cpu::available_cores;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
 use features::Features;
-use storlab_base::lock;
-use storlab_run::cpu::available_cores;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,7 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use storlab_base::{monotonic_ns, Error, Result};
-
-use storlab_base::lock;
+use storlab_base::{lock, monotonic_ns, Error, Result};
 use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::{Ledger, Tally};

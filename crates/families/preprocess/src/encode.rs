@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use storlab_base::{failed, monotonic_ns, Error, Result};
+use storlab_base::{failed, lock, monotonic_ns, Error, Result};
 
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
@@ -23,7 +23,6 @@ use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::vocabulary::{reduce, Files, Values};
 use super::ENCODE;
-use storlab_base::lock;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 

@@ -5,8 +5,6 @@
 //! then, so that it gets its place in the file in order, and is written there while others go on.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -14,22 +12,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
-use storlab_base::{failed, monotonic_ns, Error, Result};
-
-use super::clicks::{Text, BLOCK_ROWS};
-use super::outputs;
-use super::spec::{Clicks, PreprocessJob};
-use storlab_base::lock;
+use storlab_base::{failed, lock, monotonic_ns, Error, Result};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
 use storlab_run::fixed::{Extras, Ledger, Tally};
 use storlab_run::handle::Board;
-use storlab_run::outcome::Outcome;
-use storlab_run::outcome::Span;
+use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
+
+use super::clicks::{Text, BLOCK_ROWS};
+use super::outputs;
+use super::spec::{Clicks, PreprocessJob};
 
 #[cfg(test)]
 mod tests;

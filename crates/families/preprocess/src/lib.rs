@@ -1,4 +1,4 @@
-//! A family: DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
+//! DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
 //!
 //! Three stages, each of which goes on where a killed one was. What they mean stands in
 //! docs/preprocess.md.
@@ -34,6 +34,13 @@ use std::sync::Arc;
 use serde_json::json;
 use storlab_base::{failed, monotonic_ns, Clock, Error, Result};
 use storlab_io::{DeviceBytes, DeviceCounters};
+use storlab_run::control::Control;
+use storlab_run::cpu::ProcessCpu;
+use storlab_run::fixed::{Extras, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::Kind;
+use storlab_run::Secrets;
 
 use columns::{CATEGORIES, ROW_BYTES};
 use crew::Crew;
@@ -41,14 +48,6 @@ use memory::Memory;
 use outputs::chill;
 use parts::{Findings, Part};
 use spec::{Malformed, PreprocessJob, Task};
-use storlab_run::control::Control;
-use storlab_run::cpu::ProcessCpu;
-use storlab_run::fixed::{Extras, Tally};
-use storlab_run::handle::{Board, Run};
-use storlab_run::outcome::Outcome;
-use storlab_run::outcome::Span;
-use storlab_run::sampling::Kind;
-use storlab_run::Secrets;
 use vocabulary::Files;
 
 pub use check::check;

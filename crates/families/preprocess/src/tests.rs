@@ -8,12 +8,12 @@ use std::time::Duration;
 use rand_core::Rng as _;
 use serde_json::{json, Value};
 use storlab_base::stream;
+use storlab_run::outcome::{Outcome, Status};
 use tempfile::TempDir;
 
 use super::columns::{CATEGORIES, INTEGERS};
 use super::outputs;
 use super::spec::PreprocessJob;
-use storlab_run::outcome::{Outcome, Status};
 
 struct Bench {
     dir: TempDir,

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use storlab_base::monotonic_ns;
+use storlab_run::cpu::sharpen_timers;
+use storlab_run::fixed::Ledger;
 
 use super::cadence::take_precedence;
 use super::lane::LOOK;
 use super::order::Epoch;
 use super::Shared;
-use storlab_run::cpu::sharpen_timers;
-use storlab_run::fixed::Ledger;
 
 /// Place of `step` in the counters.
 pub const STEP: usize = 1;

@@ -7,21 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 
-use storlab_base::{failed, monotonic_ns, Error, Result};
+use storlab_base::{failed, monotonic_ns, Content, Error, Identity, Result};
 use storlab_io::{File, Pass, Stream, StreamSpec};
-
-use super::format::{FileFacts, Layout};
-use super::spec::TrainingJob;
-use super::Home;
-use storlab_base::{Content, Identity};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
 use storlab_run::fixed::{Extras, Ledger, Tally};
 use storlab_run::handle::Board;
-use storlab_run::outcome::Outcome;
-use storlab_run::outcome::Span;
+use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
 use storlab_s3::transfer::Bucket;
+
+use super::format::{FileFacts, Layout};
+use super::spec::TrainingJob;
+use super::Home;
 
 const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
 const IO: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! A family: Training reads: emulated accelerators consume batches at their cadence, readers load them from
+//! Training reads: emulated accelerators consume batches at their cadence, readers load them from
 //! storage.
 
 mod accelerator;
@@ -21,6 +21,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use serde_json::json;
 use storlab_base::{monotonic_ns, Clock, Error, Result};
 use storlab_io::{drop_cache, DeviceCounters};
+use storlab_run::control::Control;
+use storlab_run::cpu::pin_to;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::{Kind, Report};
 use storlab_run::Secrets;
 use storlab_s3::{Credentials, Store};
 
@@ -29,13 +35,6 @@ use cadence::{give_precedence, precedence_to_be_had};
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
 use spec::{Task, TrainingJob};
-use storlab_run::control::Control;
-use storlab_run::cpu::pin_to;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::{Board, Run};
-use storlab_run::outcome::Outcome;
-use storlab_run::outcome::Span;
-use storlab_run::sampling::{Kind, Report};
 
 static KINDS: [Kind; 3] = [
     Kind { place: 0, name: "read" },

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use storlab_base::{monotonic_ns, Error, Result};
 use storlab_io::{Access, File, Pass, Stream, StreamSpec, SECTOR};
+use storlab_run::fixed::Ledger;
+use storlab_s3::transfer::Bucket;
 
 use super::format::{masked, tfrecord_stride, FileFacts};
 use super::order::Piece;
 use super::parse::{Npz, Records as RecordParser};
 use super::spec::{Check, Format};
 use super::{Home, Shared};
-use storlab_run::fixed::Ledger;
-use storlab_s3::transfer::Bucket;
 
 /// Place of `read` in the counters.
 pub const READ: usize = 0;

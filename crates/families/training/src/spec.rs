@@ -6,7 +6,6 @@
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 use storlab_io::SECTOR;
-
 use storlab_s3::transfer::PlaceSpec;
 
 /// What a job does.

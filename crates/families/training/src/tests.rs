@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{json, Value};
+use storlab_run::outcome::Status;
 
 use super::*;
-use storlab_run::outcome::Status;
 
 pub fn job(home: &Path, change: impl Fn(&mut Value)) -> TrainingJob {
     let mut job = json!({

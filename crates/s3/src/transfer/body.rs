@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::chunked::{ChunkSigner, CrcChunks};
-use crate::Sha256;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use storlab_base::CHUNK_BYTES;
 
 use super::content::{Content, PIECES, PIECE_BYTES, STAMP_BYTES};
+use crate::chunked::{ChunkSigner, CrcChunks};
+use crate::Sha256;
 
 /// Pieces that a worker copies at most, 32 MiB. What is under way beyond them is gathered.
 const COPIES: usize = 128;

@@ -7,12 +7,12 @@ mod requests;
 use std::cell::{Cell, RefCell};
 use std::io;
 
-use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
 use bytes::Bytes;
-use http::header;
-use http::{Method, StatusCode};
+use http::{header, Method, StatusCode};
 use storlab_base::{monotonic_ns, Error, Result};
 use tokio::runtime::Runtime;
+
+use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
 
 pub use patience::{Patience, Told};
 

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::StoreSpec;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
 use super::bucket::{Patience, Told};
+use crate::StoreSpec;
 
 /// A directory, or a prefix of a bucket.
 #[derive(Clone, Debug, Deserialize)]

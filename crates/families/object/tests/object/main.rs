@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use storlab_run::{Outcome, Run, Secrets, Status};
-
 use storlab_testing::Server;
 
 fn sizes(bytes: u64) -> Value {

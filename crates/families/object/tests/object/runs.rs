@@ -143,7 +143,7 @@ fn an_open_loop_sends_what_is_due_and_nothing_else() {
         if seen.number == before + 50 {
             std::thread::sleep(Duration::from_millis(200));
         }
-        server::Fault::None
+        storlab_testing::Fault::None
     });
     let outcome = good(&job);
     let totals = &outcome.summary.totals["get"];
@@ -166,7 +166,7 @@ fn what_an_overloaded_store_never_served_still_counts() {
     job["request_timeout_ns"] = json!(50_000_000);
     server.judge(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        server::Fault::None
+        storlab_testing::Fault::None
     });
     let outcome = good(&job);
     let totals = &outcome.summary.totals["get"];
@@ -191,8 +191,8 @@ fn requests_are_routed_over_all_endpoints() {
     // Least busy: the slow endpoint is avoided, round robin is not.
     let slow = server.ports[0];
     server.judge(move |seen| match seen.port == slow {
-        true => server::Fault::Stall,
-        false => server::Fault::None,
+        true => storlab_testing::Fault::Stall,
+        false => storlab_testing::Fault::None,
     });
     job["routing"] = json!("least_busy");
     job["drain_timeout_ns"] = json!(100_000_000);

@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use super::*;
 use storlab_run::handle::Run;
 use storlab_run::outcome::Status;
+
+use super::*;
 
 const ROWS: u64 = 3 * BLOCK_ROWS + 100;
 const FILES: u32 = 2;

@@ -5,10 +5,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::Failure;
-use storlab_base::monotonic_ns;
+use storlab_base::{lock, monotonic_ns};
 
-use storlab_base::lock;
+use crate::Failure;
 
 /// A pause is looked up from this often.
 const LOOK: Duration = Duration::from_millis(50);

@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
 use storlab_io::{Backend, Completion, Op};
+use storlab_run::cpu::WorkerCpu;
+use storlab_run::pacing::Pacing;
+use storlab_run::sampling::{KindStats, KindTable, Report};
+use storlab_run::window::Window;
 
 use crate::draw::Draw;
 use crate::layout::{Layout, Part};
@@ -17,10 +21,6 @@ use crate::run::{Message, Shared};
 use crate::slots::Slots;
 use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
-use storlab_run::cpu::WorkerCpu;
-use storlab_run::pacing::Pacing;
-use storlab_run::sampling::{KindStats, KindTable, Report};
-use storlab_run::window::Window;
 
 /// What is left to the kernel when the load ends early, before it is asked to give up.
 const GRACE_NS: u64 = 100_000_000;

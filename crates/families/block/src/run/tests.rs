@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use serde_json::{json, Value};
+use storlab_run::outcome::Status;
 
 use super::*;
 use crate::spec::tests::job_json;
-use storlab_run::outcome::Status;
 
 fn start(change: impl Fn(&mut Value)) -> Run {
     let mut job = job_json("jbod", 1, 1, None);
     job["members"][0]["kind"] = json!("null");
     change(&mut job);
-    super::start(BlockJob::from_json(&job.to_string()).unwrap()).unwrap()
+    begin(BlockJob::from_json(&job.to_string()).unwrap()).unwrap()
 }
 
 fn finish(run: &Run) -> Outcome {

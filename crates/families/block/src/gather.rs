@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use storlab_base::{monotonic_ns, Error};
-
-use crate::run::{Message, Shared};
-use crate::spec::BackendKind;
-use crate::verify::VerifyReport;
-use storlab_run::cpu::CpuUse;
-use storlab_run::cpu::{available_cores, CpuMark};
+use storlab_run::cpu::{available_cores, CpuMark, CpuUse};
 use storlab_run::handle::Board;
 use storlab_run::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use storlab_run::sampling::Collector;
 use storlab_run::window::Window;
+
+use crate::run::{Message, Shared};
+use crate::spec::BackendKind;
+use crate::verify::VerifyReport;
 
 /// Between opening the gate and the first operation: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
 use storlab_io::Access;
-
-use crate::layout::gcd;
 use storlab_run::order::{Arrival, ArrivalKind, WeightedSize};
 use storlab_run::sampling::Kind;
+
+use crate::layout::gcd;
 
 /// What a member of a target is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

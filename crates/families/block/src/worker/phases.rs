@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use storlab_base::{thread_cpu_ns, Error, OpKind, Result, TimeSource};
 use storlab_io::Backend;
-
-use crate::spec::BackendKind;
 use storlab_run::cpu::{available_cores, Spent};
 
 use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
+use crate::spec::BackendKind;
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
     /// The end of the interval that `now` lies in.

@@ -4,21 +4,21 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use storlab_base::{Clock, Error, Result};
+use storlab_base::{lock, Clock, Error, Result};
 use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
-
-use crate::block::{Worker, WorkerEnd};
-use crate::gather::Gatherer;
-use crate::layout::Layout;
-use crate::spec::{BackendKind, BlockJob, MemberKind};
-use crate::verify::Verifier;
-use storlab_base::lock;
 use storlab_run::control::Control;
 use storlab_run::cpu::{pin_to, sharpen_timers, WindowCpu};
 use storlab_run::handle::{Board, Run};
 use storlab_run::outcome::Outcome;
 use storlab_run::sampling::Report;
 use storlab_run::window::Window;
+use storlab_run::Secrets;
+
+use crate::gather::Gatherer;
+use crate::layout::Layout;
+use crate::spec::{BackendKind, BlockJob, MemberKind};
+use crate::verify::Verifier;
+use crate::worker::{Worker, WorkerEnd};
 
 /// Threads of one job of the posix backend, unless its queue is deeper.
 const THREADS_MAX: usize = 512;
@@ -120,7 +120,11 @@ impl Shared {
 /// # Errors
 /// [`Error::Spec`] for an impossible order, [`Error::Io`] for what cannot be opened,
 /// [`Error::Backend`] where the backend asked for is forbidden here.
-pub fn start(job: BlockJob) -> Result<Run> {
+pub fn start(order: &str, _: &Secrets) -> Result<Run> {
+    begin(BlockJob::from_json(order)?)
+}
+
+fn begin(job: BlockJob) -> Result<Run> {
     Clock::prepare();
     let (backend, note) = choose_backend(&job)?;
     for index in 0..job.jobs {

@@ -12,12 +12,12 @@ use std::time::Duration;
 use serde_json::Value;
 use storlab_base::TimeSource;
 use storlab_io::{Arena, Backend, Completion, Op, Wake};
+use storlab_run::sampling::{Collector, KindStats, Row};
+use storlab_run::window::Window;
 
 use super::{Worker, WorkerEnd};
 use crate::run::{Message, Shared};
 use crate::spec::{tests::job_json, BlockJob};
-use storlab_run::sampling::{Collector, KindStats, Row};
-use storlab_run::window::Window;
 
 pub const MS: u64 = 1_000_000;
 /// Of a system call; also what keeps a polling worker from standing still in time.
