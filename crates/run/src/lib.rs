@@ -11,6 +11,7 @@ pub mod outcome;
 pub mod pacing;
 pub mod sampling;
 mod spin;
+pub mod timed;
 pub mod window;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Block I/O on devices and files.
 
 mod draw;
-mod gather;
 mod layout;
 mod run;
+mod shared;
 mod slots;
 mod spec;
 mod verify;

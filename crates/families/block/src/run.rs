@@ -1,119 +1,24 @@
 //! A run of block I/O: opens the files, and starts the workers together.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use storlab_base::{lock, Clock, Error, Result};
+use storlab_base::{lock, monotonic_ns, Clock, Error, Result};
 use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
-use storlab_run::control::Control;
-use storlab_run::cpu::{pin_to, sharpen_timers, WindowCpu};
-use storlab_run::handle::{Board, Run};
-use storlab_run::outcome::Outcome;
-use storlab_run::sampling::Report;
-use storlab_run::window::Window;
+use storlab_run::cpu::{available_cores, pin_to, sharpen_timers};
+use storlab_run::handle::Run;
+use storlab_run::outcome::Totals;
+use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
 use storlab_run::Secrets;
 
-use crate::gather::Gatherer;
 use crate::layout::Layout;
+use crate::shared::Shared;
 use crate::spec::{BackendKind, BlockJob, MemberKind};
 use crate::verify::Verifier;
-use crate::worker::{Worker, WorkerEnd};
+use crate::worker::Worker;
 
 /// Threads of one job of the posix backend, unless its queue is deeper.
 const THREADS_MAX: usize = 512;
-
-/// What workers tell the coordinator.
-pub enum Message {
-    /// Buffers filled, ring made.
-    Ready {
-        /// Of the backend.
-        features: Vec<&'static str>,
-    },
-    /// An interval has ended.
-    Interval(Box<Report>),
-    /// The worker has.
-    Done {
-        /// Of the worker.
-        job: usize,
-        /// What it left, or why it ended.
-        ended: Box<Result<WorkerEnd>>,
-    },
-}
-
-/// What the threads of a run share. Gone when the run has ended, and files and verify state with
-/// it.
-pub struct Shared {
-    /// The order.
-    pub job: BlockJob,
-    /// `uring`, `posix` or `null`.
-    pub backend: BackendKind,
-    /// One for each member; none for the null backend.
-    pub files: Arc<Vec<File>>,
-    /// In verify mode.
-    pub verifier: Option<Verifier>,
-    /// How it is ended.
-    pub control: Arc<Control>,
-    /// Of the process, at the window's ends.
-    pub cpu: WindowCpu,
-    failure: Mutex<Option<Error>>,
-    gate: (Mutex<Option<Window>>, Condvar),
-    sender: Sender<Message>,
-}
-
-impl Shared {
-    /// Without files, and with all messages of the workers.
-    #[cfg(test)]
-    pub(crate) fn for_test(job: BlockJob) -> (Self, Receiver<Message>) {
-        let (sender, receiver) = channel();
-        let open = |spec| Verifier::open(spec, &job.members, job.seed).unwrap();
-        let shared = Shared {
-            verifier: job.verify.as_ref().map(open),
-            job,
-            backend: BackendKind::Null,
-            files: Arc::default(),
-            control: Arc::default(),
-            cpu: WindowCpu::default(),
-            failure: Mutex::new(None),
-            gate: (Mutex::new(None), Condvar::new()),
-            sender,
-        };
-        (shared, receiver)
-    }
-
-    /// The run ends as failed; the first failure is the one that is told.
-    pub fn fail(&self, error: Error) {
-        lock(&self.failure).get_or_insert(error);
-        self.control.end_soon();
-    }
-
-    /// The first failure.
-    pub fn take_failure(&self) -> Option<Error> {
-        lock(&self.failure).take()
-    }
-
-    /// For the coordinator, which outlives all workers but the hung ones.
-    pub fn send(&self, message: Message) {
-        // A receiver that is gone has given up on this worker.
-        let _ = self.sender.send(message);
-    }
-
-    /// Let the workers begin.
-    pub fn open_gate(&self, window: Window) {
-        *lock(&self.gate.0) = Some(window);
-        self.gate.1.notify_all();
-    }
-
-    fn wait_at_gate(&self) -> Window {
-        let mut gate = lock(&self.gate.0);
-        loop {
-            if let Some(window) = *gate {
-                return window;
-            }
-            gate = self.gate.1.wait(gate).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
 
 /// Open the files and start. The load begins when all workers are ready.
 ///
@@ -135,20 +40,8 @@ fn begin(job: BlockJob) -> Result<Run> {
         Some(spec) => Some(Verifier::open(spec, &job.members, job.seed)?),
         None => None,
     };
-    let (sender, receiver) = channel();
-    let control = Arc::new(Control::default());
-    let shared = Arc::new(Shared {
-        job,
-        backend,
-        files: Arc::new(files),
-        verifier,
-        control: control.clone(),
-        cpu: WindowCpu::default(),
-        failure: Mutex::new(None),
-        gate: (Mutex::new(None), Condvar::new()),
-        sender,
-    });
-    Run::begin(control, move |board| coordinate(shared, board, &receiver, note))
+    let (shared, receiver) = Shared::new(job, backend, files, verifier, note);
+    timed::begin(shared, receiver)
 }
 
 fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
@@ -174,51 +67,78 @@ fn open_all(job: &BlockJob) -> Result<Vec<File>> {
     job.members.iter().map(|m| File::open(&m.path, &m.name, job.access())).collect()
 }
 
-fn coordinate(
-    shared: Arc<Shared>,
-    board: &Board,
-    receiver: &Receiver<Message>,
-    note: Option<String>,
-) -> Outcome {
-    for index in 0..shared.job.jobs {
-        if let Err(error) = spawn_worker(&shared, index) {
-            shared.fail(error);
-            let ended = Box::new(Ok(WorkerEnd::never_began()));
-            shared.send(Message::Done { job: index, ended });
+impl Load for Shared {
+    const WORKER: &'static str = "job";
+
+    fn timed(&self) -> &Timed {
+        self
+    }
+
+    fn backend(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn cores(&self) -> usize {
+        let job = &self.job;
+        let threads = match self.backend {
+            BackendKind::Posix => job.jobs * job.queue_depth,
+            _ => job.jobs,
+        };
+        let allowed = job.cpus.as_ref().map_or_else(available_cores, |cpus| {
+            let mut cpus = cpus.clone();
+            cpus.sort_unstable();
+            cpus.dedup();
+            cpus.len().max(1)
+        });
+        threads.min(allowed)
+    }
+
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
+        work_on_backend(self, index)
+    }
+
+    fn end(&self, _: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
+        let features = self.features.get().cloned().unwrap_or_default();
+        let verified = lock(&self.verified).take();
+        let mut notes: Vec<String> = self.note.iter().cloned().collect();
+        notes.extend(unserved_note(unserved, "operations"));
+        notes.extend(verified.iter().flat_map(|report| report.notes.iter().cloned()));
+        notes.extend(self.buffers_note(&features));
+        Ending {
+            final_sync_ns: self.final_sync(),
+            verify: verified.and_then(|report| serde_json::to_value(report).ok()),
+            features,
+            notes,
+            ..Ending::default()
         }
     }
-    let mut gatherer = Gatherer::new(&shared, board, note);
-    while let Some(limit) = gatherer.next_wait() {
-        match receiver.recv_timeout(limit) {
-            Ok(message) => gatherer.take(message),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
-        gatherer.look_at_clock();
-    }
-    let outcome = gatherer.finish();
-    drop(shared); // whoever sees the outcome finds the files closed
-    outcome
 }
 
-fn spawn_worker(shared: &Arc<Shared>, index: usize) -> Result<()> {
-    let mine = shared.clone();
-    let work = move || {
-        // A run must end, whatever becomes of one of its threads.
-        let work = AssertUnwindSafe(|| work_on_backend(&mine, index));
-        let ended = Box::new(catch_unwind(work).unwrap_or_else(|_| {
-            let what = format!("job {index} ended by a mistake in storlab: see standard error");
-            Err(Error::Backend { backend: mine.backend.name(), what })
-        }));
-        let sender = mine.sender.clone();
-        drop(mine);
-        // A receiver that is gone has given up on this worker.
-        let _ = sender.send(Message::Done { job: index, ended });
-    };
-    std::thread::Builder::new()
-        .name(format!("storlab-job{index}"))
-        .spawn(work)
-        .map(|_| ())
-        .map_err(|e| Error::io("start a thread for", format!("job {index}"), 0, e))
+impl Shared {
+    fn final_sync(&self) -> Option<u64> {
+        if !self.job.sync.at_end || self.control.stopping() {
+            return None;
+        }
+        let begin = monotonic_ns();
+        for file in self.files.iter() {
+            if let Err(error) = file.sync() {
+                self.fail(error);
+                return None;
+            }
+        }
+        Some(monotonic_ns() - begin)
+    }
+
+    fn buffers_note(&self, features: &[&str]) -> Option<String> {
+        let buffers = self.job.read_slots() + self.job.write_slots() > 0;
+        let uring = self.backend.name() == "uring" && !features.is_empty();
+        let registered = features.contains(&"registered_buffers");
+        (uring && buffers && !registered).then(|| {
+            "buffers could not be registered with the kernel (memlock limit?): more CPU for each \
+             operation"
+                .to_owned()
+        })
+    }
 }
 
 fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
@@ -259,7 +179,8 @@ fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<Wo
     shared.control.add_waker(backend.waker());
     let features = backend.features();
     let worker = Worker::new(shared, index, backend, Clock::new())?;
-    shared.send(Message::Ready { features });
+    shared.features.get_or_init(|| features);
+    shared.send(Message::Ready);
     worker.run(shared.wait_at_gate())
 }
 

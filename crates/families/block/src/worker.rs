@@ -13,11 +13,12 @@ use storlab_io::{Backend, Completion, Op};
 use storlab_run::cpu::WorkerCpu;
 use storlab_run::pacing::Pacing;
 use storlab_run::sampling::{KindStats, KindTable, Report};
+use storlab_run::timed::{Message, WorkerEnd};
 use storlab_run::window::Window;
 
 use crate::draw::Draw;
 use crate::layout::{Layout, Part};
-use crate::run::{Message, Shared};
+use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
@@ -69,23 +70,6 @@ fn part_op(flight: &Flight, number: u16, part_number: u16, at: u32, part: Part) 
         len: part.len,
         offset: part.offset,
         tag: tag(number, part_number, part.len),
-    }
-}
-
-/// How a worker ended.
-pub struct WorkerEnd {
-    /// When its last operation completed.
-    pub last_completion_ns: u64,
-    /// Open loop: operations due inside the window that were never sent.
-    pub unserved: u64,
-    /// Verify mode: of reads during the load.
-    pub verify: Option<VerifyReport>,
-}
-
-impl WorkerEnd {
-    /// Of a worker whose thread could not be started.
-    pub fn never_began() -> Self {
-        WorkerEnd { last_completion_ns: 0, unserved: 0, verify: None }
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use storlab_base::{monotonic_ns, thread_cpu_ns};
 use storlab_run::cpu::WorkerCpu;
 use storlab_run::sampling::{KindStats, KindTable, Report};
+use storlab_run::timed::Message;
 use storlab_run::window::Window;
 
 use super::kind::ObjectKind;
-use super::shared::{Message, Shared};
+use super::shared::Shared;
 
 /// A request that succeeded.
 #[derive(Clone, Copy, Debug)]

@@ -1,48 +1,22 @@
 //! What the threads of a run share.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::Receiver;
+use std::sync::Mutex;
 
-use storlab_base::{lock, Error, Result};
-use storlab_run::control::Control;
-use storlab_run::cpu::WindowCpu;
-use storlab_run::sampling::Report;
-use storlab_run::window::Window;
+use storlab_base::lock;
+use storlab_run::timed::{Message, Plan, Timed};
 use storlab_s3::{Failure, Store};
 
 use super::kind::ObjectKind;
 use super::pool::Objects;
-use super::spec::{ObjectJob, Routing};
-use super::tasks::Progress;
+use super::progress::Progress;
+use super::spec::{ObjectJob, Routing, Task};
 
 /// So many wrong bodies are named, and as many short ones.
 const BAD_BODIES: usize = 3;
-
-/// What workers tell the coordinator.
-pub enum Message {
-    /// Runtime made.
-    Ready,
-    /// An interval has ended.
-    Interval(Box<Report>),
-    /// The worker has.
-    Done {
-        /// Of the worker.
-        job: usize,
-        /// What it left, or why it ended.
-        ended: Box<Result<WorkerEnd>>,
-    },
-}
-
-/// How a worker ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WorkerEnd {
-    /// When its last request succeeded.
-    pub last_completion_ns: u64,
-    /// Open loop: requests due inside the window that were never sent.
-    pub unserved: u64,
-}
 
 /// Counted over the whole run, ramp and drain included.
 #[derive(Default)]
@@ -78,8 +52,9 @@ pub struct Bodies {
     pub count: u64,
 }
 
-/// See the module.
+/// A timed run, and what object storage adds to it.
 pub struct Shared {
+    timed: Timed,
     /// The order.
     pub job: ObjectJob,
     /// Where it is carried out.
@@ -90,77 +65,43 @@ pub struct Shared {
     pub progress: Progress,
     /// Worker threads.
     pub threads: usize,
-    /// How the run is ended.
-    pub control: Arc<Control>,
-    /// Of the process, at the window's ends.
-    pub cpu: WindowCpu,
     /// For notes and details.
     pub counts: Counts,
     busy: Vec<AtomicUsize>,
     said: Mutex<Said>,
-    failure: Mutex<Option<Error>>,
-    gate: (Mutex<Option<Window>>, Condvar),
-    sender: Sender<Message>,
 }
 
 impl Shared {
-    /// Of a run that has not begun.
+    /// Of a run that has not begun, and what its workers will say.
     pub fn new(
         job: ObjectJob,
         store: Store,
         objects: Objects,
         threads: usize,
-        sender: Sender<Message>,
-    ) -> Self {
-        Shared {
+    ) -> (Self, Receiver<Message>) {
+        let measures = job.task == Task::Run;
+        let (timed, receiver) = Timed::new(Plan {
+            workers: threads,
+            ramp_ns: if measures { job.ramp_ns } else { 0 },
+            window_ns: job.window_ns.filter(|_| measures),
+            interval_ns: job.interval_ns,
+            drain_timeout_ns: job.drain_timeout_ns,
+            open_loop: job.open_loop(),
+            kinds: job.kinds().into_iter().map(ObjectKind::entry).collect(),
+            prepares: !measures,
+        });
+        let shared = Shared {
+            timed,
             busy: (0..store.endpoints()).map(|_| AtomicUsize::new(0)).collect(),
             progress: Progress::new(&job),
-            control: Arc::default(),
-            cpu: WindowCpu::default(),
             counts: Counts::default(),
             said: Mutex::default(),
-            failure: Mutex::default(),
-            gate: (Mutex::new(None), Condvar::new()),
             job,
             store,
             objects,
             threads,
-            sender,
-        }
-    }
-
-    /// The run ends as failed; the first failure is the one that is told.
-    pub fn fail(&self, error: Error) {
-        lock(&self.failure).get_or_insert(error);
-        self.control.end_soon();
-    }
-
-    /// The first failure.
-    pub fn take_failure(&self) -> Option<Error> {
-        lock(&self.failure).take()
-    }
-
-    /// For the coordinator, which outlives all workers but the hung ones.
-    pub fn send(&self, message: Message) {
-        // A receiver that is gone has given up on this worker.
-        let _ = self.sender.send(message);
-    }
-
-    /// Let the workers begin.
-    pub fn open_gate(&self, window: Window) {
-        *lock(&self.gate.0) = Some(window);
-        self.gate.1.notify_all();
-    }
-
-    /// Until the window is known.
-    pub fn wait_at_gate(&self) -> Window {
-        let mut gate = lock(&self.gate.0);
-        loop {
-            if let Some(window) = *gate {
-                return window;
-            }
-            gate = self.gate.1.wait(gate).unwrap_or_else(PoisonError::into_inner);
-        }
+        };
+        (shared, receiver)
     }
 
     /// The endpoint of the next request; `turn` is whose turn it is.
@@ -200,6 +141,14 @@ impl Shared {
     /// What has been told until now.
     pub fn take_said(&self) -> Said {
         std::mem::take(&mut lock(&self.said))
+    }
+}
+
+impl Deref for Shared {
+    type Target = Timed;
+
+    fn deref(&self) -> &Timed {
+        &self.timed
     }
 }
 

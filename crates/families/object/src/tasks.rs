@@ -3,16 +3,13 @@
 //! Both end the run as failed at the first error that lasts: a pool with a hole in it, or objects
 //! that stay behind, must not go unnoticed.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use http::Method;
-use storlab_base::{lock, Error};
+use storlab_base::Error;
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::{advice, xml, Call, Failure};
-use tokio::sync::{Barrier, Notify};
 
 use super::kind::ObjectKind;
 use super::multipart::abort;
@@ -20,7 +17,7 @@ use super::pool::Names;
 use super::recorder::Success;
 use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
 use super::slot::{back_off, Slot};
-use super::spec::{ObjectJob, Task};
+use super::spec::Task;
 
 /// An error that passes is tried again so often,
 const RETRIES: u32 = 5;
@@ -28,54 +25,6 @@ const RETRIES: u32 = 5;
 const BACK_OFF_NS: u64 = 50_000_000;
 /// While objects still arrive, a prefix is looked through again so often.
 const PASSES: usize = 10;
-/// Pages of keys that wait to be deleted.
-const BACKLOG: usize = 32;
-
-/// How far a fill or clean has come. Shared by all workers.
-pub struct Progress {
-    /// Objects of the pool that are there already.
-    present: Vec<AtomicBool>,
-    next_shard: AtomicU64,
-    next_object: AtomicU64,
-    listed: Barrier,
-    bytes_done: AtomicU64,
-    bytes_all: AtomicU64,
-    pages: Pages,
-}
-
-/// Of keys to be deleted.
-#[derive(Default)]
-struct Pages {
-    waiting: Mutex<VecDeque<Vec<String>>>,
-    /// Put in and not yet deleted.
-    open: AtomicU64,
-    over: AtomicBool,
-    changed: Notify,
-}
-
-impl Progress {
-    /// Nothing is done yet.
-    pub fn new(job: &ObjectJob) -> Self {
-        let objects = match (job.task, &job.pool) {
-            (Task::Fill, Some(pool)) => pool.objects,
-            _ => 0,
-        };
-        Progress {
-            present: (0..objects).map(|_| AtomicBool::new(false)).collect(),
-            next_shard: AtomicU64::new(0),
-            next_object: AtomicU64::new(0),
-            listed: Barrier::new(job.concurrency),
-            bytes_done: AtomicU64::new(0),
-            bytes_all: AtomicU64::new(0),
-            pages: Pages::default(),
-        }
-    }
-
-    /// Of a fill: what it has written, and what it has to write in all; 0 while that is not known.
-    pub fn bytes(&self) -> (u64, u64) {
-        (self.bytes_done.load(Relaxed), self.bytes_all.load(Relaxed))
-    }
-}
 
 /// One slot's share of filling a pool: list what is there, then write what is missing or has the
 /// wrong size.
@@ -191,41 +140,6 @@ async fn delete_pages(slot: &mut Slot) -> Result<(), Error> {
         } else if pages.over.load(Relaxed) {
             return Ok(());
         } else {
-            changed.await;
-        }
-    }
-}
-
-impl Pages {
-    fn put(&self, keys: Vec<String>) {
-        if !keys.is_empty() {
-            self.open.fetch_add(1, Relaxed);
-            lock(&self.waiting).push_back(keys);
-            self.changed.notify_waiters();
-        }
-    }
-
-    fn take(&self) -> Option<Vec<String>> {
-        lock(&self.waiting).pop_front()
-    }
-
-    fn crowded(&self) -> bool {
-        lock(&self.waiting).len() > BACKLOG
-    }
-
-    fn closed(&self) {
-        self.open.fetch_sub(1, Relaxed);
-        self.changed.notify_waiters();
-    }
-
-    async fn until_all_closed(&self) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.open.load(Relaxed) == 0 {
-                return;
-            }
             changed.await;
         }
     }

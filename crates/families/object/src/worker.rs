@@ -1,39 +1,22 @@
 //! One worker: a thread with its own runtime, request slots, histograms and random state.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, TimeSource};
-use storlab_io::Wake;
-use storlab_run::cpu::sharpen_timers;
 use storlab_run::pacing::Pacing;
 use storlab_run::window::Window;
 use storlab_s3::Failure;
-use tokio::sync::{Mutex, Notify};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::sync::Mutex;
 
 use super::draw::Draw;
 use super::kind::ObjectKind;
 use super::pool::Object;
 use super::recorder::{Recorder, Success};
-use super::shared::{Message, Routed, Shared, WorkerEnd};
-use super::slot::Slot;
-use super::spec::Task;
-use super::tasks;
+use super::shared::{Routed, Shared};
 use super::timer::Timer;
-
-/// Wakes a worker's runtime from any thread.
-#[derive(Default)]
-struct Nudge(Notify);
-
-impl Wake for Nudge {
-    fn wake(&self) {
-        self.0.notify_one();
-    }
-}
 
 /// The schedule of an open loop. Whoever holds it waits for the next due time; the others wait for
 /// it, in order.
@@ -48,10 +31,10 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Draws requests.
     pub draw: RefCell<Draw>,
-    index: usize,
+    pub(super) index: usize,
     clock: Clock,
-    window: Window,
-    recorder: RefCell<Recorder>,
+    pub(super) window: Window,
+    pub(super) recorder: RefCell<Recorder>,
     pacer: Option<Mutex<Pacer>>,
     /// Open loop: since when nothing is sent any more; 0 for not yet.
     issued_until_ns: Cell<u64>,
@@ -62,32 +45,12 @@ pub struct Worker {
     turn: Cell<usize>,
 }
 
-/// The work of worker `index`'s thread.
-///
-/// # Errors
-/// [`Error::Spec`] of the draws; [`Error::Io`] for a runtime or timer that cannot be had.
-pub fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
-    let no = |e| Error::io("start a runtime for", format!("worker {index}"), 0, e);
-    if shared.job.open_loop() {
-        sharpen_timers();
-    }
-    let clock = Clock::new();
-    let draw = Draw::new(&shared.job, index)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no)?;
-    let nudge = Arc::new(Nudge::default());
-    shared.control.add_waker(nudge.clone());
-    shared.send(Message::Ready);
-    let window = shared.wait_at_gate();
-    let now = clock.now_ns();
-    std::thread::sleep(Duration::from_nanos(window.load_start_ns.saturating_sub(now)));
-    LocalSet::new().block_on(&runtime, async {
-        let worker = Rc::new(Worker::new(shared, index, clock, draw, window)?);
-        worker.drive(&nudge).await
-    })
-}
-
 impl Worker {
-    fn new(
+    /// Of a worker whose window is known.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a timer that cannot be had.
+    pub fn new(
         shared: &Arc<Shared>,
         index: usize,
         clock: Clock,
@@ -120,70 +83,8 @@ impl Worker {
         })
     }
 
-    /// Load, measure, drain.
-    async fn drive(self: Rc<Self>, nudge: &Nudge) -> Result<WorkerEnd> {
-        let mut slots = JoinSet::new();
-        let job = &self.shared.job;
-        let mine = job.slots().into_iter().enumerate();
-        for (number, lane) in mine.filter(|(n, _)| n % self.shared.threads == self.index) {
-            let slot = Slot::new(self.clone(), lane);
-            match job.task {
-                Task::Run => slots.spawn_local(slot.run()),
-                Task::Fill => slots.spawn_local(tasks::fill(slot)),
-                Task::Clean => slots.spawn_local(tasks::clean(slot, number == 0)),
-            };
-        }
-        while !self.shared.control.stopping() {
-            let now = self.now();
-            self.recorder.borrow_mut().tick(now);
-            let give_up = self.give_up_ns();
-            if now >= give_up {
-                self.fail_as_hung();
-                break;
-            }
-            let until = self.recorder.borrow().boundary_ns().min(give_up);
-            tokio::select! {
-                ended = slots.join_next() => match ended {
-                    None => break,
-                    Some(Ok(())) => {}
-                    Some(Err(_)) => return Err(self.mistake()),
-                },
-                () = nudge.0.notified() => {}
-                () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
-            }
-        }
-        self.wait_for_the_end(nudge).await;
-        let unserved = self.count_unserved().await;
-        let mut recorder = self.recorder.borrow_mut();
-        recorder.finish();
-        Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved })
-    }
-
-    /// An open loop may have sent its last request long before the window ends.
-    async fn wait_for_the_end(&self, nudge: &Nudge) {
-        let end_ns = self.window.end_ns;
-        while end_ns != u64::MAX && !self.shared.control.stopping() {
-            let now = self.now();
-            self.recorder.borrow_mut().tick(now);
-            if now >= end_ns {
-                return;
-            }
-            let until = self.recorder.borrow().boundary_ns().min(end_ns);
-            tokio::select! {
-                () = nudge.0.notified() => {}
-                () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
-            }
-        }
-    }
-
-    fn mistake(&self) -> Error {
-        let what =
-            format!("worker {} ended by a mistake in storlab: see standard error", self.index);
-        Error::Backend { backend: "s3", what }
-    }
-
     /// When requests in flight are given up.
-    fn give_up_ns(&self) -> u64 {
+    pub fn give_up_ns(&self) -> u64 {
         let drain_ns = self.shared.job.drain_timeout_ns;
         let end_ns = self.window.end_ns;
         match (&self.pacer, self.issued_until_ns.get()) {
@@ -194,14 +95,15 @@ impl Worker {
         }
     }
 
-    fn fail_as_hung(&self) {
+    /// Requests in flight have been given up.
+    pub fn fail_as_hung(&self) {
         let waited_ms = self.shared.job.drain_timeout_ns / 1_000_000;
         let outstanding = self.in_flight.get();
         self.shared.fail(Error::Hung { job: self.index, outstanding, waited_ms });
     }
 
     /// Those that nobody took, and those that somebody took and could not send.
-    async fn count_unserved(&self) -> u64 {
+    pub async fn count_unserved(&self) -> u64 {
         let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.control.stopping()) else {
             return 0;
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{json, Value};
-use storlab_run::outcome::Status;
+use storlab_run::outcome::{Outcome, Status};
 
 use super::*;
 use crate::spec::tests::job_json;

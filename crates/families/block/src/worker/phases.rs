@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use storlab_base::{thread_cpu_ns, Error, OpKind, Result, TimeSource};
+use storlab_base::{lock, thread_cpu_ns, Error, OpKind, Result, TimeSource};
 use storlab_io::Backend;
 use storlab_run::cpu::{available_cores, Spent};
 
@@ -109,11 +109,11 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         if self.interval >= 0 && self.boundary_ns != u64::MAX || self.open_loop {
             self.hand_over();
         }
-        let end = WorkerEnd {
-            last_completion_ns: self.last_completion_ns,
-            unserved: self.unserved,
-            verify: self.verify_report.take(),
-        };
+        if let Some(report) = self.verify_report.take() {
+            lock(&self.shared.verified).get_or_insert_default().merge(report);
+        }
+        let end =
+            WorkerEnd { last_completion_ns: self.last_completion_ns, unserved: self.unserved };
         if self.in_flight() > 0 {
             self.fail_as_hung();
             self.backend.abandon();

@@ -13,11 +13,13 @@ use serde_json::Value;
 use storlab_base::TimeSource;
 use storlab_io::{Arena, Backend, Completion, Op, Wake};
 use storlab_run::sampling::{Collector, KindStats, Row};
+use storlab_run::timed::{Message, WorkerEnd};
 use storlab_run::window::Window;
 
-use super::{Worker, WorkerEnd};
-use crate::run::{Message, Shared};
-use crate::spec::{tests::job_json, BlockJob};
+use super::Worker;
+use crate::shared::Shared;
+use crate::spec::{tests::job_json, BackendKind, BlockJob};
+use crate::verify::Verifier;
 
 pub const MS: u64 = 1_000_000;
 /// Of a system call; also what keeps a polling worker from standing still in time.
@@ -199,7 +201,9 @@ pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     let mut job = job_json("jbod", 1, 1, None);
     change(&mut job);
     let job = BlockJob::from_json(&job.to_string()).unwrap();
-    let (shared, messages) = Shared::for_test(job);
+    let open = |spec| Verifier::open(spec, &job.members, job.seed).unwrap();
+    let verifier = job.verify.as_ref().map(open);
+    let (shared, messages) = Shared::new(job, BackendKind::Null, Vec::new(), verifier, None);
     let device = Device {
         now: START,
         serve,
