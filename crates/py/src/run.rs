@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
 use storlab_block::{BlockJob, Verifier};
+use storlab_run::order::Order as _;
 use storlab_run::Row;
 
 use crate::errors::to_python;

@@ -133,6 +133,7 @@ mod tests {
     use super::*;
     use crate::spec::tests::job_json;
     use serde_json::json;
+    use storlab_run::order::Order as _;
 
     fn draw(change: impl Fn(&mut serde_json::Value)) -> Draw {
         let mut job = job_json("jbod", 1, 1, None);

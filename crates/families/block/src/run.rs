@@ -7,6 +7,7 @@ use storlab_base::{lock, monotonic_ns, Clock, Error, Result};
 use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
 use storlab_run::cpu::{available_cores, pin_to, sharpen_timers};
 use storlab_run::handle::Run;
+use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
 use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
 use storlab_run::Secrets;

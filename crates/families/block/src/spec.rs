@@ -1,14 +1,11 @@
-//! The order for one run of block I/O, as JSON from Python (`storlab/model/job.py`): change both
-//! together.
-//!
-//! Sizes are bytes, times nanoseconds.
+//! The order for one run of block I/O.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
 use storlab_io::Access;
-use storlab_run::order::{Arrival, ArrivalKind, WeightedSize};
+use storlab_run::order::{bearable, Arrival, Order, WeightedSize};
 use storlab_run::sampling::Kind;
 
 use crate::layout::gcd;
@@ -178,26 +175,18 @@ pub struct BlockJob {
 /// Buffers may take this share of the machine's memory.
 const MEMORY_SHARE: u64 = 2;
 const BLOCK_MAX: u64 = 1 << 30;
-/// Sums of a few of them fit into 64 bits.
-const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
 
-impl BlockJob {
-    /// From the JSON of `storlab/model/job.py`.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] for what is no such JSON, or an order that cannot be carried out.
-    pub fn from_json(text: &str) -> Result<Self> {
-        let job: BlockJob = serde_json::from_str(text)
-            .map_err(|e| Error::spec("job", e.to_string(), "see storlab/model/job.py"))?;
-        job.check()?;
-        Ok(job)
+impl Order for BlockJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
     }
 
     fn check(&self) -> Result<()> {
         let wrong = |field: &str, what: String, fix: &str| Err(Error::spec(field, what, fix));
-        if self.version != 1 {
-            return wrong("version", format!("{} is not known", self.version), "use 1");
-        }
         if self.members.is_empty() || self.members.len() > usize::from(u16::MAX) {
             return wrong(
                 "members",
@@ -206,13 +195,9 @@ impl BlockJob {
             );
         }
         let most = usize::from(u16::MAX);
-        if self.jobs == 0 || self.jobs > most || self.batch == 0 || self.interval_ns == 0 {
+        if self.jobs == 0 || self.jobs > most || self.batch == 0 {
             let what = "one of them is out of bounds".to_owned();
-            return wrong(
-                "jobs, batch, interval_ns",
-                what,
-                "use 1 or more, and 65,535 jobs at most",
-            );
+            return wrong("jobs, batch", what, "use 1 or more, and 65,535 jobs at most");
         }
         if self.queue_depth == 0 || self.queue_depth > usize::from(u16::MAX) {
             let what = format!("{} is out of bounds", self.queue_depth);
@@ -225,20 +210,16 @@ impl BlockJob {
         if self.window_ns == Some(0) || self.window_bytes == Some(0) {
             return wrong("window_ns, window_bytes", "is 0".into(), "use more");
         }
-        let times = [self.ramp_ns, self.window_ns.unwrap_or(0), self.drain_timeout_ns];
-        if times.into_iter().any(|ns| ns > TIME_MAX_NS) {
-            let field = "ramp_ns, window_ns or drain_timeout_ns";
-            return wrong(field, "is longer than 30 years".into(), "use less");
-        }
+        bearable(&[
+            ("ramp_ns", self.ramp_ns),
+            ("window_ns", self.window_ns.unwrap_or(0)),
+            ("drain_timeout_ns", self.drain_timeout_ns),
+        ])?;
         let total = self.mix.read + self.mix.write + self.mix.trim;
         if (total - 100.0).abs() > 1e-6 {
             return wrong("mix", format!("adds up to {total} %"), "make it 100 %");
         }
-        if self.arrival.kind != ArrivalKind::Closed
-            && !self.arrival.rate_iops.is_some_and(|r| r > 0.0 && r.is_finite())
-        {
-            return wrong("arrival.rate_iops", "open loop has no rate".into(), "give a rate");
-        }
+        self.arrival.check()?;
         if self.verify.is_some() && self.mix.trim > 0.0 {
             let what = "verify mode cannot follow trimmed blocks".to_owned();
             return wrong("mix.trim", what, "use 0, or turn verify off");
@@ -246,7 +227,9 @@ impl BlockJob {
         self.check_verify()?;
         self.check_sizes()
     }
+}
 
+impl BlockJob {
     /// Every operation must consist of whole granules, or a part of one would go unverified.
     fn check_verify(&self) -> Result<()> {
         let Some(granule) = self.verify.as_ref().map(|v| v.block.max(1)) else { return Ok(()) };
@@ -360,7 +343,7 @@ impl BlockJob {
 
     /// True when operations are due by a schedule.
     pub fn open_loop(&self) -> bool {
-        self.arrival.kind != ArrivalKind::Closed
+        self.arrival.open_loop()
     }
 
     /// What the files are opened for.

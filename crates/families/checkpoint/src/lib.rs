@@ -24,6 +24,7 @@ use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::{Extras, Ledger, Tally};
 use storlab_run::handle::{Board, Run};
+use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Report;
 use storlab_run::Secrets;

@@ -1,11 +1,9 @@
-//! The order for checkpoints, as JSON from Python (`storlab/model/checkpoint_job.py`): change both
-//! together.
-//!
-//! Sizes are bytes, times nanoseconds.
+//! The order for checkpoints.
 
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 use storlab_io::SECTOR;
+use storlab_run::order::{at_least_one, stay_below, Order};
 use storlab_s3::transfer::PlaceSpec;
 
 /// What the run is for.
@@ -75,12 +73,9 @@ pub enum Cold {
 
 /// See the module.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, dead_code)] // ramp and drain belong to every order
+#[allow(missing_docs)]
 pub struct CheckpointJob {
     pub version: u32,
-    #[serde(default)]
-    pub ramp_ns: u64,
     pub interval_ns: u64,
     #[serde(default)]
     pub drain_timeout_ns: u64,
@@ -112,28 +107,19 @@ fn yes() -> bool {
     true
 }
 
-impl CheckpointJob {
-    /// Read and check.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] with the field that is wrong.
-    pub fn from_json(text: &str) -> Result<Self> {
-        let job: CheckpointJob = serde_json::from_str(text).map_err(|e| {
-            Error::spec("job", e.to_string(), "see storlab/model/checkpoint_job.py")
-        })?;
-        job.check()?;
-        Ok(job)
+impl Order for CheckpointJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
     }
 
     fn check(&self) -> Result<()> {
         let wrong = |field: &str, what: &str, fix: &str| Err(Error::spec(field, what, fix));
-        if self.version != 1 {
-            return wrong("version", "is not known", "use 1");
-        }
         self.place.check()?;
-        if self.ranks == 0 || self.queue_depth == 0 || self.interval_ns == 0 {
-            return wrong("ranks, queue_depth, interval_ns", "one is 0", "use 1 or more");
-        }
+        at_least_one(&[("ranks", self.ranks as u64), ("queue_depth", self.queue_depth as u64)])?;
         if self.io_bytes == 0 || !self.io_bytes.is_multiple_of(SECTOR) || self.io_bytes > 1 << 30 {
             return wrong("io_bytes", "is no multiple of 4096 up to 1 GiB", "use 4MiB");
         }
@@ -146,15 +132,11 @@ impl CheckpointJob {
         if self.files.iter().any(|file| file.rank >= self.ranks) {
             return wrong("files", "one has a rank that there is not", "number ranks from 0");
         }
-        let unsafe_name = |name: &str| {
-            name.is_empty() || name.split('/').any(|part| matches!(part, "" | "." | ".."))
-        };
-        if self.files.iter().any(|file| unsafe_name(&file.name)) {
-            return wrong("files", "one has a name that leads elsewhere", "use relative names");
-        }
-        Ok(())
+        stay_below("files", self.files.iter().map(|file| file.name.as_str()))
     }
+}
 
+impl CheckpointJob {
     /// Of one checkpoint.
     pub fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()

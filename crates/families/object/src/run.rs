@@ -11,6 +11,7 @@ use storlab_base::{monotonic_ns, Clock, Error, Result, TimeSource};
 use storlab_io::Wake;
 use storlab_run::cpu::{available_cores, sharpen_timers};
 use storlab_run::handle::Run;
+use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
 use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
 use storlab_run::window::Window;

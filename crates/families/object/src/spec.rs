@@ -1,13 +1,10 @@
-//! The order for one run against an object store, as JSON from Python
-//! (`storlab/model/object_job.py`): change both together.
-//!
-//! Sizes are bytes, times nanoseconds.
+//! The order for one run against an object store.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use storlab_base::{Error, Pattern, Result};
-use storlab_run::order::{Arrival, ArrivalKind, WeightedSize};
+use storlab_run::order::{bearable, must, Arrival, Order, WeightedSize};
 use storlab_s3::StoreSpec;
 
 use super::kind::ObjectKind;
@@ -126,7 +123,7 @@ pub enum Routing {
 
 /// One run against an object store.
 #[derive(Clone, Debug, Deserialize)]
-#[allow(missing_docs)] // as in `storlab/model/object_job.py`
+#[allow(missing_docs)]
 pub struct ObjectJob {
     pub version: u32,
     #[serde(default)]
@@ -197,42 +194,28 @@ const PARTS_MAX: u64 = 10_000;
 /// Keys have 8 hexadecimal digits for the number and 4 for the shard.
 const OBJECTS_MAX: u64 = 1 << 32;
 const SHARDS_MAX: u64 = 1 << 16;
-/// Sums of a few of them fit into 64 bits.
-const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
 
-type Checked = std::result::Result<(), (&'static str, String, &'static str)>;
+impl Order for ObjectJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
 
-fn must(
-    good: bool,
-    field: &'static str,
-    what: impl FnOnce() -> String,
-    fix: &'static str,
-) -> Checked {
-    if good {
-        Ok(())
-    } else {
-        Err((field, what(), fix))
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    fn check(&self) -> Result<()> {
+        self.check_numbers()?;
+        self.check_pool()?;
+        self.check_task()?;
+        self.check_lanes()?;
+        self.check_sizes()
     }
 }
 
 impl ObjectJob {
-    /// From the JSON of `storlab/model/object_job.py`.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] for what is no such JSON, or an order that cannot be carried out.
-    pub fn from_json(text: &str) -> Result<Self> {
-        let job: ObjectJob = serde_json::from_str(text)
-            .map_err(|e| Error::spec("job", e.to_string(), "see storlab/model/object_job.py"))?;
-        let wrong = |(field, what, fix)| Error::spec(field, what, fix);
-        job.check_numbers().and_then(|()| job.check_pool()).map_err(wrong)?;
-        job.check_task().and_then(|()| job.check_lanes()).map_err(wrong)?;
-        job.check_sizes()?;
-        Ok(job)
-    }
-
-    fn check_numbers(&self) -> Checked {
+    fn check_numbers(&self) -> Result<()> {
         let is = |number: u64| move || format!("is {number}");
-        must(self.version == 1, "version", is(u64::from(self.version)), "use 1")?;
         let all = 1..=CONCURRENCY_MAX;
         let fix = "use 1 to 65,535";
         must(all.contains(&self.concurrency), "concurrency", is(self.concurrency as u64), fix)?;
@@ -240,7 +223,6 @@ impl ObjectJob {
         must(all.contains(&threads), "threads", is(threads as u64), fix)?;
         let parts = self.part_concurrency;
         must((1..=1000).contains(&parts), "part_concurrency", is(parts as u64), "use 1 to 1,000")?;
-        must(self.interval_ns > 0, "interval_ns", is(0), "use more")?;
         must(self.request_timeout_ns > 0, "request_timeout_ns", is(0), "use more")?;
         must(self.part_size != Some(0), "part_size", is(0), "leave it out, or use more")?;
         must(self.range_size != Some(0), "range_size", is(0), "leave it out, or use more")?;
@@ -248,22 +230,17 @@ impl ObjectJob {
         must((1..=1000).contains(&keys), "list_max_keys", is(keys.into()), "use 1 to 1,000")?;
         let batch = self.delete_batch;
         must((1..=1000).contains(&batch), "delete_batch", is(batch as u64), "use 1 to 1,000")?;
-        for (field, ns) in [
+        bearable(&[
             ("ramp_ns", self.ramp_ns),
             ("window_ns", self.window_ns.unwrap_or(0)),
             ("drain_timeout_ns", self.drain_timeout_ns),
             ("request_timeout_ns", self.request_timeout_ns),
             ("backoff_ns", self.backoff_ns),
-        ] {
-            must(ns <= TIME_MAX_NS, field, || "is longer than 30 years".into(), "use less")?;
-        }
-        let open = self.arrival.kind != ArrivalKind::Closed;
-        let paced = self.arrival.rate_iops.is_some_and(|rate| rate > 0.0 && rate.is_finite());
-        let what = || "open loop has no rate".into();
-        must(!open || paced, "arrival.rate_iops", what, "give a rate")
+        ])?;
+        self.arrival.check()
     }
 
-    fn check_pool(&self) -> Checked {
+    fn check_pool(&self) -> Result<()> {
         let drawn = !matches!(self.keys, Pattern::Sequential | Pattern::Permutation);
         let what = || "objects are not read in an order".into();
         must(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
@@ -279,7 +256,7 @@ impl ObjectJob {
         must((1..=SHARDS_MAX).contains(&shards), "pool.shards", is(shards), "use 1 to 65,536")
     }
 
-    fn check_task(&self) -> Checked {
+    fn check_task(&self) -> Result<()> {
         if self.task != Task::Run {
             let what = || "there is none to fill".into();
             return must(self.task == Task::Clean || self.pool.is_some(), "pool", what, "give it");
@@ -310,7 +287,7 @@ impl ObjectJob {
         Ok(())
     }
 
-    fn check_lanes(&self) -> Checked {
+    fn check_lanes(&self) -> Result<()> {
         let Some(lanes) = self.lanes.as_ref().filter(|_| self.task == Task::Run) else {
             return Ok(());
         };
@@ -322,7 +299,7 @@ impl ObjectJob {
         let total: usize = lanes.values().sum();
         let what = || format!("has {total} requests in flight");
         must((1..=CONCURRENCY_MAX).contains(&total), "lanes", what, "use 1 to 65,535")?;
-        let closed = self.arrival.kind == ArrivalKind::Closed;
+        let closed = !self.arrival.open_loop();
         let what = || "a schedule cannot be shared by lanes".into();
         must(closed, "arrival", what, "use a mix instead of lanes, or a closed loop")
     }
@@ -377,7 +354,7 @@ impl ObjectJob {
 
     /// True when requests are due by a schedule.
     pub fn open_loop(&self) -> bool {
-        self.task == Task::Run && self.arrival.kind != ArrivalKind::Closed
+        self.task == Task::Run && self.arrival.open_loop()
     }
 }
 

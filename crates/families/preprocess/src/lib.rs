@@ -38,6 +38,7 @@ use storlab_run::control::Control;
 use storlab_run::cpu::ProcessCpu;
 use storlab_run::fixed::{Extras, Tally};
 use storlab_run::handle::{Board, Run};
+use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
 use storlab_run::Secrets;

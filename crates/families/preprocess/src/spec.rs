@@ -1,9 +1,10 @@
-//! The order: `storlab/model/preprocess_job.py` writes it, change both together.
+//! The order for preprocessing.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use storlab_base::{Error, Result};
+use storlab_run::order::{at_least_one, Order};
 
 /// Of the text of a row: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;
@@ -74,7 +75,7 @@ pub enum Malformed {
     Skip,
 }
 
-/// See `storlab/model/preprocess_job.py`.
+/// See the module.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct PreprocessJob {
@@ -99,34 +100,22 @@ pub struct PreprocessJob {
     pub cpus: Option<Vec<usize>>,
 }
 
-impl PreprocessJob {
-    /// From an order as JSON.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] for an order that cannot be.
-    pub fn from_json(text: &str) -> Result<Self> {
-        let job: PreprocessJob = serde_json::from_str(text)
-            .map_err(|e| Error::spec("job", e.to_string(), "see storlab schema"))?;
-        job.check()?;
-        Ok(job)
+impl Order for PreprocessJob {
+    fn version(&self) -> u32 {
+        self.version
     }
 
-    /// Most that a part has.
-    pub fn part_rows(&self) -> usize {
-        usize::try_from(self.part_bytes / LEAST_ROW_BYTES + 1).unwrap_or(usize::MAX)
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
     }
 
     fn check(&self) -> Result<()> {
         let wrong = |field, what: &str, fix: &str| Err(Error::spec(field, what.to_owned(), fix));
-        if self.version != 1 {
-            return wrong("version", "is not 1", "use the storlab that made the order");
-        }
-        if self.workers == 0 || self.row_group_rows == 0 || self.interval_ns == 0 {
-            return wrong("workers", "and row_group_rows and interval are 0", "use 1 or more");
-        }
-        if self.part_bytes == 0 {
-            return wrong("part_bytes", "is 0", "use 64MiB");
-        }
+        at_least_one(&[
+            ("workers", self.workers as u64),
+            ("row_group_rows", self.row_group_rows as u64),
+            ("part_bytes", self.part_bytes),
+        ])?;
         if self.modulo == Some(0) {
             return wrong("modulo", "is 0", "leave it out, or use 1 or more");
         }
@@ -140,5 +129,12 @@ impl PreprocessJob {
             return wrong("clicks", "is missing", "say how many rows");
         }
         Ok(())
+    }
+}
+
+impl PreprocessJob {
+    /// Most that a part has.
+    pub fn part_rows(&self) -> usize {
+        usize::try_from(self.part_bytes / LEAST_ROW_BYTES + 1).unwrap_or(usize::MAX)
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rand_core::Rng as _;
 use serde_json::{json, Value};
 use storlab_base::stream;
+use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Status};
 use tempfile::TempDir;
 

@@ -354,7 +354,6 @@ mod tests {
             samples_per_file: samples,
             record_bytes: 100_000,
             record_stdev_bytes: 20_000,
-            resize_bytes: 0,
             folder: "train".into(),
             prefix: "img".into(),
             seed: 3,

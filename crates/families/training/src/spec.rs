@@ -1,11 +1,9 @@
-//! The order for training reads, as JSON from Python (`storlab/model/training_job.py`): change both
-//! together.
-//!
-//! Sizes are bytes, times nanoseconds.
+//! The order for training reads.
 
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 use storlab_io::SECTOR;
+use storlab_run::order::{at_least_one, stay_below, Order};
 use storlab_s3::transfer::PlaceSpec;
 
 /// What a job does.
@@ -67,15 +65,13 @@ pub enum Check {
 
 /// The data set.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, dead_code)] // the size to cut to is for loaders that keep samples
+#[allow(missing_docs)]
 pub struct Records {
     pub format: Format,
     pub files: u64,
     pub samples_per_file: u64,
     pub record_bytes: u64,
     pub record_stdev_bytes: u64,
-    pub resize_bytes: u64,
     pub folder: String,
     pub prefix: String,
     pub seed: u64,
@@ -83,12 +79,9 @@ pub struct Records {
 
 /// See the module.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, dead_code)] // ramp and drain belong to every order
+#[allow(missing_docs)]
 pub struct TrainingJob {
     pub version: u32,
-    #[serde(default)]
-    pub ramp_ns: u64,
     pub interval_ns: u64,
     pub drain_timeout_ns: u64,
     pub seed: u64,
@@ -112,40 +105,29 @@ pub struct TrainingJob {
     pub cpus: Option<Vec<usize>>,
 }
 
-impl TrainingJob {
-    /// Read and check.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] with the field that is wrong.
-    pub fn from_json(text: &str) -> Result<Self> {
-        let job: TrainingJob = serde_json::from_str(text)
-            .map_err(|e| Error::spec("job", e.to_string(), "see storlab/model/training_job.py"))?;
-        job.check()?;
-        Ok(job)
+impl Order for TrainingJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
     }
 
     fn check(&self) -> Result<()> {
         let wrong = |field: &str, what: String, fix: &str| Err(Error::spec(field, what, fix));
-        if self.version != 1 {
-            return wrong("version", format!("{} is not known", self.version), "use 1");
-        }
         self.place.check()?;
-        for (field, value) in [
+        at_least_one(&[
             ("accelerators", self.accelerators as u64),
             ("batch", self.batch),
             ("reader_threads", self.reader_threads as u64),
             ("prefetch", self.prefetch as u64),
             ("epochs", u64::from(self.epochs)),
             ("queue_depth", self.queue_depth as u64),
-            ("interval_ns", self.interval_ns),
             ("records.files", self.records.files),
             ("records.samples_per_file", self.records.samples_per_file),
             ("records.record_bytes", self.records.record_bytes),
-        ] {
-            if value == 0 {
-                return wrong(field, "is 0".to_owned(), "use 1 or more");
-            }
-        }
+        ])?;
         if self.read_bytes == 0 || !self.read_bytes.is_multiple_of(SECTOR) {
             return wrong("read_bytes", "is no multiple of 4096".to_owned(), "use 1MiB");
         }
@@ -153,12 +135,8 @@ impl TrainingJob {
             let what = "a JPEG file has one sample".to_owned();
             return wrong("records.samples_per_file", what, "use 1");
         }
-        let unsafe_name = |name: &str| {
-            name.is_empty() || name.split('/').any(|part| matches!(part, "" | "." | ".."))
-        };
-        if unsafe_name(&self.records.folder) || unsafe_name(&self.records.prefix) {
-            return wrong("records", "a name leads elsewhere".to_owned(), "use relative names");
-        }
+        let names = [&self.records.folder, &self.records.prefix];
+        stay_below("records", names.into_iter().map(String::as_str))?;
         if self.task == Task::Run && self.steps() == 0 {
             let what = format!(
                 "{} samples are less than a batch of {} for each of {} accelerators",
@@ -170,7 +148,9 @@ impl TrainingJob {
         }
         Ok(())
     }
+}
 
+impl TrainingJob {
     /// Samples of one accelerator in an epoch: what does not divide evenly is left out.
     pub fn shard(&self) -> u64 {
         self.records.files * self.records.samples_per_file / self.accelerators as u64

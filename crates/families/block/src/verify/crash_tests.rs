@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::{BadKind, Verifier, VerifyReport};
 use crate::spec::{Member, MemberKind, VerifySpec};
-use proptest::prelude::*;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 12;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use storlab_base::TimeSource;
 use storlab_io::{Arena, Backend, Completion, Op, Wake};
+use storlab_run::order::Order as _;
 use storlab_run::sampling::{Collector, KindStats, Row};
 use storlab_run::timed::{Message, WorkerEnd};
 use storlab_run::window::Window;

@@ -1,9 +1,9 @@
 //! What a store that misbehaves shows: every error is counted by kind, and in no other figure.
 
 use http::Method;
+use storlab_testing::{Fault, Seen};
 
 use super::*;
-use storlab_testing::{Fault, Seen};
 
 /// A filled pool, and from then on every third request treated so.
 fn every_third(fault: Fault) -> (Server, Value) {

@@ -1,9 +1,9 @@
 //! Filling a pool, and cleaning up.
 
 use bytes::Bytes;
+use storlab_testing::{Fault, Seen};
 
 use super::*;
-use storlab_testing::{Fault, Seen};
 
 fn clean(server: &Server) -> Value {
     let mut job = job(server);

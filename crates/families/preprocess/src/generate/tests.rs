@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use storlab_run::handle::Run;
+use storlab_run::order::Order as _;
 use storlab_run::outcome::Status;
 
 use super::*;
