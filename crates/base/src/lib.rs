@@ -2,6 +2,7 @@
 
 mod clock;
 mod content;
+pub mod durable;
 mod error;
 mod histogram;
 mod lock;

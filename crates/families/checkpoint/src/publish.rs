@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
-use storlab_base::{failed, Result};
+use storlab_base::{durable, failed, Result};
 
 use super::spec::{CheckpointJob, Publish, SyncMode};
 
@@ -63,7 +63,7 @@ impl Shelf {
     /// [`Error::Io`] where that is refused.
     pub fn open(&self) -> Result<()> {
         match fs::create_dir(&self.home) {
-            Ok(()) if self.sync == SyncMode::Fsync => self.home.parent().map_or(Ok(()), sync_path),
+            Ok(()) if self.sync == SyncMode::Fsync => self.home.parent().map_or(Ok(()), durable::flush),
             Ok(()) => Ok(()),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(e) => Err(failed("create", &self.home)(e)),
@@ -151,18 +151,18 @@ impl Shelf {
         let unnamed = aside.join(format!("{MANIFEST}.partial"));
         fs::write(&unnamed, text).map_err(failed("write", &path))?;
         if self.sync == SyncMode::Fsync {
-            sync_path(&unnamed)?;
+            durable::flush(&unnamed)?;
         }
         fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
         if self.sync == SyncMode::Fsync {
-            sync_path(&aside)?;
+            durable::flush(&aside)?;
         }
         let whole = self.whole(manifest.number);
         if aside != whole {
             fs::rename(&aside, &whole).map_err(failed("rename", &aside))?;
         }
         if self.sync == SyncMode::Fsync {
-            sync_path(&self.home)?;
+            durable::flush(&self.home)?;
         }
         Ok(())
     }
@@ -219,11 +219,6 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn sync_path(path: &Path) -> Result<()> {
-    let file = fs::File::open(path).map_err(failed("open", path))?;
-    file.sync_all().map_err(failed("sync", path))
-}
-
 /// Every directory, the deepest first.
 fn sync_tree(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
@@ -232,5 +227,5 @@ fn sync_tree(directory: &Path) -> Result<()> {
             sync_tree(&path)?;
         }
     }
-    sync_path(directory)
+    durable::flush(directory)
 }

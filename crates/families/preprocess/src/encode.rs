@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use storlab_base::{failed, lock, monotonic_ns, Error, Result};
+use storlab_base::{durable, failed, lock, monotonic_ns, Error, Result};
 
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
@@ -18,7 +18,7 @@ use super::crew::{Crew, Turn};
 use super::dense::Dense;
 use super::feature_spec::{self, id_bytes};
 use super::lookup::Lookup;
-use super::outputs::{flush_directory, make_directory};
+use super::outputs::make_directory;
 use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::vocabulary::{reduce, Files, Values};
@@ -151,14 +151,11 @@ fn tables(job: &PreprocessJob, slices: &[Slice]) -> Result<Vec<(Slice, Lookup)>>
 
 fn publish(partial: &Path, whole: &Path, features: &str) -> Result<()> {
     let path = partial.join("feature_spec.yaml");
-    let mut file = File::create(&path).map_err(failed("create", &path))?;
-    file.write_all(features.as_bytes()).map_err(failed("write", &path))?;
-    file.sync_all().map_err(failed("sync", &path))?;
+    durable::write(&path, features.as_bytes())?;
     Journal::remove(partial)?;
-    flush_directory(&partial.join("train"))?;
-    flush_directory(partial)?;
-    fs::rename(partial, whole).map_err(failed("rename", partial))?;
-    flush_directory(whole.parent().unwrap_or(Path::new(".")))
+    durable::flush(&partial.join("train"))?;
+    durable::flush(partial)?;
+    durable::name(partial, whole)
 }
 
 /// The files of split binary while they are written.

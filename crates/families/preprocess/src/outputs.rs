@@ -1,13 +1,13 @@
 //! The directory of a run: whose it is, how files appear in it, and how it goes.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{json, Value};
-use storlab_base::{failed, Error, Result};
+use storlab_base::{durable, failed, Error, Result};
 use storlab_io::drop_cache;
 
 use super::spec::PreprocessJob;
@@ -36,16 +36,7 @@ pub fn aside(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Io`].
 pub fn name_file(path: &Path) -> Result<()> {
-    fs::rename(aside(path), path).map_err(failed("rename", path))?;
-    flush_directory(path.parent().unwrap_or(Path::new(".")))
-}
-
-/// Flush the names in a directory.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn flush_directory(path: &Path) -> Result<()> {
-    File::open(path).and_then(|directory| directory.sync_all()).map_err(failed("sync", path))
+    durable::name(&aside(path), path)
 }
 
 /// A small file, whole or not at all.
@@ -53,10 +44,7 @@ pub fn flush_directory(path: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::Io`].
 pub fn publish(path: &Path, content: &[u8]) -> Result<()> {
-    let beside = aside(path);
-    let mut file = File::create(&beside).map_err(failed("create", &beside))?;
-    file.write_all(content).map_err(failed("write", &beside))?;
-    file.sync_all().map_err(failed("sync", &beside))?;
+    durable::write(&aside(path), content)?;
     name_file(path)
 }
 
@@ -70,7 +58,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 /// # Errors
 /// [`Error::Io`].
 pub fn chill(path: &Path) -> Result<()> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(failed("sync", path))?;
+    durable::flush(path)?;
     drop_cache(path).map_err(failed("drop the cache of", path))
 }
 

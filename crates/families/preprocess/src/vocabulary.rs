@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use storlab_base::{failed, monotonic_ns, Result};
+use storlab_base::{durable, failed, monotonic_ns, Result};
 
 use super::budget::Budget;
 use super::chunks::{Column, Group};
@@ -14,9 +14,7 @@ use super::columns::{CATEGORIES, INTEGERS};
 use super::count::{Counting, SHARDS};
 use super::crew::Crew;
 use super::merge::{merge, Run};
-use super::outputs::{
-    aside, clear_aside, flush_directory, make_directory, name_file, publish, read_json,
-};
+use super::outputs::{aside, clear_aside, make_directory, name_file, publish, read_json};
 use super::parts::Part;
 use super::spec::PreprocessJob;
 use super::VOCABULARY;
@@ -96,7 +94,7 @@ pub fn run(
             most = most.max(one(job, parts, &budget, number, &files, crew)?);
         }
     }
-    flush_directory(&place)?;
+    durable::flush(&place)?;
     Ok(most)
 }
 

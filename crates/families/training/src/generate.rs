@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 
-use storlab_base::{failed, monotonic_ns, Content, Error, Identity, Result};
+use storlab_base::{durable, failed, monotonic_ns, Content, Error, Identity, Result};
 use storlab_io::{File, Pass, Stream, StreamSpec};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
@@ -47,8 +47,7 @@ impl Works {
         let above = folder.split('/').count() + 2;
         let all = home.join(folder);
         for directory in all.ancestors().take(above).filter(|d| !d.as_os_str().is_empty()) {
-            let opened = fs::File::open(directory).map_err(failed("open", directory))?;
-            opened.sync_all().map_err(failed("sync", directory))?;
+            durable::flush(directory)?;
         }
         Ok(())
     }
