@@ -160,6 +160,18 @@ def test_crate_floors_are_guarded_in_sources() -> None:
     assert rust_rules.use_complaints("use storlab_base::clock; // storlab_run", "io") == []
 
 
+def test_rust_modules_are_followed_to_their_circles() -> None:
+    modules = frozenset({"a", "b", "c"})
+    source = "use crate::{b::{self, X}, c::Y as Z};\npub(crate) use super::Root;\nuse std::a;\n"
+    source += "#[cfg(test)]\nmod tests {\n    use crate::d;\n}\n"
+    assert rust_rules.module_imports("a.rs", source, modules) == {"b", "c", ""}
+    assert rust_rules.module_imports("a/deep.rs", "use super::X;\nuse self::Y;", modules) == set()
+    assert rust_rules.module_imports("a/deep.rs", "use super::super::b::X;", modules) == {"b"}
+    assert rust_rules.module_imports("lib.rs", "pub use a::X;\nuse std::b;", modules) == {"a"}
+    assert rust_rules.circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert rust_rules.circles({"a": {"b"}, "b": set()}) == []
+
+
 def test_rust_text_is_blanked_without_moving_lines() -> None:
     source = 'a /* {\n /* } */ { */ b "}\\"{" r#"{"}"# \'{\' \'\\n\' &\'a str // {\n{ }'
     code = blank(source)

@@ -399,7 +399,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             Some(_) => drained_ns.max(start_ns),
             None => self.last_completion_ns.max(start_ns),
         };
-        // A window by bytes, or one cut short, ends here: what its family does now is no part of it.
+        // A window by bytes, or one cut short, ends here: what the family does now is not in it.
         self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
         self.collector.finish(start_ns, end_ns);
         let totals: BTreeMap<_, _> =

@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod checksum;
 pub mod chunked;
 mod connection;
 mod failure;
@@ -29,10 +30,10 @@ pub mod transfer;
 mod uri;
 pub mod xml;
 
+pub use checksum::{content_md5, crc32, sha256, Sha256};
 pub use connection::{drain, refusal, Connection};
 pub use failure::{advice, Failure};
 pub use one_shot::{OneShot, Reply};
 pub use request::{Call, PayloadHash, Signed};
-pub use sign::{content_md5, crc32, sha256, Sha256};
 pub use spec::{Addressing, Credentials, StoreSpec};
 pub use store::Store;

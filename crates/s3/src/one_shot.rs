@@ -10,10 +10,10 @@ use hyper::body::Incoming;
 use storlab_base::{monotonic_ns, Error, Result};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::checksum::{content_md5, sha256};
 use crate::connection::{drain, Connection};
 use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
-use crate::sign::{content_md5, sha256};
 use crate::store::Store;
 
 /// Answers of the control plane are pages and errors, not data.

@@ -6,7 +6,7 @@ use http::{Method, Request, Uri};
 
 use crate::chunked::{ChunkSigner, CRC32_TRAILER};
 use crate::sign::{self, Signer, Subject};
-use crate::uri;
+use crate::{checksum, uri};
 
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
@@ -40,8 +40,8 @@ impl PayloadHash {
     fn value(&self) -> HeaderValue {
         match self {
             PayloadHash::Unsigned => HeaderValue::from_static("UNSIGNED-PAYLOAD"),
-            PayloadHash::Empty => HeaderValue::from_static(sign::SHA256_OF_NOTHING),
-            PayloadHash::Sha256(hash) => sign::value(sign::hex(hash).to_vec()),
+            PayloadHash::Empty => HeaderValue::from_static(checksum::SHA256_OF_NOTHING),
+            PayloadHash::Sha256(hash) => checksum::value(checksum::hex(hash).to_vec()),
             PayloadHash::Streaming { .. } => {
                 HeaderValue::from_static("STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
             }

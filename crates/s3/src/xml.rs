@@ -6,8 +6,8 @@ use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
 use quick_xml::Reader;
 
+use crate::checksum::crc32_base64;
 use crate::failure::Failure;
-use crate::sign::crc32_base64;
 use crate::uri;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";

@@ -3,8 +3,8 @@
 use rand_core::Rng as _;
 use storlab_base::{stream, Offsets, OpKind, Pattern, Result, Rng};
 
-use crate::layout::{gcd, Layout};
-use crate::spec::BlockJob;
+use crate::layout::Layout;
+use crate::spec::{gcd, BlockJob};
 
 /// Draws operations for one job.
 pub struct Draw {

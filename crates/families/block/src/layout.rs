@@ -45,7 +45,7 @@ impl Layout {
                     "layout",
                     format!("job {index} has no file of its own: there are {count}"),
                     "lay out as many files as there are jobs",
-                ))
+                ));
             }
             LayoutKind::PerJob => (vec![index], Share { index: 0, count: 1 }),
             LayoutKind::Stripe => {
@@ -131,15 +131,6 @@ impl Layout {
     /// Indexes of the members that the job uses.
     pub fn members(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
         self.members.iter().map(|&(member, _)| member)
-    }
-}
-
-/// The greatest common divisor.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
     }
 }
 

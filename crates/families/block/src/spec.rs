@@ -8,8 +8,6 @@ use storlab_io::Access;
 use storlab_run::order::{bearable, Arrival, Order, WeightedSize};
 use storlab_run::sampling::Kind;
 
-use crate::layout::gcd;
-
 /// What a member of a target is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -361,6 +359,15 @@ impl BlockJob {
         let has = [self.mix.read > 0.0, self.mix.write > 0.0, self.mix.trim > 0.0, syncs];
         let all = OpKind::ALL.map(|kind| Kind { place: kind as usize, name: kind.name() });
         all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
+    }
+}
+
+/// The greatest common divisor.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
     }
 }
 

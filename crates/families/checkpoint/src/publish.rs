@@ -63,7 +63,9 @@ impl Shelf {
     /// [`Error::Io`] where that is refused.
     pub fn open(&self) -> Result<()> {
         match fs::create_dir(&self.home) {
-            Ok(()) if self.sync == SyncMode::Fsync => self.home.parent().map_or(Ok(()), durable::flush),
+            Ok(()) if self.sync == SyncMode::Fsync => {
+                self.home.parent().map_or(Ok(()), durable::flush)
+            }
             Ok(()) => Ok(()),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(e) => Err(failed("create", &self.home)(e)),

@@ -7,6 +7,7 @@
 mod draw;
 mod kind;
 mod multipart;
+mod names;
 mod pool;
 mod progress;
 mod recorder;

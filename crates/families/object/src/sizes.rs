@@ -2,9 +2,43 @@
 //! that nobody has to remember it.
 
 use rand_core::Rng as _;
+use serde::Deserialize;
 use storlab_base::{stream, Error, Result, Rng};
+use storlab_run::order::WeightedSize;
 
-use super::spec::SizesSpec;
+/// How sizes are drawn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SizesSpec {
+    /// One.
+    Fixed {
+        /// Exactly one.
+        sizes: Vec<WeightedSize>,
+    },
+    /// Some, by weight.
+    Weighted {
+        /// At least one.
+        sizes: Vec<WeightedSize>,
+    },
+    /// Evenly.
+    Uniform {
+        /// The smallest.
+        low: u64,
+        /// The largest.
+        high: u64,
+    },
+    /// Many small ones, few large ones.
+    Lognormal {
+        /// Half are smaller.
+        median: u64,
+        /// Of the natural logarithm.
+        sigma: f64,
+        /// The smallest.
+        low: u64,
+        /// The largest.
+        high: u64,
+    },
+}
 
 /// Draws outside the bounds are repeated so often; then the nearer bound is taken.
 const TRIES: usize = 1000;

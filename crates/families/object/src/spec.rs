@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use storlab_base::{Error, Pattern, Result};
-use storlab_run::order::{bearable, must, Arrival, Order, WeightedSize};
+use storlab_run::order::{bearable, must, Arrival, Order};
 use storlab_s3::StoreSpec;
 
 use super::kind::ObjectKind;
-use super::pool::Names;
-use super::sizes::Sizes;
+use super::names::{Names, PoolSpec};
+use super::sizes::{Sizes, SizesSpec};
 
 /// What the run is for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -22,57 +22,6 @@ pub enum Task {
     Fill,
     /// Delete what is below the write prefix.
     Clean,
-}
-
-/// How sizes are drawn.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum SizesSpec {
-    /// One.
-    Fixed {
-        /// Exactly one.
-        sizes: Vec<WeightedSize>,
-    },
-    /// Some, by weight.
-    Weighted {
-        /// At least one.
-        sizes: Vec<WeightedSize>,
-    },
-    /// Evenly.
-    Uniform {
-        /// The smallest.
-        low: u64,
-        /// The largest.
-        high: u64,
-    },
-    /// Many small ones, few large ones.
-    Lognormal {
-        /// Half are smaller.
-        median: u64,
-        /// Of the natural logarithm.
-        sigma: f64,
-        /// The smallest.
-        low: u64,
-        /// The largest.
-        high: u64,
-    },
-}
-
-/// Objects that are there before a run.
-#[derive(Clone, Debug, Deserialize)]
-pub struct PoolSpec {
-    /// What their keys begin with; ends with a slash.
-    pub prefix: String,
-    /// How many.
-    pub objects: u64,
-    /// Prefixes that they are spread over.
-    #[serde(default = "one")]
-    pub shards: u64,
-    /// Their sizes.
-    pub sizes: SizesSpec,
-    /// Of the sizes.
-    #[serde(default = "one")]
-    pub seed: u64,
 }
 
 /// Percent of requests by kind.

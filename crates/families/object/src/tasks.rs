@@ -13,7 +13,7 @@ use storlab_s3::{advice, xml, Call, Failure};
 
 use super::kind::ObjectKind;
 use super::multipart::abort;
-use super::pool::Names;
+use super::names::Names;
 use super::recorder::Success;
 use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
 use super::slot::{back_off, Slot};

@@ -21,8 +21,8 @@ use super::lookup::Lookup;
 use super::outputs::make_directory;
 use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
+use super::stages::ENCODE;
 use super::vocabulary::{reduce, Files, Values};
-use super::ENCODE;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 

@@ -15,7 +15,7 @@ use super::outputs::{aside, make_directory, name_file};
 use super::parse::{self, diagnose};
 use super::parts::{Part, PartFacts, Sample};
 use super::spec::PreprocessJob;
-use super::INGEST;
+use super::stages::INGEST;
 
 /// Of a malformed line, kept as a sample.
 const SAMPLE_BYTES: usize = 200;

@@ -23,6 +23,7 @@ mod outputs;
 mod parse;
 mod parts;
 mod spec;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -40,7 +41,6 @@ use storlab_run::fixed::{Extras, Tally};
 use storlab_run::handle::{Board, Run};
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
-use storlab_run::sampling::Kind;
 use storlab_run::Secrets;
 
 use columns::{CATEGORIES, ROW_BYTES};
@@ -49,18 +49,11 @@ use memory::Memory;
 use outputs::chill;
 use parts::{Findings, Part};
 use spec::{Malformed, PreprocessJob, Task};
+use stages::{ENCODE, INGEST, KINDS, VOCABULARY};
 use vocabulary::Files;
 
 pub use check::check;
 
-const INGEST: usize = 0;
-const VOCABULARY: usize = 1;
-const ENCODE: usize = 2;
-const KINDS: [Kind; 3] = [
-    Kind { place: INGEST, name: "ingest" },
-    Kind { place: VOCABULARY, name: "vocabulary" },
-    Kind { place: ENCODE, name: "encode" },
-];
 /// Of a worker, beside its rows: blocks, pages, and what it counts in.
 const WORKER_BYTES: usize = 16 << 20;
 /// Of a row group of the file that a worker is at: where its columns lie. `WORKER_BYTES` has room

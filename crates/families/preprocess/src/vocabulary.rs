@@ -17,7 +17,7 @@ use super::merge::{merge, Run};
 use super::outputs::{aside, clear_aside, make_directory, name_file, publish, read_json};
 use super::parts::Part;
 use super::spec::PreprocessJob;
-use super::VOCABULARY;
+use super::stages::VOCABULARY;
 
 /// The files of one column, below the directory of vocabularies.
 pub struct Files {

@@ -16,7 +16,7 @@ use storlab_run::fixed::Ledger;
 use super::cadence::take_precedence;
 use super::lane::LOOK;
 use super::order::Epoch;
-use super::Shared;
+use super::shared::Shared;
 
 /// Place of `step` in the counters.
 pub const STEP: usize = 1;

@@ -18,8 +18,8 @@ use storlab_run::sampling::Kind;
 use storlab_s3::transfer::Bucket;
 
 use super::format::{FileFacts, Layout};
+use super::shared::Home;
 use super::spec::TrainingJob;
-use super::Home;
 
 const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
 const IO: usize = 1 << 20;

@@ -8,7 +8,17 @@ use std::time::Duration;
 use storlab_base::monotonic_ns;
 
 use super::order::Epoch;
-use super::reader::Loaded;
+
+/// What a batch was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loaded {
+    /// Moved.
+    pub bytes: u64,
+    /// When the accelerator could have it, on the run's clock; its lane sets it.
+    pub ready_ns: u64,
+    /// The run ended in the midst of it.
+    pub stopped: bool,
+}
 
 /// How often a wait looks whether the run is to end.
 pub const LOOK: Duration = Duration::from_millis(50);

@@ -9,12 +9,12 @@ mod lane;
 mod order;
 mod parse;
 mod reader;
+mod shared;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -35,6 +35,7 @@ use accelerator::EpochTimes;
 use cadence::{give_precedence, precedence_to_be_had};
 use lane::{Lane, Meeting, LOOK};
 use reader::Reader;
+use shared::{Home, Shared};
 use spec::{Task, TrainingJob};
 
 static KINDS: [Kind; 3] = [
@@ -65,64 +66,6 @@ fn begin(job: TrainingJob, credentials: Option<Credentials>) -> Result<Run> {
         Task::Generate => generate::run(job, home, &mine, board),
         Task::Run => Coordinator::run(job, home, &mine, board),
     })
-}
-
-/// Where the data set is.
-#[derive(Clone)]
-pub enum Home {
-    /// Files below a directory.
-    Directory(PathBuf),
-    /// Objects below a prefix.
-    Store(Store, String),
-}
-
-impl Home {
-    fn device(&self) -> Option<DeviceCounters> {
-        match self {
-            Home::Directory(path) => DeviceCounters::of(path),
-            Home::Store(..) => None,
-        }
-    }
-}
-
-/// What the threads of a run share.
-pub struct Shared {
-    job: TrainingJob,
-    home: Home,
-    control: Arc<Control>,
-    lanes: Vec<Lane>,
-    meeting: Meeting,
-    failure: Mutex<Option<Error>>,
-    /// Epochs that may begin.
-    open: (Mutex<u32>, Condvar),
-    backend: Mutex<(&'static str, Vec<&'static str>)>,
-    /// Of the accelerators' threads over others.
-    precedence: &'static str,
-}
-
-impl Shared {
-    fn fail(&self, error: Error) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.control.end_soon();
-    }
-
-    fn open_epoch(&self, number: u32) {
-        *self.open.0.lock().unwrap_or_else(PoisonError::into_inner) = number + 1;
-        self.open.1.notify_all();
-    }
-
-    /// False when the run is to end.
-    fn wait_for_epoch(&self, number: u32) -> bool {
-        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while *open <= number {
-            if self.control.stopping() {
-                return false;
-            }
-            let waited = self.open.1.wait_timeout(open, LOOK);
-            open = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
-    }
 }
 
 struct Coordinator<'b> {

@@ -10,10 +10,11 @@ use storlab_run::fixed::Ledger;
 use storlab_s3::transfer::Bucket;
 
 use super::format::{masked, tfrecord_stride, FileFacts};
+use super::lane::Loaded;
 use super::order::Piece;
 use super::parse::{Npz, Records as RecordParser};
+use super::shared::{Home, Shared};
 use super::spec::{Check, Format};
-use super::{Home, Shared};
 
 /// Place of `read` in the counters.
 pub const READ: usize = 0;
@@ -31,17 +32,6 @@ pub struct Reader {
     shared: Arc<Shared>,
     source: Source,
     ledger: Ledger,
-}
-
-/// What a batch was.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Loaded {
-    /// Moved.
-    pub bytes: u64,
-    /// When the accelerator could have it, on the run's clock; its lane sets it.
-    pub ready_ns: u64,
-    /// The run ended in the midst of it.
-    pub stopped: bool,
 }
 
 impl Reader {

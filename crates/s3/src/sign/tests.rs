@@ -2,9 +2,11 @@
 //! header" and of "transferring payload in multiple chunks" of the S3 documentation, and cases of
 //! the general SigV4 test suite.
 
+use bytes::Bytes;
 use http::Method;
 
 use super::*;
+use crate::checksum::{content_md5, crc32, crc32_base64, Sha256, SHA256_OF_NOTHING};
 use crate::request::{build, Call, Origin, PayloadHash};
 
 /// 2013-05-24 00:00:00 UTC, the moment of the S3 examples.
