@@ -8,12 +8,23 @@ import tomllib
 from tidy.python_rules import FUNCTION_LINES
 from tidy.rust_text import blank, functions
 
-CRATE_FLOORS = {"base": 0, "io": 1, "server": 1, "load": 2, "py": 3}
+CRATE_FLOORS = {
+    "base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2,
+    "block": 3, "checkpoint": 3, "object": 3, "preprocess": 3, "training": 3, "py": 4,
+}  # fmt: skip
+FAMILIES = frozenset(name for name, floor in CRATE_FLOORS.items() if floor == 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
 _CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")
 _UNFINISHED = re.compile(r"\b(?:todo|unimplemented)!|\bdbg!")
+_USE = re.compile(r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", re.MULTILINE)
+_TESTS = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub\S*\s+)?mod \w+ \{", re.MULTILINE)
 _IGNORE = re.compile(r"#\[ignore\s*\]")
+
+
+def place(crate: str) -> str:
+    """The directory of a crate."""
+    return f"crates/families/{crate}" if crate in FAMILIES else f"crates/{crate}"
 
 
 def manifest_complaints(manifest: str, crate: str) -> list[str]:
@@ -41,6 +52,77 @@ def _not_below(crate: str, found: list[tuple[str, str]]) -> list[str]:
         for where, name in found
         if name != crate and CRATE_FLOORS.get(name, 99) >= CRATE_FLOORS[crate]
     ]
+
+
+def module_imports(path: str, source: str, modules: frozenset[str]) -> set[str]:
+    """Top-level modules of its crate that a file imports; ``""`` is the crate's root.
+
+    ``path`` is relative to ``src``. What a test imports counts as little as what lies below the
+    file's own top-level module.
+    """
+    place = [] if path == "lib.rs" else path.removesuffix(".rs").removesuffix("/mod").split("/")
+    found: set[str] = set()
+    for match in _USE.finditer(_without_tests(blank(source))):
+        for name in _paths(match.group(1)):
+            steps = _resolve(place, [step.strip() for step in name.split("::")], modules)
+            if steps is not None:
+                found.add(steps[0] if steps and steps[0] in modules else "")
+    return found - {place[0] if place else ""}
+
+
+def _resolve(place: list[str], steps: list[str], modules: frozenset[str]) -> list[str] | None:
+    """An imported path from the crate's root on; None where it leads out of the crate."""
+    if steps[0] == "crate":
+        return steps[1:]
+    if steps[0] in ("self", "super"):
+        at = list(place)
+        while steps and steps[0] in ("self", "super"):
+            at = at[:-1] if steps[0] == "super" else at
+            steps = steps[1:]
+        return at + steps
+    return steps if not place and steps[0] in modules else None
+
+
+def _paths(tree: str) -> list[str]:
+    """Every path of a ``use``, without its braces."""
+    head, brace, rest = tree.partition("{")
+    if not brace:
+        return [tree.partition(" as ")[0].strip()]
+    depth, start, parts = 0, 0, []
+    inner = rest[: rest.rindex("}")]
+    for index, character in enumerate(inner + ","):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(inner[start:index])
+            start = index + 1
+    return [path for part in parts if part.strip() for path in _paths(head.strip() + part.strip())]
+
+
+def _without_tests(code: str) -> str:
+    """Source up to its module of tests, which may import what it likes."""
+    return _TESTS.split(code)[0]
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Sets of modules that import each other, directly or not."""
+    found: list[list[str]] = []
+    for module in sorted(imports):
+        mine = _reachable(imports, module)
+        circle = sorted(name for name in mine if module in _reachable(imports, name))
+        if module in mine and circle not in found:
+            found.append(circle)
+    return found
+
+
+def _reachable(imports: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(imports.get(start, ()))
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += imports.get(name, ())
+    return seen
 
 
 def clock_complaints(source: str) -> list[str]:

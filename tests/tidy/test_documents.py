@@ -31,7 +31,7 @@ def test_a_workload_is_whole(kind: str) -> None:
     files = set(map(str, tree.files()))
     rooms = [f"python/storlab/workloads/{kind}/{name}.py" for name in ROOM]
     assert not set(rooms) - files
-    assert f"crates/load/src/{kind}.rs" in files
+    assert f"crates/families/{kind}/src/lib.rs" in files
     assert f"docs/{kind}.md" in files
     assert _studies_of(kind), f"no study in studies/ uses {kind}"
     tests = [n for n in tree.source(".py", "tests/integration") if n.name.startswith("test_")]

@@ -37,13 +37,38 @@ def test_python_imports_go_downwards() -> None:
 def test_crates_depend_downwards() -> None:
     complaints = []
     for crate in rust_rules.CRATE_FLOORS:
-        manifest = tree.read(f"crates/{crate}/Cargo.toml")
+        place = rust_rules.place(crate)
+        manifest = tree.read(f"{place}/Cargo.toml")
         said = rust_rules.manifest_complaints(manifest, crate)
-        for name in tree.source(".rs", f"crates/{crate}"):
+        for name in tree.source(".rs", place):
             said += [f"{name}: {s}" for s in rust_rules.use_complaints(tree.read(name), crate)]
-        complaints += [f"crates/{crate}: {s}" for s in said]
+        complaints += [f"{place}: {s}" for s in said]
     assert RUST
+    manifests = [n for n in tree.source(".toml", "crates") if n.name == "Cargo.toml"]
+    assert {str(n.parent) for n in manifests} == set(map(rust_rules.place, rust_rules.CRATE_FLOORS))
     assert not complaints, "\n".join(complaints)
+
+
+def test_modules_of_a_crate_do_not_import_in_circles() -> None:
+    complaints = []
+    for crate in rust_rules.CRATE_FLOORS:
+        found = rust_rules.circles(_imports_of(Path(rust_rules.place(crate)) / "src"))
+        complaints += [f"{crate}: {', '.join(name or 'lib.rs' for name in c)}" for c in found]
+    assert not complaints, "\n".join(complaints)
+
+
+def _imports_of(place: Path) -> dict[str, set[str]]:
+    """What each top-level module of a crate imports, the root under ``""``."""
+    names = [name.relative_to(place) for name in tree.source(".rs", str(place))]
+    names = [name for name in names if "tests" not in name.stem]
+    modules = frozenset(name.parts[0].removesuffix(".rs") for name in names) - {"lib"}
+    imports: dict[str, set[str]] = {}
+    for name in names:
+        top = "" if str(name) == "lib.rs" else name.parts[0].removesuffix(".rs")
+        text = tree.read(place / name)
+        found = rust_rules.module_imports(str(name), text, modules)
+        imports.setdefault(top, set()).update(found)
+    return imports
 
 
 @pytest.mark.parametrize("names", [PYTHON, RUST], ids=["python", "rust"])

@@ -147,16 +147,29 @@ def test_a_brief_is_made_of_figures_and_not_the_other_way() -> None:
 
 @pytest.mark.parametrize("table", ["dependencies", "dev-dependencies", "target.x.dependencies"])
 def test_crate_floors_are_guarded_in_manifests(table: str) -> None:
-    upwards = f"[{table}]\nstorlab-load.workspace = true\n"
+    upwards = f"[{table}]\nstorlab-run.workspace = true\n"
     assert rust_rules.manifest_complaints(upwards, "io")
     assert rust_rules.manifest_complaints(upwards, "py") == []
     assert rust_rules.manifest_complaints(f"[{table}]\nstorlab-cellar = '1'\n", "py")
 
 
 def test_crate_floors_are_guarded_in_sources() -> None:
-    assert rust_rules.use_complaints("use storlab_load::spec;", "io")
+    assert rust_rules.use_complaints("use storlab_run::order;", "io")
+    assert rust_rules.use_complaints("use storlab_training::start;", "checkpoint")
     assert rust_rules.use_complaints("let x = storlab_io::open();", "base")
-    assert rust_rules.use_complaints("use storlab_base::clock; // storlab_load", "io") == []
+    assert rust_rules.use_complaints("use storlab_base::clock; // storlab_run", "io") == []
+
+
+def test_rust_modules_are_followed_to_their_circles() -> None:
+    modules = frozenset({"a", "b", "c"})
+    source = "use crate::{b::{self, X}, c::Y as Z};\npub(crate) use super::Root;\nuse std::a;\n"
+    source += "#[cfg(test)]\nmod tests {\n    use crate::d;\n}\n"
+    assert rust_rules.module_imports("a.rs", source, modules) == {"b", "c", ""}
+    assert rust_rules.module_imports("a/deep.rs", "use super::X;\nuse self::Y;", modules) == set()
+    assert rust_rules.module_imports("a/deep.rs", "use super::super::b::X;", modules) == {"b"}
+    assert rust_rules.module_imports("lib.rs", "pub use a::X;\nuse std::b;", modules) == {"a"}
+    assert rust_rules.circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert rust_rules.circles({"a": {"b"}, "b": set()}) == []
 
 
 def test_rust_text_is_blanked_without_moving_lines() -> None:

@@ -3,7 +3,7 @@
 
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 const MAX_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;

@@ -1,15 +1,20 @@
 //! Floor 0, no I/O: the clock, histograms, seeded patterns, payload, errors.
 
 mod clock;
+mod content;
+pub mod durable;
 mod error;
 mod histogram;
+mod lock;
 mod pattern;
 mod payload;
 mod random;
 
 pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns, Clock, TimeSource};
+pub use content::{Content, Identity};
 pub use error::{failed, Error, OpKind, Result};
 pub use histogram::Histogram;
+pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share};
 pub use payload::{Payload, PayloadSpec, CHUNK_BYTES};
 pub use random::{stream, Rng};

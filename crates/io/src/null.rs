@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use storlab_base::OpKind;
 
-use crate::{Arena, Backend, Completion, File, Op, Wake};
+use crate::arena::Arena;
+use crate::backend::{Backend, Completion, Op, Wake};
+use crate::file::File;
 
 /// See the module.
 pub struct NullBackend {

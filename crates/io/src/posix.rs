@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use storlab_base::OpKind;
 
+use crate::arena::Arena;
+use crate::backend::{Backend, Completion, Op, Wake};
 use crate::device::discard;
-use crate::file::PUNCH_HOLE;
-use crate::{Arena, Backend, Completion, File, Op, Wake};
+use crate::file::{File, PUNCH_HOLE};
 
 /// See the module.
 pub struct PosixBackend {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use storlab_base::Result;
 
-use crate::{Arena, Backend, UringBackend};
+use crate::arena::Arena;
+use crate::backend::Backend;
+use crate::uring::UringBackend;
 
 /// Outcome of [`probe`].
 #[derive(Clone, Debug)]

@@ -18,7 +18,12 @@ use std::time::Duration;
 
 use storlab_base::{monotonic_ns, Error, OpKind, Result};
 
-use crate::{probe, Access, Arena, Backend, Completion, File, Op, PosixBackend, UringBackend};
+use crate::arena::Arena;
+use crate::backend::{Backend, Completion, Op};
+use crate::file::{Access, File};
+use crate::posix::PosixBackend;
+use crate::probe::probe;
+use crate::uring::UringBackend;
 
 /// What `O_DIRECT` asks of lengths and offsets, on every device of today.
 pub const SECTOR: u64 = 4096;

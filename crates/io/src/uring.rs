@@ -21,9 +21,10 @@ use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, CompletionQueue, IoUring, SubmissionQueue, Submitter};
 use storlab_base::{Error, OpKind, Result};
 
+use crate::arena::Arena;
+use crate::backend::{Backend, Completion, Op, Wake, WAKE_TAG};
 use crate::device::{discard, ring_discards, BLOCK_URING_CMD_DISCARD};
-use crate::file::PUNCH_HOLE;
-use crate::{Arena, Backend, Completion, File, Op, Wake, WAKE_TAG};
+use crate::file::{File, PUNCH_HOLE};
 
 const CANCEL_TAG: u64 = u64::MAX - 1;
 /// The kernel's limit. It keeps completions beyond them until there is room.

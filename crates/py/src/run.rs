@@ -10,9 +10,12 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
-use storlab_load::{BlockJob, Row, Verifier};
+use storlab_block::{BlockJob, Verifier};
+use storlab_run::order::Order as _;
+use storlab_run::Row;
 
 use crate::errors::to_python;
+use crate::families::start;
 
 /// interval, start_ns, end_ns, operation, operations, bytes, latency, intended, worker_cpu_ns,
 /// ttfb, errors
@@ -33,7 +36,7 @@ type PyRow<'py> = (
 /// One run by the native engine. It starts at once.
 #[pyclass(module = "storlab._native", frozen)]
 pub struct Run {
-    inner: storlab_load::Run,
+    inner: storlab_run::Run,
 }
 
 #[pymethods]
@@ -52,9 +55,7 @@ impl Run {
         secrets: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
         let secrets = secrets.unwrap_or_default();
-        py.detach(|| storlab_load::start(kind, job_json, &secrets))
-            .map(|inner| Run { inner })
-            .map_err(to_python)
+        py.detach(|| start(kind, job_json, &secrets)).map(|inner| Run { inner }).map_err(to_python)
     }
 
     /// JSON of `storlab.model.result.Snapshot`.
@@ -176,7 +177,7 @@ fn ask(py: Python<'_>, keep_going: Option<&Py<PyAny>>) -> PyResult<bool> {
 /// contradicts itself, OSError for what cannot be read.
 #[pyfunction]
 pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
-    let output = py.detach(|| storlab_load::check(Path::new(path))).map_err(to_python)?;
+    let output = py.detach(|| storlab_preprocess::check(Path::new(path))).map_err(to_python)?;
     Ok(output.to_string())
 }
 
@@ -203,12 +204,12 @@ pub fn probe() -> String {
 pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     let length = Duration::try_from_secs_f64(seconds)
         .map_err(|e| PyValueError::new_err(format!("seconds: {e}")))?;
-    let found = py.detach(|| storlab_load::spin(length));
+    let found = py.detach(|| storlab_run::spin(length));
     serde_json::to_string(&found).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 /// Memory that this process may use, in bytes: the machine's, or what its control groups leave.
 #[pyfunction]
 pub fn memory_bytes() -> u64 {
-    storlab_load::memory_bytes()
+    storlab_run::memory_bytes()
 }

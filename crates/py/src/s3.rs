@@ -1,13 +1,13 @@
 //! `storlab._native.S3Client`: single requests for the control plane.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use storlab_io::s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
+use storlab_s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
 
 use crate::errors::to_python;
 
@@ -28,7 +28,7 @@ impl S3Client {
     /// Raises ValueError for a store that contradicts itself, OSError for a name that does not
     /// resolve or a ca_file that cannot be read.
     #[new]
-    fn new(py: Python<'_>, store_json: &str, secrets: HashMap<String, String>) -> PyResult<Self> {
+    fn new(py: Python<'_>, store_json: &str, secrets: BTreeMap<String, String>) -> PyResult<Self> {
         let spec: StoreSpec = serde_json::from_str(store_json)
             .map_err(|e| PyValueError::new_err(format!("store: {e}")))?;
         let made = py.detach(move || {

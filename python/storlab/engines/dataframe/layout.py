@@ -1,7 +1,7 @@
 """Where everything of a preprocessing run lies, and how it gets there whole.
 
 Every engine leaves the same files with the same contents; only the bytes of Parquet differ. The
-Rust side has the same in ``crates/load/src/preprocess``: change both together.
+Rust side has the same in ``crates/families/preprocess``: change both together.
 """
 
 from __future__ import annotations

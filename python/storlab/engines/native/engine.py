@@ -30,7 +30,7 @@ from storlab.workloads.block.job import BlockJob
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
 KINDS = ("block", "object", "training", "checkpoint", "preprocess")
-"""Workload families with a load of their own in ``crates/load``."""
+"""Workload families with a load of their own in ``crates/families``."""
 
 _ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OBJECT_OPERATIONS))}
 

@@ -26,7 +26,7 @@ from storlab.process.device_counter import counter_of, moved_bytes
 
 TENSOR_BYTES = 256 << 20  # at most; a file holds several
 PAGE = 4096
-MANIFEST = "storlab-checkpoint.json"  # the names of crates/load/src/checkpoint/publish.rs
+MANIFEST = "storlab-checkpoint.json"  # the names of crates/families/checkpoint/src/publish.rs
 PARTIAL = ".partial-"
 WHOLE = "checkpoint-"
 NS_PER_S = 1_000_000_000

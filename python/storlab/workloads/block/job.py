@@ -1,4 +1,4 @@
-"""The engine's order for block I/O. ``crates/load/src/spec.rs`` reads the same JSON."""
+"""The engine's order for block I/O. ``crates/families/block/src/spec.rs`` reads the same JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's order for checkpoints. ``crates/load/src/checkpoint/spec.rs`` reads the same JSON.
+"""The engine's order for checkpoints. ``crates/families/checkpoint`` reads the same JSON.
 
 All sizes in bytes, all times in ns.
 """

@@ -1,4 +1,4 @@
-"""The engine's order for object storage. ``crates/load/src/object/spec.rs`` reads the same JSON.
+"""The engine's order for object storage. ``crates/families/object`` reads the same JSON.
 
 All sizes in bytes, all times in ns.
 """

@@ -1,4 +1,4 @@
-"""The engine's order for preprocessing. ``crates/load/src/preprocess/spec.rs`` reads the same JSON.
+"""The engine's order for preprocessing. ``crates/families/preprocess`` reads the same JSON.
 
 All sizes in bytes, all times in ns. What lies where in ``output`` stands in docs/preprocess.md.
 """

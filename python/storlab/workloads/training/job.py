@@ -1,4 +1,4 @@
-"""The engine's order for training reads. ``crates/load/src/training/spec.rs`` reads the same JSON.
+"""The engine's order for training reads. ``crates/families/training`` reads the same JSON.
 
 All sizes in bytes, all times in ns.
 """

@@ -23,7 +23,7 @@ from storlab.model.types import Duration, Size, StudyTable
 SHIPPED = Path(__file__).resolve().parent
 SUFFIX = ".toml"
 MOST_NPZ_BYTES = (1 << 32) - 4096  # of a member of a zip without extensions
-MOST_STDEVS = 3.0  # as crates/load/src/training/format.rs draws sizes
+MOST_STDEVS = 3.0  # as crates/families/training/src/format.rs draws sizes
 FILE_OVERHEAD = {"npz": 768, "tfrecord": 0, "jpeg": 0}
 SAMPLE_OVERHEAD = {"npz": 8, "tfrecord": 64, "jpeg": 0}
 """Bytes of headers, about: for estimates."""

@@ -1,0 +1,203 @@
+//! Where a job's operations land: from one flat space of bytes to members of the target.
+
+use storlab_base::{Error, Result, Share};
+
+use crate::spec::{BlockJob, LayoutKind};
+
+/// An operation in more parts than this measures the splitting, not the devices.
+const PARTS_MAX: u64 = 256;
+
+/// The bytes of an operation that go to one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Index of the member.
+    pub member: u16,
+    /// In the file or device.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// The space of one job.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Index and first byte of each member that the job uses.
+    members: Vec<(u16, u64)>,
+    /// Bytes on one member before the next one's turn; of no meaning with a single member.
+    chunk: u64,
+    /// Size of the flat space.
+    pub space: u64,
+    /// The job's place among those that share this space.
+    pub share: Share,
+}
+
+impl Layout {
+    /// Of job `index`. With `jbod`, job `j` uses member `j % members`; where there are fewer jobs
+    /// than members, the members `m` with `m % jobs == j`, block by block in turn.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a layout that has no member for the job, or no room.
+    pub fn for_job(job: &BlockJob, index: usize) -> Result<Self> {
+        let (count, jobs) = (job.members.len(), job.jobs);
+        let (chosen, share): (Vec<usize>, Share) = match job.layout {
+            LayoutKind::PerJob if index >= count => {
+                return Err(Error::spec(
+                    "layout",
+                    format!("job {index} has no file of its own: there are {count}"),
+                    "lay out as many files as there are jobs",
+                ));
+            }
+            LayoutKind::PerJob => (vec![index], Share { index: 0, count: 1 }),
+            LayoutKind::Stripe => {
+                ((0..count).collect(), Share { index: index as u64, count: jobs as u64 })
+            }
+            LayoutKind::Jbod if jobs >= count => {
+                let member = index % count;
+                let sharers = (jobs - member).div_ceil(count);
+                let share = Share { index: (index / count) as u64, count: sharers as u64 };
+                (vec![member], share)
+            }
+            LayoutKind::Jbod => {
+                ((index..count).step_by(jobs).collect(), Share { index: 0, count: 1 })
+            }
+        };
+        let longest = job.longest_block();
+        let chunk = match (job.layout, job.stripe_chunk) {
+            (LayoutKind::Stripe, Some(chunk)) => chunk.max(1),
+            _ => longest,
+        };
+        let smallest = chosen.iter().map(|&m| job.members[m].size).min().unwrap_or(0);
+        let space = if chosen.len() == 1 {
+            smallest / job.alignment() * job.alignment()
+        } else {
+            smallest / chunk * chunk * chosen.len() as u64
+        };
+        if space < longest {
+            return Err(Error::spec(
+                "size",
+                format!("{space} bytes have no room for a block of {longest}"),
+                "make the data set larger or the block smaller",
+            ));
+        }
+        if chosen.len() > 1 && longest.div_ceil(chunk) > PARTS_MAX {
+            return Err(Error::spec(
+                "stripe_chunk",
+                format!("cuts a block of {longest} bytes into more than {PARTS_MAX} parts"),
+                "make the chunk larger",
+            ));
+        }
+        let members = chosen.iter().map(|&m| (m as u16, job.members[m].offset)).collect();
+        Ok(Layout { members, chunk, space, share })
+    }
+
+    /// The first part of `len` bytes at `offset` of the flat space; the rest begins behind it.
+    #[inline]
+    pub fn part(&self, offset: u64, len: u32) -> Part {
+        if let [(member, base)] = self.members[..] {
+            return Part { member, offset: base + offset, len };
+        }
+        let (chunk, within) = (offset / self.chunk, offset % self.chunk);
+        let count = self.members.len() as u64;
+        let (member, base) = self.members[(chunk % count) as usize];
+        Part {
+            member,
+            offset: base + chunk / count * self.chunk + within,
+            len: u64::from(len).min(self.chunk - within) as u32,
+        }
+    }
+
+    /// All parts of `len` bytes at `offset`, each with where it begins in the operation.
+    #[inline]
+    pub fn parts(&self, offset: u64, len: u32) -> impl Iterator<Item = (u32, Part)> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            (at < len).then(|| {
+                let (begin, part) = (at, self.part(offset + u64::from(at), len - at));
+                at += part.len;
+                (begin, part)
+            })
+        })
+    }
+
+    /// The most parts that an operation of `len` bytes can have.
+    pub fn parts_max(&self, len: u64) -> usize {
+        if self.members.len() == 1 {
+            1
+        } else {
+            (len.div_ceil(self.chunk) + 1) as usize
+        }
+    }
+
+    /// Indexes of the members that the job uses.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
+        self.members.iter().map(|&(member, _)| member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::tests::job_with;
+    use proptest::prelude::*;
+
+    fn layouts(kind: &str, members: usize, jobs: usize, chunk: Option<u64>) -> Vec<Layout> {
+        let job = job_with(kind, members, jobs, chunk);
+        (0..jobs).map(|j| Layout::for_job(&job, j).unwrap()).collect()
+    }
+
+    #[test]
+    fn jbod_spreads_jobs_over_members() {
+        let many = layouts("jbod", 3, 8, None);
+        let used: Vec<u16> = many.iter().flat_map(|l| l.members().collect::<Vec<_>>()).collect();
+        assert_eq!(used, [0, 1, 2, 0, 1, 2, 0, 1]);
+        assert_eq!((many[7].share.index, many[7].share.count), (2, 3));
+        assert_eq!((many[2].share.index, many[2].share.count), (0, 2));
+    }
+
+    #[test]
+    fn jbod_with_few_jobs_leaves_no_member_idle() {
+        let few = layouts("jbod", 5, 2, None);
+        assert_eq!(few[0].members().collect::<Vec<_>>(), [0, 2, 4]);
+        assert_eq!(few[1].members().collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn a_chunk_that_shreds_blocks_is_refused() {
+        let error = Layout::for_job(&job_with("stripe", 2, 1, Some(8)), 0).unwrap_err();
+        assert!(error.to_string().contains("stripe_chunk"), "{error}");
+    }
+
+    #[test]
+    fn a_job_without_a_file_is_named() {
+        let error = Layout::for_job(&job_with("per_job", 2, 3, None), 2).unwrap_err();
+        assert!(error.to_string().contains("job 2"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_stripe_maps_every_byte_once(
+            members in 1usize..5,
+            chunk_blocks in 1u64..4,
+            offset in 0u64..256,
+            len in 1u64..17,
+        ) {
+            let chunk = chunk_blocks * 4096;
+            let layout = &layouts("stripe", members, 1, Some(chunk))[0];
+            let (offset, len) = (offset * 4096, (len * 4096) as u32);
+            prop_assume!(offset + u64::from(len) <= layout.space);
+            let (mut at, mut parts) = (0u32, 0);
+            for (begin, part) in layout.parts(offset, len) {
+                prop_assert!(begin == at && part.len > 0 && part.len <= len - at);
+                for byte in [0, part.len - 1] {
+                    let single = layout.part(offset + u64::from(at + byte), 1);
+                    let expected = (part.member, part.offset + u64::from(byte));
+                    prop_assert_eq!((single.member, single.offset), expected);
+                }
+                at += part.len;
+                parts += 1;
+            }
+            prop_assert_eq!(at, len);
+            prop_assert!(parts <= layout.parts_max(u64::from(len)));
+        }
+    }
+}

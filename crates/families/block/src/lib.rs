@@ -1,0 +1,14 @@
+//! Block I/O on devices and files.
+
+mod draw;
+mod layout;
+mod run;
+mod shared;
+mod slots;
+mod spec;
+mod verify;
+mod worker;
+
+pub use run::start;
+pub use spec::BlockJob;
+pub use verify::{Verifier, VerifyReport};

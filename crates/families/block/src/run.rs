@@ -1,0 +1,189 @@
+//! A run of block I/O: opens the files, and starts the workers together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use storlab_base::{lock, monotonic_ns, Clock, Error, Result};
+use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
+use storlab_run::cpu::{available_cores, pin_to, sharpen_timers};
+use storlab_run::handle::Run;
+use storlab_run::order::Order as _;
+use storlab_run::outcome::Totals;
+use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
+use storlab_run::Secrets;
+
+use crate::layout::Layout;
+use crate::shared::Shared;
+use crate::spec::{BackendKind, BlockJob, MemberKind};
+use crate::verify::Verifier;
+use crate::worker::Worker;
+
+/// Threads of one job of the posix backend, unless its queue is deeper.
+const THREADS_MAX: usize = 512;
+
+/// Open the files and start. The load begins when all workers are ready.
+///
+/// # Errors
+/// [`Error::Spec`] for an impossible order, [`Error::Io`] for what cannot be opened,
+/// [`Error::Backend`] where the backend asked for is forbidden here.
+pub fn start(order: &str, _: &Secrets) -> Result<Run> {
+    begin(BlockJob::from_json(order)?)
+}
+
+fn begin(job: BlockJob) -> Result<Run> {
+    Clock::prepare();
+    let (backend, note) = choose_backend(&job)?;
+    for index in 0..job.jobs {
+        Layout::for_job(&job, index)?;
+    }
+    let files = if backend == BackendKind::Null { Vec::new() } else { open_all(&job)? };
+    let verifier = match &job.verify {
+        Some(spec) => Some(Verifier::open(spec, &job.members, job.seed)?),
+        None => None,
+    };
+    let (shared, receiver) = Shared::new(job, backend, files, verifier, note);
+    timed::begin(shared, receiver)
+}
+
+fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
+    let null = job.members.iter().filter(|m| m.kind == MemberKind::Null).count();
+    if null > 0 && null < job.members.len() {
+        return Err(Error::spec("members", "null and real members are mixed", "use one sort"));
+    }
+    if null > 0 {
+        return Ok((BackendKind::Null, None));
+    }
+    if job.backend != BackendKind::Auto {
+        return Ok((job.backend, None));
+    }
+    let found = probe();
+    if found.uring {
+        return Ok((BackendKind::Uring, None));
+    }
+    let note = format!("io_uring is not available ({}): POSIX threads did the I/O", found.reason);
+    Ok((BackendKind::Posix, Some(note)))
+}
+
+fn open_all(job: &BlockJob) -> Result<Vec<File>> {
+    job.members.iter().map(|m| File::open(&m.path, &m.name, job.access())).collect()
+}
+
+impl Load for Shared {
+    const WORKER: &'static str = "job";
+
+    fn timed(&self) -> &Timed {
+        self
+    }
+
+    fn backend(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn cores(&self) -> usize {
+        let job = &self.job;
+        let threads = match self.backend {
+            BackendKind::Posix => job.jobs * job.queue_depth,
+            _ => job.jobs,
+        };
+        let allowed = job.cpus.as_ref().map_or_else(available_cores, |cpus| {
+            let mut cpus = cpus.clone();
+            cpus.sort_unstable();
+            cpus.dedup();
+            cpus.len().max(1)
+        });
+        threads.min(allowed)
+    }
+
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
+        work_on_backend(self, index)
+    }
+
+    fn end(&self, _: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
+        let features = self.features.get().cloned().unwrap_or_default();
+        let verified = lock(&self.verified).take();
+        let mut notes: Vec<String> = self.note.iter().cloned().collect();
+        notes.extend(unserved_note(unserved, "operations"));
+        notes.extend(verified.iter().flat_map(|report| report.notes.iter().cloned()));
+        notes.extend(self.buffers_note(&features));
+        Ending {
+            final_sync_ns: self.final_sync(),
+            verify: verified.and_then(|report| serde_json::to_value(report).ok()),
+            features,
+            notes,
+            ..Ending::default()
+        }
+    }
+}
+
+impl Shared {
+    fn final_sync(&self) -> Option<u64> {
+        if !self.job.sync.at_end || self.control.stopping() {
+            return None;
+        }
+        let begin = monotonic_ns();
+        for file in self.files.iter() {
+            if let Err(error) = file.sync() {
+                self.fail(error);
+                return None;
+            }
+        }
+        Some(monotonic_ns() - begin)
+    }
+
+    fn buffers_note(&self, features: &[&str]) -> Option<String> {
+        let buffers = self.job.read_slots() + self.job.write_slots() > 0;
+        let uring = self.backend.name() == "uring" && !features.is_empty();
+        let registered = features.contains(&"registered_buffers");
+        (uring && buffers && !registered).then(|| {
+            "buffers could not be registered with the kernel (memlock limit?): more CPU for each \
+             operation"
+                .to_owned()
+        })
+    }
+}
+
+fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
+    let job = &shared.job;
+    if let Some(cpus) = job.cpus.as_ref().filter(|c| !c.is_empty()) {
+        let cpu = cpus[index % cpus.len()];
+        pin_to(cpu).map_err(|e| {
+            let what = format!("job {index} cannot run on CPU {cpu}: {e}");
+            Error::spec("cpus", what, "name CPUs that this process may use")
+        })?;
+    }
+    if job.open_loop() {
+        sharpen_timers();
+    }
+    let slots = job.read_slots() + job.write_slots();
+    let arena = Arena::new(slots, job.longest_block() as usize)
+        .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+    let layout = Layout::for_job(job, index)?;
+    let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
+    // All parts of all operations at once, as far as threads for them are bearable.
+    let threads = (job.queue_depth * parts).min(job.queue_depth.max(THREADS_MAX));
+    match shared.backend {
+        BackendKind::Null => work_with(shared, index, NullBackend::new(arena)),
+        BackendKind::Posix => {
+            let backend = PosixBackend::new(shared.files.clone(), arena, threads)
+                .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
+            work_with(shared, index, backend)
+        }
+        BackendKind::Uring | BackendKind::Auto => {
+            let (batch, depth) = (job.batch.min(job.queue_depth) * parts, job.queue_depth * parts);
+            let backend = UringBackend::new(shared.files.clone(), arena, batch, depth)?;
+            work_with(shared, index, backend)
+        }
+    }
+}
+
+fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<WorkerEnd> {
+    shared.control.add_waker(backend.waker());
+    let features = backend.features();
+    let worker = Worker::new(shared, index, backend, Clock::new())?;
+    shared.features.get_or_init(|| features);
+    shared.send(Message::Ready);
+    worker.run(shared.wait_at_gate())
+}
+
+#[cfg(test)]
+mod tests;

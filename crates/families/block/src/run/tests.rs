@@ -1,0 +1,138 @@
+//! Whole runs, on the null backend and on small files.
+
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use storlab_run::outcome::{Outcome, Status};
+
+use super::*;
+use crate::spec::tests::job_json;
+
+fn start(change: impl Fn(&mut Value)) -> Run {
+    let mut job = job_json("jbod", 1, 1, None);
+    job["members"][0]["kind"] = json!("null");
+    change(&mut job);
+    begin(BlockJob::from_json(&job.to_string()).unwrap()).unwrap()
+}
+
+fn finish(run: &Run) -> Outcome {
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
+    run.outcome().unwrap()
+}
+
+#[test]
+fn a_sleeping_open_loop_is_cancelled_at_once() {
+    let run = start(|j| {
+        j["arrival"] = json!({"kind": "constant", "rate_iops": 1e-3});
+        j["window_ns"] = json!(3_600_000_000_000u64);
+        j["interval_ns"] = json!(3_600_000_000_000u64);
+    });
+    while run.snapshot().phase.name != "measure" {
+        std::thread::yield_now();
+    }
+    run.cancel();
+    assert_eq!(finish(&run).summary.status, Status::Cancelled);
+}
+
+#[test]
+fn cpu_after_the_window_is_not_the_windows() {
+    // A backlog that takes several times the window.
+    let run = start(|j| {
+        j["arrival"] = json!({"kind": "constant", "rate_iops": 3e7});
+        j["drain_timeout_ns"] = json!(400_000_000);
+    });
+    let outcome = finish(&run);
+    assert_eq!(outcome.summary.status, Status::Finished);
+    let summary = outcome.summary;
+    assert_eq!(summary.window_end_ns - summary.window_start_ns, 100_000_000);
+    let cpu = summary.cpu.unwrap();
+    let (percent, waited) = (cpu.busiest_worker_percent, cpu.longest_wait_percent.unwrap_or(0.0));
+    // One that waits for a core through all of the window uses none of it.
+    assert!(percent > 0.0 || waited > 50.0, "{percent} {waited}");
+    assert!(percent <= 100.0 && waited <= 100.0, "{percent} {waited}");
+}
+
+#[test]
+fn jobs_meet_a_window_by_odd_bytes_exactly() {
+    for jobs in [1, 2, 3, 7] {
+        let total = 9 * 4096 + 1234;
+        let run = start(|j| {
+            j["jobs"] = json!(jobs);
+            j["window_ns"] = json!(null);
+            j["window_bytes"] = json!(total);
+        });
+        let outcome = finish(&run);
+        assert_eq!(outcome.summary.totals["read"].bytes, total, "{jobs} jobs");
+    }
+}
+
+#[test]
+fn jobs_together_write_a_sequence_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    for (jobs, blocks) in [(1, 5), (2, 5), (3, 11), (4, 7)] {
+        std::fs::write(&path, []).unwrap();
+        let size = blocks * 4096 + 512;
+        let run = start(|j| {
+            j["backend"] = json!("auto");
+            let member = json!({"path": path, "name": "d", "kind": "file", "size": size});
+            j["members"] = json!([member]);
+            j["jobs"] = json!(jobs);
+            j["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+            j["offsets"] = json!({"kind": "sequential"});
+            j["window_ns"] = json!(null);
+            j["window_bytes"] = json!(size);
+        });
+        let outcome = finish(&run);
+        assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+        let written = std::fs::read(&path).unwrap();
+        assert_eq!(written.len(), size);
+        let holes = written.chunks(4096).filter(|c| c.iter().all(|&b| b == 0)).count();
+        assert_eq!(holes, 0, "{jobs} jobs, {blocks} blocks");
+    }
+}
+
+#[test]
+fn parts_of_one_striped_operation_run_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = start(|j| {
+        *j = job_json("stripe", 3, 1, Some(4096));
+        for member in 0..3 {
+            let path = dir.path().join(format!("m{member}"));
+            std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+            j["members"][member]["path"] = json!(path);
+        }
+        j["backend"] = json!("posix");
+        j["queue_depth"] = json!(1);
+        j["block_sizes"] = json!([{"bytes": 12288, "weight": 1.0}]);
+    });
+    let outcome = finish(&run);
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    assert_eq!(outcome.summary.engine.features, ["threads"]);
+}
+
+#[test]
+fn direct_io_leaves_out_what_is_no_whole_sector() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, vec![1; 3 * 4096 + 700]).unwrap();
+    for window in ["window_ns", "window_bytes"] {
+        let run = start(|j| {
+            let size = 3 * 4096 + 700;
+            j["backend"] = json!("auto");
+            j["direct"] = json!(true);
+            j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": size}]);
+            j["offsets"] = json!({"kind": "sequential"});
+            j["window_ns"] = json!(null);
+            // As many bytes, or a second: a busy machine may run nothing for part of it.
+            j[window] = json!(if window == "window_ns" { 1_000_000_000 } else { 10_000_000 });
+        });
+        let summary = finish(&run).summary;
+        match summary.failure {
+            // tmpfs before Linux 6.6 has no O_DIRECT.
+            Some(failure) if failure.message.contains("open with O_DIRECT") => return,
+            failure => assert!(failure.is_none(), "{failure:?}"),
+        }
+        assert!(summary.totals["read"].operations > 0);
+    }
+}

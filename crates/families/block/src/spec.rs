@@ -1,0 +1,461 @@
+//! The order for one run of block I/O.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
+use storlab_io::Access;
+use storlab_run::order::{bearable, Arrival, Order, WeightedSize};
+use storlab_run::sampling::Kind;
+
+/// What a member of a target is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberKind {
+    /// A regular file that exists.
+    File,
+    /// A block device.
+    BlockDevice,
+    /// Nothing: every I/O completes at once.
+    Null,
+}
+
+/// One file or device; the run touches `[offset, offset + size)` of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Member {
+    /// What to open.
+    pub path: PathBuf,
+    /// What to call it in messages.
+    pub name: String,
+    /// File, device or nothing.
+    pub kind: MemberKind,
+    /// Bytes of it that the run may touch.
+    pub size: u64,
+    /// Where they begin.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// How jobs and members meet.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutKind {
+    /// Jobs are spread over the members; a job with several takes block-sized turns.
+    Jbod,
+    /// Every job uses all members, in chunks.
+    Stripe,
+    /// Job `j` uses member `j`.
+    PerJob,
+}
+
+/// Which backend does the I/O.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendKind {
+    /// `uring` where the kernel allows it, else `posix`.
+    Auto,
+    /// `io_uring`.
+    Uring,
+    /// A thread for each outstanding I/O.
+    Posix,
+    /// Completes at once.
+    Null,
+}
+
+impl BackendKind {
+    /// Of the backend that does the work.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendKind::Null => "null",
+            BackendKind::Posix => "posix",
+            BackendKind::Uring | BackendKind::Auto => "uring",
+        }
+    }
+}
+
+/// Percent of operations by kind.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Mix {
+    /// Reads.
+    pub read: f64,
+    /// Writes.
+    pub write: f64,
+    /// Deallocations.
+    pub trim: f64,
+}
+
+/// Which flush a job sends.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncKind {
+    /// None.
+    None,
+    /// Data and metadata.
+    Fsync,
+    /// Data, and the metadata needed to read it back.
+    Fdatasync,
+}
+
+/// Flush cadence.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Sync {
+    /// Which flush.
+    pub kind: SyncKind,
+    /// After so many writes of a job; 0 for never.
+    pub every_writes: u64,
+    /// One flush of every member after the load.
+    #[serde(rename = "final")]
+    pub at_end: bool,
+}
+
+/// Verify mode.
+#[derive(Clone, Debug, Deserialize)]
+pub struct VerifySpec {
+    /// Keeps every block's issued and acknowledged generation.
+    pub state: PathBuf,
+    /// Verification granule.
+    pub block: u64,
+    /// Check what reads return while the load runs.
+    pub check_reads: bool,
+}
+
+/// One run of block I/O.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BlockJob {
+    /// Of this format: 1.
+    pub version: u32,
+    /// Which backend.
+    pub backend: BackendKind,
+    /// Files or devices.
+    pub members: Vec<Member>,
+    /// How jobs and members meet.
+    pub layout: LayoutKind,
+    /// Of a stripe.
+    pub stripe_chunk: Option<u64>,
+    /// `O_DIRECT`.
+    pub direct: bool,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Outstanding operations of each job.
+    pub queue_depth: usize,
+    /// Most operations handed over by one system call.
+    pub batch: usize,
+    /// Job `j` is pinned to `cpus[j % len]`.
+    pub cpus: Option<Vec<usize>>,
+    /// Operation kinds.
+    pub mix: Mix,
+    /// Operation sizes.
+    pub block_sizes: Vec<WeightedSize>,
+    /// Where operations go.
+    pub offsets: Pattern,
+    /// When operations are due.
+    pub arrival: Arrival,
+    /// Flush cadence.
+    pub sync: Sync,
+    /// What is written.
+    pub payload: PayloadSpec,
+    /// Verify mode.
+    pub verify: Option<VerifySpec>,
+    /// Load before the window.
+    pub ramp_ns: u64,
+    /// Window by time.
+    pub window_ns: Option<u64>,
+    /// Window by bytes, over all jobs.
+    pub window_bytes: Option<u64>,
+    /// Length of a sample.
+    pub interval_ns: u64,
+    /// How long to wait for operations in flight when the load ends.
+    pub drain_timeout_ns: u64,
+    /// Of offsets, mix and payload.
+    pub seed: u64,
+}
+
+/// Buffers may take this share of the machine's memory.
+const MEMORY_SHARE: u64 = 2;
+const BLOCK_MAX: u64 = 1 << 30;
+
+impl Order for BlockJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |field: &str, what: String, fix: &str| Err(Error::spec(field, what, fix));
+        if self.members.is_empty() || self.members.len() > usize::from(u16::MAX) {
+            return wrong(
+                "members",
+                format!("there are {}", self.members.len()),
+                "name 1 to 65,535",
+            );
+        }
+        let most = usize::from(u16::MAX);
+        if self.jobs == 0 || self.jobs > most || self.batch == 0 {
+            let what = "one of them is out of bounds".to_owned();
+            return wrong("jobs, batch", what, "use 1 or more, and 65,535 jobs at most");
+        }
+        if self.queue_depth == 0 || self.queue_depth > usize::from(u16::MAX) {
+            let what = format!("{} is out of bounds", self.queue_depth);
+            return wrong("queue_depth", what, "use 1 to 65,535");
+        }
+        if self.window_ns.is_some() == self.window_bytes.is_some() {
+            let what = "give exactly one of them".to_owned();
+            return wrong("window_ns, window_bytes", what, "remove one");
+        }
+        if self.window_ns == Some(0) || self.window_bytes == Some(0) {
+            return wrong("window_ns, window_bytes", "is 0".into(), "use more");
+        }
+        bearable(&[
+            ("ramp_ns", self.ramp_ns),
+            ("window_ns", self.window_ns.unwrap_or(0)),
+            ("drain_timeout_ns", self.drain_timeout_ns),
+        ])?;
+        let total = self.mix.read + self.mix.write + self.mix.trim;
+        if (total - 100.0).abs() > 1e-6 {
+            return wrong("mix", format!("adds up to {total} %"), "make it 100 %");
+        }
+        self.arrival.check()?;
+        if self.verify.is_some() && self.mix.trim > 0.0 {
+            let what = "verify mode cannot follow trimmed blocks".to_owned();
+            return wrong("mix.trim", what, "use 0, or turn verify off");
+        }
+        self.check_verify()?;
+        self.check_sizes()
+    }
+}
+
+impl BlockJob {
+    /// Every operation must consist of whole granules, or a part of one would go unverified.
+    fn check_verify(&self) -> Result<()> {
+        let Some(granule) = self.verify.as_ref().map(|v| v.block.max(1)) else { return Ok(()) };
+        let whole = |bytes: u64| bytes.is_multiple_of(granule);
+        let members = self.members.iter().all(|m| whole(m.offset) && whole(m.size));
+        for (field, fits) in [
+            ("block_sizes", whole(self.unit())),
+            ("stripe_chunk", self.stripe_chunk.is_none_or(whole)),
+            ("window_bytes", self.window_bytes.is_none_or(whole)),
+            ("members", members),
+        ] {
+            if !fits {
+                let what = format!("is no multiple of the verification block, {granule} bytes");
+                return Err(Error::spec(field, what, "make it one, or turn verify off"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let wrong = |what: String, fix: &str| Err(Error::spec("block_sizes", what, fix));
+        if self.block_sizes.is_empty() {
+            return wrong("there are none".into(), "give at least one");
+        }
+        for size in &self.block_sizes {
+            if size.bytes == 0
+                || size.bytes > BLOCK_MAX
+                || size.weight.is_nan()
+                || size.weight <= 0.0
+            {
+                let what = format!("{} bytes with weight {}", size.bytes, size.weight);
+                return wrong(what, "use 1 byte to 1 GiB, and a weight above 0");
+            }
+            if self.direct && size.bytes % 512 != 0 && self.backend != BackendKind::Null {
+                let what = format!("{} bytes cannot be read with O_DIRECT", size.bytes);
+                return wrong(what, "use a multiple of 512, or direct = false");
+            }
+        }
+        if self.direct && self.members.iter().any(|m| m.offset % self.alignment() != 0) {
+            let what = format!("do not begin at a multiple of {} bytes", self.alignment());
+            return Err(Error::spec("members", what, "move the region, or use direct = false"));
+        }
+        let needed =
+            (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
+        let memory = storlab_run::memory_bytes();
+        if needed > memory / MEMORY_SHARE {
+            return Err(Error::spec(
+                "queue_depth",
+                format!(
+                    "jobs x queue_depth x block_size need {} MB of this machine's {} MB",
+                    needed / 1_000_000,
+                    memory / 1_000_000
+                ),
+                "lower queue_depth, jobs or block_size",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Length of the longest operation.
+    pub fn longest_block(&self) -> u64 {
+        self.block_sizes.iter().map(|s| s.bytes).max().unwrap_or(0)
+    }
+
+    /// The largest length of which all block sizes are multiples.
+    pub fn unit(&self) -> u64 {
+        self.block_sizes.iter().fold(0, |unit, s| gcd(unit, s.bytes)).max(1)
+    }
+
+    /// What `O_DIRECT` wants offsets and lengths to be multiples of: 4,096 bytes satisfy every
+    /// device, and blocks that are no multiple of them say that 512 do.
+    pub fn alignment(&self) -> u64 {
+        match self.direct {
+            true if self.unit().is_multiple_of(4096) => 4096,
+            true => 512,
+            false => 1,
+        }
+    }
+
+    /// Bytes that job `index` moves in a window by bytes: whole blocks, the first jobs one more
+    /// where they do not come out even; the last job takes what is no whole block.
+    pub fn window_bytes_of(&self, index: usize) -> u64 {
+        let Some(total) = self.window_bytes else { return u64::MAX };
+        let (unit, jobs, index) = (self.unit(), self.jobs as u64, index as u64);
+        let blocks = total / unit;
+        let rest = if index + 1 == jobs { total % unit } else { 0 };
+        let rest = rest.next_multiple_of(self.alignment()).min(unit);
+        (blocks / jobs + u64::from(index < blocks % jobs)) * unit + rest
+    }
+
+    /// Buffers for reads that each job needs.
+    pub fn read_slots(&self) -> usize {
+        if self.mix.read > 0.0 {
+            self.queue_depth
+        } else {
+            0
+        }
+    }
+
+    /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that
+    /// their share comes out right.
+    pub fn write_slots(&self) -> usize {
+        if self.mix.write <= 0.0 {
+            return 0;
+        }
+        let chunks_per_slot = (self.longest_block() as usize).div_ceil(CHUNK_BYTES);
+        let wanted =
+            if self.payload.dedupe_percent > 0.0 { 256usize.div_ceil(chunks_per_slot) } else { 0 };
+        self.queue_depth.max(wanted)
+    }
+
+    /// True when operations are due by a schedule.
+    pub fn open_loop(&self) -> bool {
+        self.arrival.open_loop()
+    }
+
+    /// What the files are opened for.
+    pub fn access(&self) -> Access {
+        Access {
+            read: self.mix.read > 0.0,
+            write: self.mix.write > 0.0 || self.mix.trim > 0.0,
+            direct: self.direct,
+        }
+    }
+
+    /// The kinds of operation that this load has.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let syncs = self.sync.kind != SyncKind::None && self.sync.every_writes > 0;
+        let has = [self.mix.read > 0.0, self.mix.write > 0.0, self.mix.trim > 0.0, syncs];
+        let all = OpKind::ALL.map(|kind| Kind { place: kind as usize, name: kind.name() });
+        all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
+    }
+}
+
+/// The greatest common divisor.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::{json, Value};
+
+    /// A valid order for tests: 4 KiB uniform reads of members of 1 MiB.
+    pub(crate) fn job_json(layout: &str, members: usize, jobs: usize, chunk: Option<u64>) -> Value {
+        let members: Vec<Value> = (0..members)
+            .map(|i| {
+                json!({"path": format!("m{i}"), "name": format!("m{i}"), "kind": "file",
+                            "size": 1 << 20, "offset": 0})
+            })
+            .collect();
+        json!({
+            "version": 1, "backend": "null", "members": members, "layout": layout,
+            "stripe_chunk": chunk, "direct": false, "jobs": jobs, "queue_depth": 4, "batch": 1,
+            "cpus": null, "mix": {"read": 100.0, "write": 0.0, "trim": 0.0},
+            "block_sizes": [{"bytes": 4096, "weight": 1.0}],
+            "offsets": {"kind": "uniform", "theta": 1.1, "hot_space_percent": 10.0,
+                        "hot_access_percent": 90.0},
+            "arrival": {"kind": "closed", "rate_iops": null},
+            "sync": {"kind": "none", "every_writes": 0, "final": false},
+            "payload": {"compress_percent": 0.0, "dedupe_percent": 0.0}, "verify": null,
+            "ramp_ns": 0, "window_ns": 100_000_000, "window_bytes": null,
+            "interval_ns": 20_000_000, "drain_timeout_ns": 5_000_000_000u64, "seed": 1
+        })
+    }
+
+    pub(crate) fn job_with(
+        layout: &str,
+        members: usize,
+        jobs: usize,
+        chunk: Option<u64>,
+    ) -> BlockJob {
+        BlockJob::from_json(&job_json(layout, members, jobs, chunk).to_string()).unwrap()
+    }
+
+    fn refused(change: impl Fn(&mut Value), names: &str) {
+        let mut job = job_json("jbod", 1, 1, None);
+        change(&mut job);
+        let error = BlockJob::from_json(&job.to_string()).unwrap_err().to_string();
+        assert!(error.contains(names), "{error}");
+    }
+
+    #[test]
+    fn impossible_orders_name_the_field() {
+        refused(|j| j["queue_depth"] = json!(0), "queue_depth");
+        refused(|j| j["mix"]["read"] = json!(90.0), "mix");
+        refused(|j| j["window_bytes"] = json!(4096), "window_ns");
+        refused(|j| j["arrival"]["kind"] = json!("poisson"), "rate_iops");
+        refused(|j| j["window_ns"] = json!(0), "window_ns");
+        refused(|j| j["ramp_ns"] = json!(u64::MAX), "ramp_ns");
+        refused(|j| j["jobs"] = json!(100_000), "jobs");
+        refused(|j| j["block_sizes"][0]["bytes"] = json!(0), "block_sizes");
+        refused(|j| j["members"] = json!([]), "members");
+        refused(|j| j["version"] = json!(2), "version");
+        refused(|j| j["queue_depth"] = json!("many"), "job");
+    }
+
+    #[test]
+    fn direct_io_needs_sectors() {
+        let change = |j: &mut Value| {
+            j["direct"] = json!(true);
+            j["backend"] = json!("auto");
+            j["block_sizes"][0]["bytes"] = json!(1000);
+        };
+        refused(change, "O_DIRECT");
+    }
+
+    #[test]
+    fn buffers_larger_than_memory_are_refused() {
+        let change = |j: &mut Value| {
+            j["queue_depth"] = json!(65_535);
+            j["jobs"] = json!(64);
+            j["block_sizes"][0]["bytes"] = json!(1 << 30);
+        };
+        refused(change, "queue_depth");
+    }
+
+    #[test]
+    fn the_unit_divides_all_sizes() {
+        let mut job = job_json("jbod", 1, 1, None);
+        job["block_sizes"] =
+            json!([{"bytes": 12288, "weight": 1.0}, {"bytes": 8192, "weight": 2.0}]);
+        let job = BlockJob::from_json(&job.to_string()).unwrap();
+        assert_eq!((job.unit(), job.longest_block()), (4096, 12288));
+    }
+}

@@ -1,0 +1,467 @@
+//! Block I/O: one worker for each job, which owns its ring, buffers, histograms and random state.
+//!
+//! A turn of the loop hands over up to `batch` operations with one system call, reads the clock,
+//! and takes what has completed. The clock is read once before the call and once after it: all
+//! operations of a batch are submitted by that call, and none of its completions can be seen before
+//! it returns. No more than `batch` are taken in one turn either: what waits in the completion
+//! queue is still outstanding, as it is for any program that handles its I/O one by one.
+
+use std::time::Duration;
+
+use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
+use storlab_io::{Backend, Completion, Op};
+use storlab_run::cpu::WorkerCpu;
+use storlab_run::pacing::Pacing;
+use storlab_run::sampling::{KindStats, KindTable, Report};
+use storlab_run::timed::{Message, WorkerEnd};
+use storlab_run::window::Window;
+
+use crate::draw::Draw;
+use crate::layout::{Layout, Part};
+use crate::shared::Shared;
+use crate::slots::Slots;
+use crate::spec::SyncKind;
+use crate::verify::VerifyReport;
+
+/// What is left to the kernel when the load ends early, before it is asked to give up.
+const GRACE_NS: u64 = 100_000_000;
+/// In verify mode an operation must not meet another one on its block: so many draws are tried.
+const CLAIM_TRIES: usize = 64;
+/// Where other jobs hold all of them, their completions wake nobody here: look this often.
+const BLOCKED_NS: u64 = 50_000;
+
+/// An operation in flight.
+#[derive(Clone, Copy)]
+struct Flight {
+    kind: OpKind,
+    failed: bool,
+    pending: u16,
+    slot: u32,
+    len: u32,
+    offset: u64,
+    intended_ns: u64,
+    submitted_ns: u64,
+}
+
+const NO_FLIGHT: Flight = Flight {
+    kind: OpKind::Read,
+    failed: false,
+    pending: 0,
+    slot: 0,
+    len: 0,
+    offset: 0,
+    intended_ns: 0,
+    submitted_ns: 0,
+};
+
+/// Tags carry the flight, the number of the part and its length.
+const fn tag(flight: u16, part: u16, len: u32) -> u64 {
+    flight as u64 | (part as u64) << 16 | (len as u64) << 32
+}
+
+#[inline]
+fn part_op(flight: &Flight, number: u16, part_number: u16, at: u32, part: Part) -> Op {
+    Op {
+        kind: flight.kind,
+        file: part.member,
+        data_only: false,
+        slot: flight.slot,
+        slot_offset: at,
+        len: part.len,
+        offset: part.offset,
+        tag: tag(number, part_number, part.len),
+    }
+}
+
+/// One job at work.
+pub struct Worker<'r, B: Backend, T: TimeSource> {
+    shared: &'r Shared,
+    index: usize,
+    backend: B,
+    clock: T,
+    window: Window,
+    layout: Layout,
+    draw: Draw,
+    pacing: Pacing,
+    payload: Payload,
+    slots: Slots,
+    flights: Vec<Flight>,
+    free: Vec<u16>,
+    fresh: Vec<u16>,
+    completions: Vec<Completion>,
+    stats: KindTable,
+    verify_report: Option<VerifyReport>,
+    open_loop: bool,
+    issuing: bool,
+    blocked: bool,
+    interval: i64,
+    boundary_ns: u64,
+    cpu: Option<WorkerCpu>,
+    serial: u64,
+    bytes_left: u64,
+    writes_since_sync: u64,
+    last_completion_ns: u64,
+    unserved: u64,
+}
+
+impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
+    /// Fills the payload pool; everything else waits for [`Worker::run`].
+    ///
+    /// # Errors
+    /// Those of the layout, the pattern and the payload.
+    pub fn new(shared: &'r Shared, index: usize, backend: B, clock: T) -> Result<Self> {
+        let job = &shared.job;
+        let layout = Layout::for_job(job, index)?;
+        let depth = job.queue_depth;
+        let mut worker = Worker {
+            draw: Draw::new(job, index, &layout)?,
+            payload: Payload::new(&job.payload, job.seed, index as u64)?,
+            slots: Slots::new(job.read_slots(), job.write_slots()),
+            flights: vec![NO_FLIGHT; depth],
+            free: (0..depth as u16).rev().collect(),
+            fresh: Vec::with_capacity(job.batch.min(depth)),
+            completions: Vec::with_capacity(depth),
+            stats: KindTable::new(),
+            verify_report: shared.verifier.is_some().then(VerifyReport::default),
+            open_loop: job.open_loop(),
+            issuing: true,
+            blocked: false,
+            interval: -1,
+            boundary_ns: 0,
+            cpu: None,
+            serial: 0,
+            bytes_left: job.window_bytes_of(index),
+            writes_since_sync: 0,
+            last_completion_ns: 0,
+            unserved: 0,
+            window: Window::default(),
+            pacing: Pacing::Closed,
+            shared,
+            index,
+            backend,
+            clock,
+            layout,
+        };
+        worker.fill_payload();
+        Ok(worker)
+    }
+
+    fn fill_payload(&mut self) {
+        let slots: Vec<u32> = self.slots.write_slots().collect();
+        for slot in slots {
+            // SAFETY: nothing is in flight yet.
+            #[allow(unsafe_code)]
+            let buffer = unsafe { self.backend.arena().slot_mut(slot) };
+            self.payload.fill(self.slots.payload_index(slot), buffer);
+        }
+    }
+
+    /// Load, measure, drain. The window is known when this is called.
+    ///
+    /// # Errors
+    /// Of the backend itself; errors of operations are left in the shared state.
+    pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
+        let job = &self.shared.job;
+        self.window = window;
+        self.pacing =
+            Pacing::new(&job.arrival, self.index, job.jobs, window.load_start_ns, job.seed);
+        self.stats = self.empty_stats();
+        self.interval = self.interval_at(window.load_start_ns);
+        self.boundary_ns = self.next_boundary(window.load_start_ns);
+        let mut now = self.wait_for_start();
+        self.cpu = Some(WorkerCpu::begin(&window, self.helped_by(), self.cpu_now(), now));
+        self.shared.cpu.pass(&window, now);
+        while self.issuing && !self.shared.control.stopping() {
+            self.issue(now);
+            now = self.turn(now)?;
+        }
+        self.drain(now)
+    }
+
+    /// All jobs begin together.
+    fn wait_for_start(&self) -> u64 {
+        loop {
+            let now = self.clock.now_ns();
+            if now >= self.window.load_start_ns {
+                return now;
+            }
+            std::thread::sleep(Duration::from_nanos(self.window.load_start_ns - now));
+        }
+    }
+
+    /// One system call, and what it brought.
+    #[inline]
+    fn turn(&mut self, now: u64) -> Result<u64> {
+        let (wait, timeout) = self.waiting(now);
+        self.hand_in(wait, timeout, self.shared.job.batch)
+    }
+
+    /// Submit what is fresh, and take at most `limit` completions. Returns the time of the latter.
+    #[inline]
+    fn hand_in(&mut self, wait: bool, timeout: Option<Duration>, limit: usize) -> Result<u64> {
+        let submitted = self.clock.now_ns();
+        for flight in self.fresh.drain(..) {
+            self.flights[flight as usize].submitted_ns = submitted;
+        }
+        self.backend
+            .submit(wait, timeout)
+            .map_err(|e| Error::io("submit", self.shared.job.members[0].name.clone(), 0, e))?;
+        let now = self.clock.now_ns();
+        if now >= self.boundary_ns {
+            self.cross(now);
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        self.backend.reap(&mut completions, limit);
+        for completion in completions.drain(..) {
+            self.complete(completion, now);
+        }
+        self.completions = completions;
+        Ok(now)
+    }
+
+    /// Start operations: as many as a batch, the depth and the schedule allow.
+    #[inline]
+    fn issue(&mut self, now: u64) {
+        self.blocked = false;
+        while self.fresh.len() < self.shared.job.batch && !self.free.is_empty() {
+            let mut intended = 0;
+            if let Some(due) = self.pacing.due_ns() {
+                if due >= self.window.end_ns {
+                    // Not before it: the window lasts as long as it was ordered to.
+                    self.issuing = now < self.window.end_ns;
+                    return;
+                }
+                if due > now {
+                    return;
+                }
+                intended = due;
+            }
+            if self.bytes_left == 0 {
+                self.issuing = false;
+                return;
+            }
+            if !self.start(intended, now) {
+                self.blocked = true;
+                return;
+            }
+            self.pacing.advance();
+        }
+    }
+
+    /// Whether the next call waits for a completion, and how long at most.
+    #[inline]
+    fn waiting(&self, now: u64) -> (bool, Option<Duration>) {
+        if self.free.is_empty() {
+            return (true, None);
+        }
+        if self.fresh.len() >= self.shared.job.batch || !self.issuing {
+            return (false, None);
+        }
+        if self.blocked {
+            return (true, Some(Duration::from_nanos(BLOCKED_NS)));
+        }
+        let until = self.pacing.due_ns().map(|due| due.min(self.boundary_ns));
+        (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
+    }
+
+    /// Start one operation; false when no block is free of another one in flight (verify mode).
+    #[inline]
+    fn start(&mut self, intended_ns: u64, now: u64) -> bool {
+        let sync = &self.shared.job.sync;
+        if sync.kind != SyncKind::None
+            && sync.every_writes > 0
+            && self.writes_since_sync >= sync.every_writes
+        {
+            self.writes_since_sync = 0;
+            self.start_sync(intended_ns);
+            return true;
+        }
+        let kind = self.draw.kind();
+        let len = u64::from(self.draw.len()).min(self.bytes_left) as u32;
+        let Some(slot) = self.slots.take(kind) else { return false };
+        let Some(offset) = self.place(len) else {
+            self.slots.give_back(kind, slot);
+            return false;
+        };
+        if self.shared.job.window_bytes.is_some() && now >= self.window.start_ns {
+            self.bytes_left -= u64::from(len);
+        }
+        if kind == OpKind::Write {
+            self.writes_since_sync += 1;
+            self.prepare_write(slot, offset, len);
+        }
+        let flight = Flight { kind, slot, len, offset, intended_ns, ..NO_FLIGHT };
+        self.launch(flight);
+        true
+    }
+
+    #[inline]
+    fn launch(&mut self, mut flight: Flight) {
+        let Some(number) = self.free.pop() else { return };
+        for (at, part) in self.layout.parts(flight.offset, flight.len) {
+            self.backend.push(&part_op(&flight, number, flight.pending, at, part));
+            flight.pending += 1;
+        }
+        self.flights[number as usize] = flight;
+        self.fresh.push(number);
+    }
+
+    /// One flush of each member that the job uses; over when all of them are.
+    fn start_sync(&mut self, intended_ns: u64) {
+        let Some(number) = self.free.pop() else { return };
+        let members: Vec<u16> = self.layout.members().collect();
+        for (part, &member) in members.iter().enumerate() {
+            let op = self.sync_op(member, tag(number, part as u16, 0));
+            self.backend.push(&op);
+        }
+        let pending = members.len() as u16;
+        self.flights[number as usize] =
+            Flight { kind: OpKind::Sync, pending, intended_ns, ..NO_FLIGHT };
+        self.fresh.push(number);
+    }
+
+    fn sync_op(&self, member: u16, tag: u64) -> Op {
+        Op {
+            kind: OpKind::Sync,
+            file: member,
+            data_only: self.shared.job.sync.kind == SyncKind::Fdatasync,
+            slot: 0,
+            slot_offset: 0,
+            len: 0,
+            offset: 0,
+            tag,
+        }
+    }
+
+    /// Draw a place; in verify mode one where nothing else is in flight.
+    #[inline]
+    fn place(&mut self, len: u32) -> Option<u64> {
+        if self.shared.verifier.is_none() {
+            return Some(self.draw.offset(len));
+        }
+        (0..CLAIM_TRIES).find_map(|_| {
+            let offset = self.draw.offset(len);
+            self.claim(offset, len).then_some(offset)
+        })
+    }
+
+    /// Makes the payload unique, and writes the headers of verify mode over it.
+    #[inline]
+    fn prepare_write(&mut self, slot: u32, offset: u64, len: u32) {
+        self.serial += 1;
+        // SAFETY: the slot was free, so that nothing of it is in flight.
+        #[allow(unsafe_code)]
+        let buffer = unsafe { &mut self.backend.arena().slot_mut(slot)[..len as usize] };
+        self.payload.stamp(self.slots.payload_index(slot), buffer, self.serial);
+        if let Some(verifier) = &self.shared.verifier {
+            for (at, part) in self.layout.parts(offset, len) {
+                let piece = &mut buffer[at as usize..(at + part.len) as usize];
+                verifier.before_write(usize::from(part.member), part.offset, piece);
+            }
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion, now: u64) {
+        let number = completion.tag as u16;
+        let part_len = (completion.tag >> 32) as u32;
+        let kind = self.flights[number as usize].kind;
+        let whole = match kind {
+            OpKind::Read | OpKind::Write => completion.result == part_len as i32,
+            OpKind::Trim | OpKind::Sync => completion.result >= 0,
+        };
+        if !whole && self.part_failed(number, completion) {
+            return;
+        }
+        let flight = &mut self.flights[number as usize];
+        if flight.pending > 1 {
+            flight.pending -= 1;
+            return;
+        }
+        // Copied as it was stored: a load that spans a smaller store just made would wait for it.
+        let flight = *flight;
+        self.finish(&flight, now);
+        self.free.push(number);
+    }
+
+    /// True when the part was sent again.
+    #[cold]
+    fn part_failed(&mut self, number: u16, completion: Completion) -> bool {
+        let part_number = (completion.tag >> 16) as u16;
+        let flight = self.flights[number as usize];
+        let op = if flight.kind == OpKind::Sync {
+            let member = self.layout.members().nth(usize::from(part_number)).unwrap_or(0);
+            self.sync_op(member, completion.tag)
+        } else {
+            let mut parts = self.layout.parts(flight.offset, flight.len);
+            let Some((at, part)) = parts.nth(usize::from(part_number)) else { return false };
+            part_op(&flight, number, part_number, at, part)
+        };
+        let errno = -completion.result;
+        let stopping = self.shared.control.stopping();
+        let passing = matches!(errno, libc::EAGAIN | libc::EINTR);
+        if passing && !stopping {
+            self.backend.push(&op);
+            return true;
+        }
+        self.flights[number as usize].failed = true;
+        // What the kernel was asked to give up ends in one of these ways.
+        if !(stopping && (passing || errno == libc::ECANCELED)) {
+            let path = self.shared.job.members[usize::from(op.file)].name.clone();
+            let operation = op.kind.name();
+            self.shared.fail(if completion.result < 0 {
+                Error::io(operation, path, op.offset, std::io::Error::from_raw_os_error(errno))
+            } else {
+                Error::Short {
+                    operation,
+                    path,
+                    offset: op.offset,
+                    moved: completion.result as u64,
+                    wanted: u64::from(op.len),
+                }
+            });
+        }
+        false
+    }
+
+    #[inline]
+    fn finish(&mut self, flight: &Flight, now: u64) {
+        if self.shared.verifier.is_some() && flight.kind != OpKind::Sync {
+            self.verify_finished(flight);
+        }
+        self.slots.give_back(flight.kind, flight.slot);
+        if flight.failed {
+            return;
+        }
+        self.last_completion_ns = now;
+        let inside = now >= self.window.start_ns && now < self.window.end_ns;
+        let due = self.open_loop
+            && flight.intended_ns >= self.window.start_ns
+            && flight.intended_ns < self.window.end_ns;
+        // The ramp is for the live view; the collector keeps it out of rows and totals.
+        let ramp = now < self.window.start_ns;
+        if !(inside || due || ramp) {
+            return;
+        }
+        let Some(stats) = self.stats[flight.kind as usize].as_deref_mut() else { return };
+        if inside || ramp {
+            stats.operations += 1;
+            stats.bytes += u64::from(flight.len);
+        } else {
+            stats.late += 1;
+        }
+        if due || ramp || !self.open_loop {
+            stats.latency.record(now.saturating_sub(flight.submitted_ns));
+        }
+        if let (true, Some(intended)) = (due || ramp, &mut stats.intended) {
+            intended.record(now.saturating_sub(flight.intended_ns));
+        }
+    }
+}
+
+mod phases;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
+mod verified;

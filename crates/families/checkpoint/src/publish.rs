@@ -1,0 +1,233 @@
+//! Checkpoints as directories: written aside, made durable, then given their names.
+//!
+//! A name that is there means a checkpoint that is whole. What a crash leaves behind is a partial
+//! one under another name, which the next run removes.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use storlab_base::{durable, failed, Result};
+
+use super::spec::{CheckpointJob, Publish, SyncMode};
+
+const MANIFEST: &str = "storlab-checkpoint.json";
+const PARTIAL: &str = ".partial-";
+const WHOLE: &str = "checkpoint-";
+
+/// What a checkpoint says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Manifest {
+    /// Of the checkpoint.
+    pub number: u32,
+    /// Of its content.
+    pub seed: u64,
+    /// Bytes of a buffer, which its content depends on.
+    pub io_bytes: u64,
+    /// How many buffers there were.
+    pub slots: usize,
+    /// Names and sizes, in the order's order.
+    pub files: Vec<(String, u64)>,
+}
+
+/// The directory of all checkpoints of a run.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    home: PathBuf,
+    publish: Publish,
+    sync: SyncMode,
+}
+
+impl Shelf {
+    /// For the place of an order.
+    pub fn new(job: &CheckpointJob, home: &Path) -> Self {
+        Shelf { home: home.to_owned(), publish: job.publish, sync: job.sync }
+    }
+
+    /// Where checkpoint `number` is once it is published.
+    pub fn whole(&self, number: u32) -> PathBuf {
+        self.home.join(format!("{WHOLE}{number:06}"))
+    }
+
+    /// Where it is written.
+    pub fn aside(&self, number: u32) -> PathBuf {
+        match self.publish {
+            Publish::Rename => self.home.join(format!("{PARTIAL}{number:06}")),
+            Publish::InPlace => self.whole(number),
+        }
+    }
+
+    /// Make the directory itself where it is missing; what it lies in has to be there.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn open(&self) -> Result<()> {
+        match fs::create_dir(&self.home) {
+            Ok(()) if self.sync == SyncMode::Fsync => {
+                self.home.parent().map_or(Ok(()), durable::flush)
+            }
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(e) => Err(failed("create", &self.home)(e)),
+        }
+    }
+
+    /// What is in it: checkpoints, whole or not, and what is none of storlab's.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the directory cannot be listed.
+    pub fn entries(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        let listed = fs::read_dir(&self.home).map_err(failed("list", &self.home))?;
+        let mut paths = listed
+            .map(|entry| Ok(entry.map_err(failed("list", &self.home))?.path()))
+            .collect::<Result<Vec<_>>>()?;
+        paths.sort_unstable(); // partial ones first: whole ones take their names
+        Ok(paths.into_iter().partition(|path| {
+            let name = name_of(path);
+            let number = name.strip_prefix(WHOLE).or_else(|| name.strip_prefix(PARTIAL));
+            path.is_dir() && number.is_some_and(|n| n.parse::<u32>().is_ok())
+        }))
+    }
+
+    /// Remove one of them. First the name: a crash in between must not leave half a checkpoint
+    /// under it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn remove(&self, path: &Path) -> Result<()> {
+        let mut gone = path.to_owned();
+        if let Some(number) = name_of(path).strip_prefix(WHOLE) {
+            gone = self.home.join(format!("{PARTIAL}{number}"));
+            fs::rename(path, &gone).map_err(failed("rename", path))?;
+        }
+        fs::remove_dir_all(&gone).map_err(failed("remove", &gone))
+    }
+
+    /// Remove what crashes left behind.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn tidy(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
+            let path = entry.map_err(failed("list", &self.home))?.path();
+            if name_of(&path).starts_with(PARTIAL) {
+                fs::remove_dir_all(&path).map_err(failed("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories of a new checkpoint. One of the same number is replaced.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn prepare(&self, number: u32, names: &[&str]) -> Result<PathBuf> {
+        let aside = self.aside(number);
+        for old in [self.whole(number), aside.clone()] {
+            if old.exists() {
+                fs::remove_dir_all(&old).map_err(failed("remove", &old))?;
+            }
+        }
+        fs::create_dir(&aside).map_err(failed("create", &aside))?;
+        for name in names {
+            let path = aside.join(name);
+            let parent = path.parent().unwrap_or(&aside);
+            fs::create_dir_all(parent).map_err(failed("create", parent))?;
+        }
+        Ok(aside)
+    }
+
+    /// All files are written: make them one checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the file system refuses; nothing is then published.
+    pub fn publish(&self, manifest: &Manifest) -> Result<()> {
+        let aside = self.aside(manifest.number);
+        // The manifest makes the checkpoint whole: what it lists has to be durable before it is.
+        if self.sync == SyncMode::Fsync {
+            sync_tree(&aside)?;
+        }
+        let path = aside.join(MANIFEST);
+        let text = serde_json::to_vec(manifest)
+            .map_err(|e| failed("write", &path)(io::Error::other(e)))?;
+        let unnamed = aside.join(format!("{MANIFEST}.partial"));
+        fs::write(&unnamed, text).map_err(failed("write", &path))?;
+        if self.sync == SyncMode::Fsync {
+            durable::flush(&unnamed)?;
+        }
+        fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
+        if self.sync == SyncMode::Fsync {
+            durable::flush(&aside)?;
+        }
+        let whole = self.whole(manifest.number);
+        if aside != whole {
+            fs::rename(&aside, &whole).map_err(failed("rename", &aside))?;
+        }
+        if self.sync == SyncMode::Fsync {
+            durable::flush(&self.home)?;
+        }
+        Ok(())
+    }
+
+    /// It failed, perhaps when it had its name already: remove what there is of it. The error that
+    /// counts is the one that ended it.
+    pub fn discard(&self, number: u32) {
+        let _ = self.remove(&self.whole(number));
+        let _ = fs::remove_dir_all(self.aside(number));
+    }
+
+    /// Numbers of the checkpoints that are whole, the newest last.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the directory cannot be listed.
+    pub fn numbers(&self) -> Result<Vec<u32>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
+            let path = entry.map_err(failed("list", &self.home))?.path();
+            let number = name_of(&path).strip_prefix(WHOLE).and_then(|n| n.parse::<u32>().ok());
+            if path.join(MANIFEST).exists() {
+                found.extend(number);
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// What a checkpoint says of itself.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be read.
+    pub fn manifest(&self, number: u32) -> Result<Manifest> {
+        let path = self.whole(number).join(MANIFEST);
+        let text = fs::read(&path).map_err(failed("read", &path))?;
+        serde_json::from_slice(&text).map_err(|e| failed("read", &path)(io::Error::other(e)))
+    }
+
+    /// Delete all but the newest `count`. Returns how many were deleted.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that is refused.
+    pub fn keep_last(&self, count: u32) -> Result<usize> {
+        let numbers = self.numbers()?;
+        let old = numbers.len().saturating_sub(count as usize);
+        for &number in &numbers[..old] {
+            self.remove(&self.whole(number))?;
+        }
+        Ok(old)
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Every directory, the deepest first.
+fn sync_tree(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
+        let path = entry.map_err(failed("list", directory))?.path();
+        if path.is_dir() {
+            sync_tree(&path)?;
+        }
+    }
+    durable::flush(directory)
+}

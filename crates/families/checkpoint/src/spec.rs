@@ -1,0 +1,144 @@
+//! The order for checkpoints.
+
+use serde::Deserialize;
+use storlab_base::{Error, Result};
+use storlab_io::SECTOR;
+use storlab_run::order::{at_least_one, stay_below, Order};
+use storlab_s3::transfer::PlaceSpec;
+
+/// What the run is for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Write and restore.
+    #[default]
+    Run,
+    /// Remove the place with all checkpoints in it.
+    Clean,
+}
+
+/// One file of every checkpoint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSpec {
+    /// Below the checkpoint's directory.
+    pub name: String,
+    /// Who writes it.
+    pub rank: usize,
+    /// All of it.
+    pub bytes: u64,
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Data alone.
+    Raw,
+    /// A length, a JSON header, one tensor.
+    Safetensors,
+}
+
+/// How a checkpoint gets on the device.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncMode {
+    /// When the kernel likes.
+    None,
+    /// Before it is published.
+    Fsync,
+}
+
+/// How a checkpoint becomes visible.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Publish {
+    /// Written aside, and given its name when it is whole.
+    Rename,
+    /// Written under its name.
+    InPlace,
+}
+
+/// How a restore gets past the page cache.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Cold {
+    /// By direct I/O.
+    Direct,
+    /// By asking the kernel to drop the files first.
+    Drop,
+    /// Not at all.
+    AsIs,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct CheckpointJob {
+    pub version: u32,
+    pub interval_ns: u64,
+    #[serde(default)]
+    pub drain_timeout_ns: u64,
+    pub seed: u64,
+    #[serde(default)]
+    pub task: Task,
+    pub place: PlaceSpec,
+    pub files: Vec<FileSpec>,
+    pub ranks: usize,
+    pub format: Format,
+    pub writes: u32,
+    pub restores: u32,
+    pub pause_ns: u64,
+    pub sync: SyncMode,
+    pub publish: Publish,
+    pub keep_last: Option<u32>,
+    pub io_bytes: u64,
+    pub queue_depth: usize,
+    /// Files get their whole length before their bytes.
+    #[serde(default = "yes")]
+    pub preallocate: bool,
+    pub verify: bool,
+    pub cold: Cold,
+    pub part_size: u64,
+    pub cpus: Option<Vec<usize>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Order for CheckpointJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |field: &str, what: &str, fix: &str| Err(Error::spec(field, what, fix));
+        self.place.check()?;
+        at_least_one(&[("ranks", self.ranks as u64), ("queue_depth", self.queue_depth as u64)])?;
+        if self.io_bytes == 0 || !self.io_bytes.is_multiple_of(SECTOR) || self.io_bytes > 1 << 30 {
+            return wrong("io_bytes", "is no multiple of 4096 up to 1 GiB", "use 4MiB");
+        }
+        if self.part_size == 0 {
+            return wrong("part_size", "is 0", "use 64MiB");
+        }
+        if self.keep_last == Some(0) {
+            return wrong("keep_last", "is 0: no checkpoint would be left", "use 1 or more");
+        }
+        if self.files.iter().any(|file| file.rank >= self.ranks) {
+            return wrong("files", "one has a rank that there is not", "number ranks from 0");
+        }
+        stay_below("files", self.files.iter().map(|file| file.name.as_str()))
+    }
+}
+
+impl CheckpointJob {
+    /// Of one checkpoint.
+    pub fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}

@@ -1,0 +1,262 @@
+//! Whole jobs in a directory of the working directory's file system.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use storlab_run::outcome::Status;
+
+use super::*;
+
+fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
+    let mut job = json!({
+        "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
+        "drain_timeout_ns": 30_000_000_000u64, "seed": 7,
+        "place": {"directory": home, "direct": true},
+        "files": [
+            {"name": "rank0/a.bin", "rank": 0, "bytes": 3_000_001},
+            {"name": "rank0/b.bin", "rank": 0, "bytes": 0},
+            {"name": "rank1.bin", "rank": 1, "bytes": 1_048_576},
+        ],
+        "ranks": 2, "format": "raw", "writes": 2, "restores": 1, "pause_ns": 0,
+        "sync": "fsync", "publish": "rename", "keep_last": null,
+        "io_bytes": 65_536, "queue_depth": 2, "verify": true, "cold": "direct",
+        "part_size": 1 << 26, "cpus": null,
+    });
+    change(&mut job);
+    job
+}
+
+fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
+    let job = CheckpointJob::from_json(&order(home, change).to_string()).unwrap();
+    let run = begin(job, None).unwrap();
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
+    run.outcome().unwrap()
+}
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir_in(".").unwrap()
+}
+
+#[test]
+fn what_is_written_is_published_and_restored() {
+    for (format, direct, cold) in
+        [("raw", true, "direct"), ("safetensors", true, "direct"), ("raw", false, "drop")]
+    {
+        let home = home();
+        let home = &home.path().canonicalize().unwrap();
+        let outcome = run(home, |job| {
+            job["format"] = json!(format);
+            job["place"]["direct"] = json!(direct);
+            job["cold"] = json!(cold);
+            job["keep_last"] = json!(1);
+        });
+        let summary = &outcome.summary;
+        assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+        assert_eq!(summary.totals["write"].bytes, 2 * 4_048_577);
+        assert_eq!(summary.totals["read"].bytes, 4_048_577);
+        assert_eq!(summary.totals["sync"].operations, 6);
+        assert!(!home.join("checkpoint-000001").exists());
+        let whole = home.join("checkpoint-000002/rank0/a.bin");
+        assert_eq!(whole.metadata().unwrap().len(), 3_000_001);
+        let kinds: Vec<_> = summary.spans.iter().map(|span| span.kind).collect();
+        assert_eq!(kinds, ["write", "write", "delete", "restore"]);
+        let rows: u64 = outcome.rows.iter().filter(|r| r.kind == "write").map(|r| r.bytes).sum();
+        assert_eq!(rows, 2 * 4_048_577);
+    }
+}
+
+#[test]
+fn a_restore_from_the_device_says_so() {
+    let home = home();
+    let outcome = run(home.path(), |_| {});
+    let restore = &outcome.summary.details["restores"][0];
+    assert_eq!(restore["resident_before_bytes"], 0, "{restore}");
+    if let Some(read) = restore["device_read_bytes"].as_u64() {
+        assert!(read >= 4_048_577 / 2, "{read}");
+    }
+}
+
+#[test]
+fn a_restore_ends_with_the_last_byte_that_a_rank_received() {
+    let home = home();
+    run(home.path(), |job| job["restores"] = json!(0));
+    let outcome = run(home.path(), |job| {
+        job["writes"] = json!(0);
+        job["restores"] = json!(2);
+        job["seed"] = json!(8); // so that what the files hold has to be made anew
+    });
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    for restore in outcome.summary.details["restores"].as_array().unwrap() {
+        let ranks = restore["ranks"].as_array().unwrap();
+        let last = ranks.iter().map(|rank| rank["moved_ns"].as_u64().unwrap()).max();
+        assert_eq!(restore["end_ns"].as_u64(), last, "{restore}");
+    }
+}
+
+#[test]
+fn a_byte_that_changed_is_found_with_its_file_and_offset() {
+    for (at, block) in [(0, 0), (70_000, 69_632), (3_000_000, 2_998_272)] {
+        let home = home();
+        run(home.path(), |job| job["restores"] = json!(0));
+        let path = home.path().join("checkpoint-000002/rank0/a.bin");
+        let mut data = std::fs::read(&path).unwrap();
+        data[at] ^= 0x40;
+        std::fs::write(&path, data).unwrap();
+        let outcome = run(home.path(), |job| job["writes"] = json!(0));
+        assert_eq!(outcome.summary.status, Status::Failed);
+        let failure = outcome.summary.failure.unwrap();
+        assert_eq!(failure.offset, Some(block), "{failure:?}");
+        assert!(failure.path.unwrap().ends_with("a.bin"));
+    }
+}
+
+#[test]
+fn a_failed_write_leaves_the_last_checkpoint_whole() {
+    let home = home();
+    run(home.path(), |job| job["writes"] = json!(1));
+    // A directory where a file has to be: creating it fails on the second rank only.
+    let outcome = run(home.path(), |job| {
+        job["writes"] = json!(1);
+        job["files"][2]["name"] = json!("rank0");
+    });
+    assert_eq!(outcome.summary.status, Status::Failed);
+    let note = outcome.summary.notes.join(" ");
+    assert!(note.contains("checkpoint 2 was not published"), "{note}");
+    assert!(note.contains("checkpoint 1 is the newest whole one"), "{note}");
+    let names: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
+    assert_eq!(names.len(), 1);
+    let again = run(home.path(), |job| job["writes"] = json!(0));
+    assert_eq!(again.summary.status, Status::Finished, "{:?}", again.summary.failure);
+}
+
+fn shelf_with_a_checkpoint(home: &Path) -> (Shelf, Manifest) {
+    run(home, |job| job["writes"] = json!(1));
+    let job = CheckpointJob::from_json(&order(home, |_| {}).to_string()).unwrap();
+    let shelf = Shelf::new(&job, home);
+    let manifest = shelf.manifest(1).unwrap();
+    (shelf, Manifest { number: 2, ..manifest })
+}
+
+#[test]
+fn nothing_says_that_a_checkpoint_is_whole_before_its_directories_are_flushed() {
+    let home = home();
+    let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
+    let aside = shelf.prepare(2, &["rank1.bin"]).unwrap();
+    // A directory that has no flush.
+    std::os::unix::fs::symlink("/proc/self/fdinfo", aside.join("rank0")).unwrap();
+    let error = shelf.publish(&manifest).unwrap_err();
+    assert!(error.to_string().contains("rank0"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(&aside).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(left, [aside.join("rank0")]);
+}
+
+#[test]
+fn a_checkpoint_that_failed_after_its_rename_is_not_the_newest() {
+    let home = home();
+    let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
+    shelf.prepare(2, &["rank1.bin"]).unwrap();
+    shelf.publish(&manifest).unwrap();
+    assert_eq!(shelf.numbers().unwrap(), [1, 2]);
+    // Flushing the directory that they all lie in is what comes next, and may fail.
+    shelf.discard(2);
+    assert_eq!(shelf.numbers().unwrap(), [1]);
+}
+
+#[test]
+fn leftovers_of_a_crash_are_removed_and_never_restored() {
+    let home = home();
+    run(home.path(), |job| job["writes"] = json!(1));
+    let partial = home.path().join(".partial-000002");
+    std::fs::create_dir(&partial).unwrap();
+    std::fs::write(partial.join("rank1.bin"), b"half").unwrap();
+    // One without its manifest: it lost its last rename's neighbour, or was never whole.
+    std::fs::create_dir(home.path().join("checkpoint-000009")).unwrap();
+    let outcome = run(home.path(), |job| job["writes"] = json!(0));
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    assert_eq!(outcome.summary.details["restores"][0]["number"], 1);
+    assert!(!partial.exists());
+}
+
+#[test]
+fn cancelling_publishes_nothing() {
+    let home = home();
+    let job = order(home.path(), |job| {
+        job["writes"] = json!(1000);
+        job["pause_ns"] = json!(3_600_000_000_000u64);
+    });
+    let run = begin(CheckpointJob::from_json(&job.to_string()).unwrap(), None).unwrap();
+    while !home.path().join("checkpoint-000001").exists() {
+        std::thread::yield_now();
+    }
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_secs(30))));
+    assert_eq!(run.outcome().unwrap().summary.status, Status::Cancelled);
+    assert!(!home.path().join(".partial-000002").exists());
+}
+
+#[test]
+fn the_place_is_made_and_removed_with_all_its_checkpoints() {
+    let home = home();
+    let place = home.path().join("checkpoints-run");
+    let outcome = run(&place, |_| {});
+    assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+    std::fs::create_dir(place.join(".partial-000003")).unwrap();
+    for _ in 0..2 {
+        let outcome = run(&place, |job| job["task"] = json!("clean"));
+        assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+        assert!(!place.exists());
+    }
+    assert!(home.path().exists());
+    let failed = begin(
+        CheckpointJob::from_json(&order(&place.join("a/b"), |_| {}).to_string()).unwrap(),
+        None,
+    );
+    assert!(failed.is_err_and(|e| e.to_string().contains("create of")));
+}
+
+#[test]
+fn cleaning_removes_nothing_beside_a_foreign_file() {
+    for foreign in ["notes.txt", "checkpoint-1.old", "checkpoint-000007"] {
+        let home = home();
+        run(home.path(), |job| job["writes"] = json!(1));
+        std::fs::write(home.path().join(foreign), b"mine").unwrap();
+        let outcome = run(home.path(), |job| job["task"] = json!("clean"));
+        assert_eq!(outcome.summary.status, Status::Failed);
+        let failure = outcome.summary.failure.unwrap();
+        assert!(failure.path.unwrap().ends_with(foreign));
+        assert!(home.path().join("checkpoint-000001").exists());
+    }
+}
+
+#[test]
+fn orders_that_cannot_be_are_refused_by_field() {
+    let home = home();
+    for (field, value) in [
+        ("files", json!([{"name": "../x", "rank": 0, "bytes": 1}])),
+        ("files", json!([{"name": "x", "rank": 5, "bytes": 1}])),
+        ("io_bytes", json!(1000)),
+        ("keep_last", json!(0)),
+        ("part_size", json!(0)),
+    ] {
+        let job = order(home.path(), |job| job[field] = value.clone());
+        let error = CheckpointJob::from_json(&job.to_string()).unwrap_err().to_string();
+        assert!(error.contains(field), "{error}");
+    }
+}
+
+#[test]
+fn files_have_their_length_whether_it_was_set_aside_or_not() {
+    for (preallocate, direct) in [(true, true), (false, true), (true, false)] {
+        let home = home();
+        let outcome = run(home.path(), |job| {
+            job["preallocate"] = json!(preallocate);
+            job["place"]["direct"] = json!(direct);
+        });
+        assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
+        for (name, bytes) in [("rank0/a.bin", 3_000_001), ("rank0/b.bin", 0)] {
+            let file = home.path().join("checkpoint-000002").join(name);
+            assert_eq!(file.metadata().unwrap().len(), bytes);
+        }
+    }
+}

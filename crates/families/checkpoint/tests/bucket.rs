@@ -1,0 +1,209 @@
+//! Checkpoints in a bucket.
+
+#![allow(clippy::pedantic, missing_docs)]
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{json, Value};
+use storlab_run::{Outcome, Secrets, Status};
+use storlab_testing::{first_two_fail, Fault, Seen, Server};
+
+fn place(server: &Server) -> Value {
+    json!({
+        "directory": null, "direct": true, "prefix": "p/own/",
+        "store": {"endpoints": server.endpoints(), "bucket": "b", "region": "us-east-1",
+                  "addressing": "path", "ca_file": null, "verify_tls": true},
+    })
+}
+
+fn go(job: &Value) -> Outcome {
+    let secrets = [("access_key", "AK"), ("secret_key", "SK")];
+    let secrets: Secrets = secrets.map(|(name, value)| (name.into(), value.into())).into();
+    let run = storlab_checkpoint::start(&job.to_string(), &secrets).unwrap();
+    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    run.outcome().unwrap()
+}
+
+fn checkpoint(server: &Server, writes: u32, restores: u32) -> Value {
+    json!({
+        "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
+        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": "run", "place": place(server),
+        "files": [
+            {"name": "rank0/a.bin", "rank": 0, "bytes": 12_000_001},
+            {"name": "rank0/b.bin", "rank": 0, "bytes": 0},
+            {"name": "rank1.bin", "rank": 1, "bytes": 5_000_000},
+        ],
+        "ranks": 2, "format": "raw", "writes": writes, "restores": restores, "pause_ns": 0,
+        "sync": "fsync", "publish": "rename", "keep_last": null, "io_bytes": 65_536,
+        "queue_depth": 2, "verify": true, "cold": "direct", "part_size": 5 << 20, "cpus": null,
+    })
+}
+
+#[test]
+fn checkpoints_are_uploaded_in_parts_and_compared() {
+    let server = Server::start();
+    let done = go(&checkpoint(&server, 2, 1)).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+    assert_eq!(done.totals["write"].bytes, 2 * 17_000_001);
+    assert_eq!(done.totals["read"].bytes, 17_000_001);
+    assert_eq!(done.details["restores"][0]["number"], 2);
+    let kinds: Vec<_> = done.spans.iter().map(|span| span.kind).collect();
+    assert_eq!(kinds, ["write", "write", "restore"]);
+    let again = go(&checkpoint(&server, 0, 1)).summary;
+    assert_eq!(again.status, Status::Finished, "{:?}", again.failure);
+}
+
+#[test]
+fn a_failed_upload_leaves_the_last_checkpoint_whole() {
+    let server = Server::start();
+    go(&checkpoint(&server, 1, 0));
+    server.judge(|seen| {
+        let second = seen.key.contains("checkpoint-000002") && seen.method == Method::PUT;
+        if second && seen.key.ends_with("rank1.bin") {
+            Fault::Refuse(500, "InternalError")
+        } else {
+            Fault::None
+        }
+    });
+    let failed = go(&checkpoint(&server, 1, 0)).summary;
+    assert_eq!(failed.status, Status::Failed);
+    let said = failed.failure.unwrap().message;
+    assert!(said.contains("rank1.bin") && said.contains("InternalError"), "{said}");
+    let note = failed.notes.join(" ");
+    assert!(note.contains("checkpoint 1 is the newest whole one"), "{note}");
+    server.judge(|_| Fault::None);
+    let restored = go(&checkpoint(&server, 0, 1)).summary;
+    assert_eq!(restored.status, Status::Finished, "{:?}", restored.failure);
+    assert_eq!(restored.details["restores"][0]["number"], 1);
+}
+
+#[test]
+fn a_byte_that_the_store_changed_ends_a_restore() {
+    let server = Server::start();
+    go(&checkpoint(&server, 1, 0));
+    server.judge(|seen| {
+        let file = seen.key.ends_with("a.bin") && seen.method == Method::GET;
+        if file {
+            Fault::Corrupt
+        } else {
+            Fault::None
+        }
+    });
+    let failed = go(&checkpoint(&server, 0, 1)).summary;
+    let failure = failed.failure.unwrap();
+    assert_eq!(failure.operation.as_deref(), Some("verify"));
+    assert!(failure.offset.is_some_and(|offset| offset > 0), "{failure:?}");
+    let said = failure.message;
+    assert!(said.contains("rank0/a.bin") && said.contains("body is wrong"), "{said}");
+}
+
+#[test]
+fn a_clean_task_removes_every_checkpoint() {
+    let server = Server::start();
+    go(&checkpoint(&server, 1, 0));
+    let mut job = checkpoint(&server, 0, 0);
+    job["task"] = json!("clean");
+    assert_eq!(go(&job).summary.status, Status::Finished);
+    let nothing = go(&checkpoint(&server, 0, 1)).summary.failure.unwrap();
+    assert!(nothing.message.contains("no whole checkpoint"), "{nothing:?}");
+}
+
+/// Requests that failed are sent again, soon.
+fn patient(mut job: Value) -> Value {
+    job["place"]["retries"] = json!(5);
+    job["place"]["backoff_ns"] = json!(1_000_000);
+    job
+}
+
+#[test]
+fn errors_that_pass_end_no_checkpoint() {
+    let server = Server::start();
+    server.judge(first_two_fail());
+    let done = go(&patient(checkpoint(&server, 1, 1))).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+    assert_eq!(done.details["restores"][0]["number"], 1);
+    assert!(done.details["retries"].as_u64().unwrap() > 10, "{:?}", done.details["retries"]);
+    let note = done.notes.join(" ");
+    assert!(note.contains("after SlowDown (503)") && note.contains("sent again"), "{note}");
+    assert!(server.held().uploads.is_empty());
+}
+
+#[test]
+fn a_request_without_an_answer_in_time_is_sent_again() {
+    let server = Server::start();
+    let stalled = std::sync::atomic::AtomicBool::new(false);
+    let second = |seen: &Seen| seen.query.get("partNumber").is_some_and(|number| number == "2");
+    server.judge(move |seen| match second(seen) {
+        true if !stalled.swap(true, std::sync::atomic::Ordering::SeqCst) => Fault::Stall,
+        _ => Fault::None,
+    });
+    let mut job = patient(checkpoint(&server, 1, 0));
+    job["place"]["request_timeout_ns"] = json!(3_000_000_000u64);
+    let done = go(&job).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+    assert!(done.notes.join(" ").contains("1 after time-out"), "{:?}", done.notes);
+}
+
+#[test]
+fn an_upload_that_cannot_be_completed_is_given_up() {
+    let server = Server::start();
+    let aborts = std::sync::atomic::AtomicUsize::new(0);
+    server.judge(move |seen| {
+        let upload = seen.query.contains_key("uploadId");
+        let abort = upload && seen.method == Method::DELETE;
+        if upload && seen.method == Method::POST {
+            Fault::Refuse(500, "InternalError")
+        } else if abort && aborts.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2 {
+            Fault::Refuse(503, "SlowDown")
+        } else {
+            Fault::None
+        }
+    });
+    let failed = go(&patient(checkpoint(&server, 1, 0))).summary;
+    assert_eq!(failed.status, Status::Failed);
+    let held = server.held();
+    assert!(held.uploads.is_empty(), "{:?}", held.uploads.values().map(|u| &u.0).next());
+    assert!(held.objects.is_empty(), "{:?}", held.objects.keys());
+}
+
+#[test]
+fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
+    let server = Server::start();
+    let lost = std::sync::atomic::AtomicBool::new(false);
+    server.judge(move |seen| {
+        let complete = seen.query.contains_key("uploadId") && seen.method == Method::POST;
+        match complete {
+            true if !lost.swap(true, std::sync::atomic::Ordering::SeqCst) => Fault::Lose,
+            _ => Fault::None,
+        }
+    });
+    let done = go(&patient(checkpoint(&server, 1, 1))).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+}
+
+#[test]
+fn what_a_killed_run_left_of_uploads_is_given_up_by_the_clean_task() {
+    let server = Server::start();
+    server.held().whole_keys = true;
+    let open = |key: &str| (key.to_owned(), Default::default());
+    for (id, key) in [("1", "p/own/checkpoint-000001/a"), ("2", "p/other"), ("3", "q")] {
+        server.held().uploads.insert(id.to_owned(), open(key));
+    }
+    let mut job = checkpoint(&server, 0, 0);
+    job["task"] = json!("clean");
+    assert_eq!(go(&job).summary.status, Status::Finished);
+    assert_eq!(server.held().uploads.keys().collect::<Vec<_>>(), ["2", "3"]);
+}
+
+#[test]
+fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
+    let server = Server::start();
+    go(&checkpoint(&server, 1, 0));
+    let key = "p/own/checkpoint-000001/rank1.bin".to_owned();
+    let short = server.held().objects[&key].slice(..4_999_999);
+    server.held().objects.insert(key, short);
+    let failed = go(&patient(checkpoint(&server, 0, 1))).summary;
+    let said = failed.failure.unwrap().message;
+    assert!(said.contains("rank1.bin") && said.contains("body is wrong"), "{said}");
+}

@@ -1,0 +1,94 @@
+//! How far a fill or clean has come.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+
+use storlab_base::lock;
+use tokio::sync::{Barrier, Notify};
+
+use super::spec::{ObjectJob, Task};
+
+/// Pages of keys that wait to be deleted.
+const BACKLOG: usize = 32;
+
+/// How far a fill or clean has come. Shared by all workers.
+pub struct Progress {
+    /// Objects of the pool that are there already.
+    pub(super) present: Vec<AtomicBool>,
+    pub(super) next_shard: AtomicU64,
+    pub(super) next_object: AtomicU64,
+    pub(super) listed: Barrier,
+    pub(super) bytes_done: AtomicU64,
+    pub(super) bytes_all: AtomicU64,
+    pub(super) pages: Pages,
+}
+
+/// Of keys to be deleted.
+#[derive(Default)]
+pub(super) struct Pages {
+    pub(super) waiting: Mutex<VecDeque<Vec<String>>>,
+    /// Put in and not yet deleted.
+    pub(super) open: AtomicU64,
+    pub(super) over: AtomicBool,
+    pub(super) changed: Notify,
+}
+
+impl Progress {
+    /// Nothing is done yet.
+    pub fn new(job: &ObjectJob) -> Self {
+        let objects = match (job.task, &job.pool) {
+            (Task::Fill, Some(pool)) => pool.objects,
+            _ => 0,
+        };
+        Progress {
+            present: (0..objects).map(|_| AtomicBool::new(false)).collect(),
+            next_shard: AtomicU64::new(0),
+            next_object: AtomicU64::new(0),
+            listed: Barrier::new(job.concurrency),
+            bytes_done: AtomicU64::new(0),
+            bytes_all: AtomicU64::new(0),
+            pages: Pages::default(),
+        }
+    }
+
+    /// Of a fill: what it has written, and what it has to write in all; 0 while that is not known.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes_done.load(Relaxed), self.bytes_all.load(Relaxed))
+    }
+}
+
+impl Pages {
+    pub(super) fn put(&self, keys: Vec<String>) {
+        if !keys.is_empty() {
+            self.open.fetch_add(1, Relaxed);
+            lock(&self.waiting).push_back(keys);
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<Vec<String>> {
+        lock(&self.waiting).pop_front()
+    }
+
+    pub(super) fn crowded(&self) -> bool {
+        lock(&self.waiting).len() > BACKLOG
+    }
+
+    pub(super) fn closed(&self) {
+        self.open.fetch_sub(1, Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) async fn until_all_closed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.open.load(Relaxed) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The requests themselves: from a draw to the last byte of the answer.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use storlab_s3::chunked::{crc_length, signed_length, CrcChunks};
+use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
+use storlab_s3::transfer::content::{Content, PIECE_BYTES};
+use storlab_s3::{
+    content_md5, drain, refusal, sha256, xml, Call, Connection, Failure, PayloadHash,
+};
+
+use super::shared::Routed;
+use super::slot::{Links, Moved, Request, Slot};
+use super::spec::PayloadMode;
+use super::worker::Worker;
+
+/// Answers to anything but a GET are shorter: a listing of 1,000 keys of 1 KiB.
+const ANSWER_BYTES: usize = 8 << 20;
+
+/// A part of an object on its way to the store.
+#[derive(Clone, Copy)]
+pub struct Outgoing {
+    /// Of the object.
+    pub content: Content,
+    /// Where the part begins.
+    pub at: u64,
+    /// How long it is.
+    pub len: u64,
+}
+
+/// An answer whose body has not been read.
+pub struct Answer<'s> {
+    response: Response<Incoming>,
+    connection: Connection<RequestBody>,
+    home: &'s mut Option<Connection<RequestBody>>,
+    _routed: Routed<'s>,
+}
+
+impl Answer<'_> {
+    /// Read the rest; what does not say success is a failure.
+    pub async fn whole(self) -> Result<(HeaderMap, Bytes), Failure> {
+        if !self.response.status().is_success() {
+            return Err(self.refused().await);
+        }
+        let (head, body) = self.response.into_parts();
+        let body = drain(body, ANSWER_BYTES).await?;
+        *self.home = Some(self.connection);
+        xml::refused(&body)?;
+        Ok((head.headers, body))
+    }
+
+    async fn refused(self) -> Failure {
+        let failure = refusal(self.response).await;
+        if self.connection.usable() {
+            *self.home = Some(self.connection);
+        }
+        failure
+    }
+}
+
+/// Send a call. `start_ns` is set when that begins, signature done and connection not yet made,
+/// unless it is set already.
+pub async fn exchange<'s>(
+    worker: &'s Worker,
+    links: &'s mut Links,
+    call: &Call<'_>,
+    body: RequestBody,
+    start_ns: &mut Option<u64>,
+) -> Result<Answer<'s>, Failure> {
+    send(worker, links, call, |_| body, start_ns).await
+}
+
+async fn send<'s>(
+    worker: &'s Worker,
+    links: &'s mut Links,
+    call: &Call<'_>,
+    body: impl FnOnce(Option<storlab_s3::chunked::ChunkSigner>) -> RequestBody,
+    start_ns: &mut Option<u64>,
+) -> Result<Answer<'s>, Failure> {
+    let store = &worker.shared.store;
+    let routed = worker.route();
+    let signed = store.request(routed.endpoint, call, ());
+    let request = signed.request.map(|()| body(signed.chunks));
+    start_ns.get_or_insert_with(|| worker.now());
+    let home = &mut links[routed.endpoint];
+    let open = home.take().filter(Connection::usable);
+    let mut connection = if let Some(connection) = open {
+        connection
+    } else {
+        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+        let connection = Connection::open(store, routed.endpoint, limit).await?;
+        worker.count(|counts| &counts.connections, 1);
+        connection
+    };
+    let response = connection.send(request).await?;
+    Ok(Answer { response, connection, home, _routed: routed })
+}
+
+/// Send a part of an object, by the job's payload mode. `crc` is told the part's CRC32 where the
+/// mode has one.
+pub async fn send_object<'s>(
+    worker: &'s Worker,
+    links: &'s mut Links,
+    call: Call<'_>,
+    out: Outgoing,
+    crc: &Arc<AtomicU32>,
+    start_ns: &mut Option<u64>,
+) -> Result<Answer<'s>, Failure> {
+    let Outgoing { content, at, len } = out;
+    let piece = PIECE_BYTES as u64;
+    let signs = worker.shared.store.signs();
+    let (payload, wire) = match worker.shared.job.payload {
+        PayloadMode::TrailerCrc => {
+            (PayloadHash::TrailerCrc32 { decoded_length: len }, crc_length(len, piece))
+        }
+        PayloadMode::Signed if signs => (PayloadHash::Sha256(hash_of(content, at, len)), len),
+        PayloadMode::Streaming if signs => {
+            (PayloadHash::Streaming { decoded_length: len }, signed_length(len, piece))
+        }
+        // Without credentials nothing is signed.
+        _ => (PayloadHash::Unsigned, len),
+    };
+    let call = Call { payload, content_length: wire, ..call };
+    let body = |signer| {
+        let framing = match (payload, signer) {
+            (PayloadHash::TrailerCrc32 { .. }, _) => {
+                Framing::Crc(CrcChunks::default(), crc32fast::Hasher::new(), crc.clone())
+            }
+            (_, Some(signer)) => Framing::Signed(Box::new(signer)),
+            (_, None) => Framing::None,
+        };
+        RequestBody::object(content, at, len, framing, wire)
+    };
+    send(worker, links, &call, body, start_ns).await
+}
+
+/// One page of a listing.
+pub async fn list(
+    worker: &Worker,
+    links: &mut Links,
+    prefix: &str,
+    after: Option<&str>,
+    start_ns: &mut Option<u64>,
+) -> Result<Bytes, Failure> {
+    let max_keys = worker.shared.job.list_max_keys.to_string();
+    let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
+    query.extend(after.map(|token| ("continuation-token", token)));
+    let call = Call { query: &query, ..Call::new(Method::GET, None) };
+    let answer = exchange(worker, links, &call, RequestBody::none(), start_ns).await?;
+    Ok(answer.whole().await?.1)
+}
+
+/// Delete keys with one request.
+pub async fn delete_all(
+    worker: &Worker,
+    links: &mut Links,
+    keys: &[String],
+    start_ns: &mut Option<u64>,
+) -> Result<Vec<xml::NotDeleted>, Failure> {
+    let body = xml::delete_body(keys.iter().map(String::as_str));
+    let headers = [(HeaderName::from_static("content-md5"), content_md5(&body))];
+    let call = Call {
+        query: &[("delete", "")],
+        headers: &headers,
+        payload: PayloadHash::Sha256(sha256(&body)),
+        content_length: body.len() as u64,
+        ..Call::new(Method::POST, None)
+    };
+    let answer = exchange(worker, links, &call, RequestBody::plain(body), start_ns).await?;
+    xml::not_deleted(&answer.whole().await?.1)
+}
+
+/// Delete one key.
+pub async fn delete_one(
+    worker: &Worker,
+    links: &mut Links,
+    key: &str,
+    start_ns: &mut Option<u64>,
+) -> Result<(), Failure> {
+    let call = Call::new(Method::DELETE, Some(key));
+    exchange(worker, links, &call, RequestBody::none(), start_ns).await?.whole().await.map(drop)
+}
+
+/// Why a batch did not succeed, by its first key that did not.
+pub fn partly(first: &xml::NotDeleted, count: usize) -> Failure {
+    let message =
+        format!("{count} keys were not deleted, such as {}: {}", first.key, first.message);
+    Failure::Http { status: 200, code: Some(first.code.clone()), message }
+}
+
+impl Slot {
+    /// One attempt. An error leaves nothing behind but, of a multipart upload, its id.
+    pub(super) async fn attempt(
+        &mut self,
+        request: &mut Request,
+        start_ns: &mut Option<u64>,
+    ) -> Result<Moved, Failure> {
+        let worker = self.worker.clone();
+        match request {
+            Request::Get { key, size, range, .. } => self.get(key, *size, *range, start_ns).await,
+            Request::Put { key, size, .. } => {
+                self.put(key, *size, start_ns).await?;
+                Ok(Moved { bytes: *size, first_byte_ns: None })
+            }
+            Request::Head { key, size, .. } => {
+                self.head(key, *size, start_ns).await.map(|()| Moved::default())
+            }
+            Request::List { prefix } => {
+                let page = list(&worker, &mut self.links, prefix, None, start_ns).await?;
+                if worker.shared.job.verify {
+                    xml::list(&page)?;
+                }
+                Ok(Moved::default())
+            }
+            Request::Delete { batch: false, keys, .. } => {
+                let key = keys.first().map_or("", String::as_str);
+                delete_one(&worker, &mut self.links, key, start_ns).await?;
+                Ok(Moved::default())
+            }
+            Request::Delete { objects, keys, .. } => {
+                let left = delete_all(&worker, &mut self.links, keys, start_ns).await?;
+                let Some(first) = left.first() else { return Ok(Moved::default()) };
+                let there = |key: &String| left.iter().any(|not| not.key == *key);
+                let mut kept = keys.iter().map(there);
+                let before = objects.len();
+                objects.retain(|_| kept.next().unwrap_or(false));
+                keys.retain(there);
+                worker.count(|counts| &counts.deleted_keys, (before - keys.len()) as u64);
+                Err(partly(first, left.len()))
+            }
+        }
+    }
+
+    async fn get(
+        &mut self,
+        key: &str,
+        size: u64,
+        range: Option<(u64, u64)>,
+        start_ns: &mut Option<u64>,
+    ) -> Result<Moved, Failure> {
+        let worker = self.worker.clone();
+        let (at, len) = range.unwrap_or((0, size));
+        let ranged = range.map(|_| {
+            let text = format!("bytes={at}-{}", at + len.max(1) - 1);
+            HeaderValue::from_str(&text).map(|value| (header::RANGE, value))
+        });
+        let headers: Vec<_> = ranged.into_iter().flatten().collect();
+        let call = Call { headers: &headers, ..Call::get(key) };
+        let none = RequestBody::none();
+        let answer = exchange(&worker, &mut self.links, &call, none, start_ns).await?;
+        if !answer.response.status().is_success() {
+            return Err(answer.refused().await);
+        }
+        let content = worker.shared.job.verify.then(|| Content::of(key));
+        let ends = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+        let says_its_end = ends.iter().any(|name| answer.response.headers().contains_key(name));
+        let mut body = answer.response.into_body();
+        let mut moved = Moved::default();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| Failure::of_body(&e))?;
+            let Some(data) = frame.data_ref() else { continue };
+            moved.first_byte_ns.get_or_insert_with(|| worker.now());
+            let wrong = content.and_then(|content| content.compare(at + moved.bytes, data));
+            if let Some(place) = wrong {
+                return Err(Failure::WrongBody(format!("first at byte {place} of the object")));
+            }
+            moved.bytes += data.len() as u64;
+        }
+        *answer.home = Some(answer.connection);
+        match moved.bytes {
+            bytes if bytes == len => Ok(moved),
+            // It ended with the connection, and that may be all that is wrong.
+            bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
+            bytes => Err(Failure::WrongBody(format!("{bytes} bytes came instead of {len}"))),
+        }
+    }
+
+    async fn head(
+        &mut self,
+        key: &str,
+        size: u64,
+        start_ns: &mut Option<u64>,
+    ) -> Result<(), Failure> {
+        let worker = self.worker.clone();
+        let call = Call::new(Method::HEAD, Some(key));
+        let none = RequestBody::none();
+        let answer = exchange(&worker, &mut self.links, &call, none, start_ns).await?;
+        let (headers, _) = answer.whole().await?;
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
+        let same = length.and_then(|text| text.parse().ok()) == Some(size);
+        if worker.shared.job.verify && !same {
+            let said = length.unwrap_or("no");
+            return Err(Failure::WrongBody(format!("HEAD says {said} bytes instead of {size}")));
+        }
+        Ok(())
+    }
+
+    /// In one piece, or in parts where the job says so.
+    pub(super) async fn put(
+        &mut self,
+        key: &str,
+        size: u64,
+        start_ns: &mut Option<u64>,
+    ) -> Result<(), Failure> {
+        let worker = self.worker.clone();
+        let content = Content::of(key);
+        if let Some(part_size) = worker.shared.job.part_size.filter(|&part| size > part) {
+            return self.put_parts(key, size, part_size, start_ns).await;
+        }
+        let call = Call::new(Method::PUT, Some(key));
+        let out = Outgoing { content, at: 0, len: size };
+        let crc = Arc::default();
+        let answer = send_object(&worker, &mut self.links, call, out, &crc, start_ns).await?;
+        answer.whole().await.map(drop)
+    }
+}
+
+/// A page that is not there any more, say: the store's word for a thing that does not exist.
+pub fn is_missing(failure: &Failure) -> bool {
+    let gone = StatusCode::NOT_FOUND.as_u16();
+    matches!(failure, Failure::Http { status, .. } if *status == gone)
+}

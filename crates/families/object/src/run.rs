@@ -1,0 +1,300 @@
+//! A run: its workers, each a thread with a runtime of its own, and how it ends.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{json, Map, Value};
+use storlab_base::{monotonic_ns, Clock, Error, Result, TimeSource};
+use storlab_io::Wake;
+use storlab_run::cpu::{available_cores, sharpen_timers};
+use storlab_run::handle::Run;
+use storlab_run::order::Order as _;
+use storlab_run::outcome::Totals;
+use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
+use storlab_run::window::Window;
+use storlab_run::Secrets;
+use storlab_s3::{advice, Credentials, Store};
+use tokio::sync::Notify;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::draw::Draw;
+use super::kind::ObjectKind;
+use super::pool::Objects;
+use super::shared::{Said, Shared};
+use super::slot::Slot;
+use super::spec::{ObjectJob, Task};
+use super::tasks;
+use super::worker::Worker;
+
+/// Where nothing has succeeded for so long, and so many attempts have failed, nothing will: the
+/// store is not asked for hours what it refuses.
+const HOPELESS_NS: u64 = 30_000_000_000;
+const HOPELESS_ERRORS: u64 = 1_000;
+/// So many pauses say the same: attempts that nobody hears are spaced.
+const HOPELESS_RESTS: u64 = 100;
+
+/// Start a run. The load begins when all workers are ready. Without credentials, requests are not
+/// signed.
+///
+/// # Errors
+/// [`storlab_base::Error::Spec`] for an impossible order or store, [`storlab_base::Error::Io`] for
+/// an endpoint's name that does not resolve or a file that cannot be read.
+pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
+    begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?)
+}
+
+fn begin(job: ObjectJob, credentials: Option<Credentials>) -> Result<Run> {
+    Clock::prepare();
+    Draw::new(&job, 0)?;
+    let store = Store::new(&job.store, credentials)?;
+    let kinds = job.kinds();
+    let deletes = [ObjectKind::Delete, ObjectKind::MultiDelete].iter().any(|k| kinds.contains(k));
+    let objects = Objects::new(&job, deletes)?;
+    let threads = job.threads.unwrap_or_else(available_cores).min(job.slots().len());
+    let (shared, receiver) = Shared::new(job, store, objects, threads);
+    timed::begin(shared, receiver)
+}
+
+impl Load for Shared {
+    const WORKER: &'static str = "worker";
+
+    fn timed(&self) -> &Timed {
+        self
+    }
+
+    fn backend(&self) -> &'static str {
+        "s3"
+    }
+
+    fn cores(&self) -> usize {
+        self.threads.min(available_cores())
+    }
+
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
+        work(self, index)
+    }
+
+    fn look(&self, window: &Window, now: u64) {
+        let counts = &self.counts;
+        let long = now > window.load_start_ns.saturating_add(HOPELESS_NS);
+        let nothing = counts.succeeded.load(Relaxed) == 0;
+        let many = counts.failed.load(Relaxed) > HOPELESS_ERRORS
+            || counts.rests.load(Relaxed) > HOPELESS_RESTS;
+        if long && nothing && many {
+            self.control.end_soon();
+        }
+    }
+
+    /// Of a fill, by what it has done until now.
+    fn expected_ns(&self, window: &Window) -> Option<u64> {
+        let (done, all) = self.progress.bytes();
+        let passed = monotonic_ns().saturating_sub(window.start_ns);
+        (done > 0 && window.start_ns > 0).then(|| (passed as f64 * all as f64 / done as f64) as u64)
+    }
+
+    fn end(&self, totals: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
+        let said = self.take_said();
+        Ending {
+            notes: self.notes(&said, unserved),
+            details: self.details(&said),
+            failure: nothing_done(totals, &said),
+            ..Ending::default()
+        }
+    }
+}
+
+impl Shared {
+    fn notes(&self, said: &Said, unserved: u64) -> Vec<String> {
+        let mut notes = Vec::new();
+        notes.extend(unserved_note(unserved, "requests"));
+        for (bodies, what) in [
+            (&said.wrong, "were not what was stored"),
+            (&said.short, "were cut short with their connection"),
+        ] {
+            if bodies.count > 0 {
+                let examples = bodies.examples.join("; ");
+                notes.push(format!("{} bodies {what}, such as {examples}", bodies.count));
+            }
+        }
+        let counts = &self.counts;
+        let rests = counts.rests.load(Relaxed);
+        if rests > 0 {
+            notes.push(format!(
+                "connections were refused or broken one after the other: storlab paused {rests} \
+                 times before it asked again, for up to 1,000 such requests a second; the errors \
+                 are those that were tried, and no rate of the store"
+            ));
+        }
+        for (count, what) in [
+            (&counts.repeated_draws, "draws were repeated: there was no object for the request"),
+            (&counts.aborts_failed, "multipart uploads failed and could not be given up"),
+        ] {
+            match count.load(Relaxed) {
+                0 => {}
+                count => notes.push(format!("{count} {what}")),
+            }
+        }
+        notes
+    }
+
+    fn details(&self, said: &Said) -> Map<String, Value> {
+        let counts = &self.counts;
+        let mut details = Map::new();
+        for (name, count) in [
+            ("connections", &counts.connections),
+            ("retries", &counts.retries),
+            ("deleted_keys", &counts.deleted_keys),
+            ("repeated_draws", &counts.repeated_draws),
+        ] {
+            details.insert(name.to_owned(), json!(count.load(Relaxed)));
+        }
+        details.insert("threads".to_owned(), json!(self.threads));
+        details.insert("error_examples".to_owned(), json!(said.errors));
+        details
+    }
+}
+
+/// The work of worker `index`'s thread.
+fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
+    let no = |e| Error::io("start a runtime for", format!("worker {index}"), 0, e);
+    if shared.job.open_loop() {
+        sharpen_timers();
+    }
+    let clock = Clock::new();
+    let draw = Draw::new(&shared.job, index)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no)?;
+    let nudge = Arc::new(Nudge::default());
+    shared.control.add_waker(nudge.clone());
+    shared.send(Message::Ready);
+    let window = shared.wait_at_gate();
+    let now = clock.now_ns();
+    std::thread::sleep(Duration::from_nanos(window.load_start_ns.saturating_sub(now)));
+    LocalSet::new().block_on(&runtime, async {
+        let worker = Rc::new(Worker::new(shared, index, clock, draw, window)?);
+        drive(&worker, &nudge).await
+    })
+}
+
+/// Load, measure, drain.
+async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
+    let mut slots = JoinSet::new();
+    let job = &worker.shared.job;
+    let mine = job.slots().into_iter().enumerate();
+    for (number, lane) in mine.filter(|(n, _)| n % worker.shared.threads == worker.index) {
+        let slot = Slot::new(worker.clone(), lane);
+        match job.task {
+            Task::Run => slots.spawn_local(slot.run()),
+            Task::Fill => slots.spawn_local(tasks::fill(slot)),
+            Task::Clean => slots.spawn_local(tasks::clean(slot, number == 0)),
+        };
+    }
+    while !worker.shared.control.stopping() {
+        let now = worker.now();
+        worker.recorder.borrow_mut().tick(now);
+        let give_up = worker.give_up_ns();
+        if now >= give_up {
+            worker.fail_as_hung();
+            break;
+        }
+        let until = worker.recorder.borrow().boundary_ns().min(give_up);
+        tokio::select! {
+            ended = slots.join_next() => match ended {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(_)) => return Err(mistake(worker)),
+            },
+            () = nudge.0.notified() => {}
+            () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
+        }
+    }
+    wait_for_the_end(worker, nudge).await;
+    let unserved = worker.count_unserved().await;
+    let mut recorder = worker.recorder.borrow_mut();
+    recorder.finish();
+    Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved })
+}
+
+/// An open loop may have sent its last request long before the window ends.
+async fn wait_for_the_end(worker: &Worker, nudge: &Nudge) {
+    let end_ns = worker.window.end_ns;
+    while end_ns != u64::MAX && !worker.shared.control.stopping() {
+        let now = worker.now();
+        worker.recorder.borrow_mut().tick(now);
+        if now >= end_ns {
+            return;
+        }
+        let until = worker.recorder.borrow().boundary_ns().min(end_ns);
+        tokio::select! {
+            () = nudge.0.notified() => {}
+            () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
+        }
+    }
+}
+
+fn mistake(worker: &Worker) -> Error {
+    let what = format!("worker {} ended by a mistake in storlab: see standard error", worker.index);
+    Error::Backend { backend: "s3", what }
+}
+
+/// Wakes a worker's runtime from any thread.
+#[derive(Default)]
+struct Nudge(Notify);
+
+impl Wake for Nudge {
+    fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A run in which nothing succeeded has measured nothing, and says why.
+fn nothing_done(totals: &BTreeMap<&'static str, Totals>, said: &Said) -> Option<Error> {
+    if totals.values().any(|t| t.operations + t.late_operations > 0) {
+        return None;
+    }
+    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+    for (kind, count) in totals.values().flat_map(|totals| &totals.errors) {
+        *errors.entry(kind).or_default() += count;
+    }
+    let (kind, count) = errors.into_iter().max_by_key(|&(_, count)| count)?;
+    let example = said.errors.get(kind).map_or(kind, String::as_str);
+    let what = format!("no request succeeded; {count} ended with {kind}, such as: {example}");
+    Some(Error::Store { what, fix: advice(kind).to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::tests::job_with;
+
+    /// A run of one hour whose load began so long ago: is it given up?
+    fn is_given_up(since_ns: u64, succeeded: u64, failed: u64, rests: u64) -> bool {
+        let job = job_with(|j| {
+            j["window_ns"] = json!(3_600_000_000_000u64);
+        });
+        let store = Store::new(&job.store, None).unwrap();
+        let objects = Objects::new(&job, false).unwrap();
+        let (shared, _receiver) = Shared::new(job, store, objects, 0);
+        shared.counts.succeeded.store(succeeded, Relaxed);
+        shared.counts.failed.store(failed, Relaxed);
+        shared.counts.rests.store(rests, Relaxed);
+        let now = monotonic_ns();
+        let start_ns = now - since_ns;
+        shared.look(&Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX }, now);
+        shared.control.stopping()
+    }
+
+    #[test]
+    fn a_store_that_answers_nothing_but_errors_is_not_asked_for_ever() {
+        let long = HOPELESS_NS + 1_000_000_000;
+        assert!(is_given_up(long, 0, HOPELESS_ERRORS + 1, 0));
+        assert!(!is_given_up(long, 1, HOPELESS_ERRORS + 1, 0));
+        assert!(!is_given_up(long, 0, HOPELESS_ERRORS, 0));
+        assert!(!is_given_up(1_000_000_000, 0, HOPELESS_ERRORS + 1, 0));
+        // Attempts that no server hears are few, because they are spaced.
+        assert!(is_given_up(long, 0, 200, HOPELESS_RESTS + 1));
+        assert!(!is_given_up(long, 1, 200, HOPELESS_RESTS + 1));
+    }
+}

@@ -1,0 +1,253 @@
+//! How large objects are. The size of an object is a function of a seed and its number alone, so
+//! that nobody has to remember it.
+
+use rand_core::Rng as _;
+use serde::Deserialize;
+use storlab_base::{stream, Error, Result, Rng};
+use storlab_run::order::WeightedSize;
+
+/// How sizes are drawn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SizesSpec {
+    /// One.
+    Fixed {
+        /// Exactly one.
+        sizes: Vec<WeightedSize>,
+    },
+    /// Some, by weight.
+    Weighted {
+        /// At least one.
+        sizes: Vec<WeightedSize>,
+    },
+    /// Evenly.
+    Uniform {
+        /// The smallest.
+        low: u64,
+        /// The largest.
+        high: u64,
+    },
+    /// Many small ones, few large ones.
+    Lognormal {
+        /// Half are smaller.
+        median: u64,
+        /// Of the natural logarithm.
+        sigma: f64,
+        /// The smallest.
+        low: u64,
+        /// The largest.
+        high: u64,
+    },
+}
+
+/// Draws outside the bounds are repeated so often; then the nearer bound is taken.
+const TRIES: usize = 1000;
+
+/// Sizes of a pool, or of what a run writes.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    seed: u64,
+    law: Law,
+}
+
+#[derive(Clone, Debug)]
+enum Law {
+    Fixed(u64),
+    /// Upper end of each size's share of 2^64, and the size.
+    Weighted(Vec<(u64, u64)>),
+    Uniform {
+        low: u64,
+        high: u64,
+    },
+    Lognormal {
+        median: f64,
+        sigma: f64,
+        low: u64,
+        high: u64,
+    },
+}
+
+impl Sizes {
+    /// By the law of `spec`; `field` names it in messages.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a law that cannot be.
+    pub fn new(spec: &SizesSpec, seed: u64, field: &str) -> Result<Self> {
+        let wrong = |what: String, fix: &str| Err(Error::spec(field, what, fix));
+        let law = match *spec {
+            SizesSpec::Fixed { ref sizes } | SizesSpec::Weighted { ref sizes } => {
+                if sizes.is_empty() {
+                    return wrong("there is no size".into(), "give at least one");
+                }
+                let good = |weight: f64| weight > 0.0 && weight.is_finite();
+                if let Some(bad) = sizes.iter().find(|s| !good(s.weight)) {
+                    let what = format!("{} bytes have weight {}", bad.bytes, bad.weight);
+                    return wrong(what, "use a weight above 0");
+                }
+                match &sizes[..] {
+                    [only] => Law::Fixed(only.bytes),
+                    _ => weighted(sizes.iter().map(|s| (s.bytes, s.weight))),
+                }
+            }
+            SizesSpec::Uniform { low, high } => {
+                if low > high {
+                    return wrong(format!("{low} to {high} bytes is empty"), "exchange them");
+                }
+                Law::Uniform { low, high }
+            }
+            SizesSpec::Lognormal { median, sigma, low, high } => {
+                if !(low <= median && median <= high) {
+                    let what = format!("the median {median} is not within {low} and {high} bytes");
+                    return wrong(what, "widen the bounds");
+                }
+                if !(sigma > 0.0 && sigma.is_finite()) || median == 0 {
+                    let what = format!("median {median}, sigma {sigma}");
+                    return wrong(what, "use numbers above 0");
+                }
+                Law::Lognormal { median: median as f64, sigma, low, high }
+            }
+        };
+        Ok(Sizes { seed, law })
+    }
+
+    /// Of object `index` of series `series`: the pool is one, and so is what each worker writes.
+    pub fn of(&self, series: u64, index: u64) -> u64 {
+        if let Law::Fixed(bytes) = self.law {
+            return bytes;
+        }
+        let seed = self.seed ^ series.rotate_left(32);
+        let mut random = stream(seed, "object-size", index);
+        match self.law {
+            Law::Fixed(bytes) => bytes,
+            Law::Weighted(ref bounds) => {
+                let draw = random.next_u64();
+                let found = bounds.iter().find(|(bound, _)| draw < *bound);
+                found.or(bounds.last()).map_or(0, |&(_, bytes)| bytes)
+            }
+            Law::Uniform { low, high } => {
+                // At most 2^-40 from even for sizes below 16 MiB: far below what can be seen.
+                let span = u128::from(high - low) + 1;
+                low + ((u128::from(random.next_u64()) * span) >> 64) as u64
+            }
+            Law::Lognormal { median, sigma, low, high } => {
+                lognormal(&mut random, median, sigma, low, high)
+            }
+        }
+    }
+
+    /// No object is larger.
+    pub fn largest(&self) -> u64 {
+        match self.law {
+            Law::Fixed(bytes) => bytes,
+            Law::Weighted(ref bounds) => bounds.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0),
+            Law::Uniform { high, .. } | Law::Lognormal { high, .. } => high,
+        }
+    }
+}
+
+fn weighted(sizes: impl Iterator<Item = (u64, f64)> + Clone) -> Law {
+    let total: f64 = sizes.clone().map(|(_, weight)| weight).sum();
+    let mut sum = 0.0;
+    let bounds = sizes.map(|(bytes, weight)| {
+        sum += weight / total;
+        ((sum * 2f64.powi(64)) as u64, bytes)
+    });
+    Law::Weighted(bounds.collect())
+}
+
+fn lognormal(random: &mut Rng, median: f64, sigma: f64, low: u64, high: u64) -> u64 {
+    let mut last = median;
+    for _ in 0..TRIES {
+        last = median * (sigma * normal(random)).exp();
+        if last >= low as f64 && last < high as f64 + 1.0 {
+            return last as u64;
+        }
+    }
+    (last as u64).clamp(low, high)
+}
+
+/// One draw of the standard normal law (Box and Muller 1958).
+fn normal(random: &mut Rng) -> f64 {
+    // 53 bits each; the first in (0, 1], so that its logarithm is finite.
+    let unit = |x: u64| (x >> 11) as f64 / (1u64 << 53) as f64;
+    let radius = (-2.0 * (1.0 - unit(random.next_u64())).ln()).sqrt();
+    radius * (std::f64::consts::TAU * unit(random.next_u64())).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, Value};
+
+    use super::*;
+
+    fn sizes(spec: Value) -> Sizes {
+        Sizes::new(&serde_json::from_value(spec).unwrap(), 7, "sizes").unwrap()
+    }
+
+    fn refused(spec: Value, names: &str) {
+        let spec: SizesSpec = serde_json::from_value(spec).unwrap();
+        let said = Sizes::new(&spec, 7, "pool.sizes").unwrap_err().to_string();
+        assert!(said.starts_with("pool.sizes: ") && said.contains(names), "{said}");
+    }
+
+    #[test]
+    fn impossible_laws_are_refused() {
+        refused(json!({"kind": "fixed", "sizes": []}), "no size");
+        let size = json!({"bytes": 1, "weight": 0.0});
+        refused(json!({"kind": "weighted", "sizes": [size]}), "weight 0");
+        refused(json!({"kind": "uniform", "low": 9, "high": 8}), "9 to 8");
+        let far = json!({"kind": "lognormal", "median": 5, "sigma": 1.0, "low": 6, "high": 9});
+        refused(far, "median 5");
+        let flat = json!({"kind": "lognormal", "median": 5, "sigma": 0.0, "low": 1, "high": 9});
+        refused(flat, "sigma 0");
+    }
+
+    #[test]
+    fn an_object_keeps_its_size_and_series_differ() {
+        let law = sizes(json!({"kind": "uniform", "low": 0, "high": 1u64 << 40}));
+        let again = law.clone();
+        assert!((0..100).all(|i| law.of(0, i) == again.of(0, i)));
+        assert!((0..100).all(|i| law.of(0, i) != law.of(1, i)));
+    }
+
+    #[test]
+    fn weights_hold() {
+        let spec = [json!({"bytes": 4096, "weight": 7.0}), json!({"bytes": 9, "weight": 3.0})];
+        let law = sizes(json!({"kind": "weighted", "sizes": spec}));
+        let n = 40_000u64;
+        let large = (0..n).filter(|&i| law.of(0, i) == 4096).count() as f64;
+        let sigma = (n as f64 * 0.7 * 0.3).sqrt();
+        assert!((large - n as f64 * 0.7).abs() < 5.0 * sigma, "{large}");
+        assert_eq!(law.largest(), 4096);
+    }
+
+    #[test]
+    fn uniform_reaches_both_ends_and_all_between() {
+        let law = sizes(json!({"kind": "uniform", "low": 10, "high": 19}));
+        let mut counts = [0u32; 10];
+        for i in 0..20_000 {
+            counts[law.of(3, i) as usize - 10] += 1;
+        }
+        let chi: f64 = counts.iter().map(|&c| (f64::from(c) - 2000.0).powi(2) / 2000.0).sum();
+        assert!(chi < 9.0 + 5.0 * 18f64.sqrt(), "{chi}");
+    }
+
+    #[test]
+    fn lognormal_has_its_median_and_spread_within_bounds() {
+        let spec = json!({"kind": "lognormal", "median": 1 << 20, "sigma": 1.2,
+                          "low": 1 << 10, "high": 1u64 << 40});
+        let law = sizes(spec);
+        let mut logs: Vec<f64> = (0..20_001).map(|i| (law.of(0, i) as f64).ln()).collect();
+        logs.sort_by(f64::total_cmp);
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        let var = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / logs.len() as f64;
+        assert!((logs[10_000] - f64::from(1 << 20).ln()).abs() < 0.06, "{}", logs[10_000]);
+        assert!((var.sqrt() / 1.2 - 1.0).abs() < 0.03, "{}", var.sqrt());
+        let tight = sizes(json!({"kind": "lognormal", "median": 100, "sigma": 2.0,
+                                 "low": 90, "high": 110}));
+        let all: Vec<u64> = (0..5_000).map(|i| tight.of(0, i)).collect();
+        assert_eq!((all.iter().min(), all.iter().max()), (Some(&90), Some(&110)));
+        let at_a_bound = all.iter().filter(|&&s| s == 90 || s == 110).count();
+        assert!(at_a_bound < 700, "{at_a_bound}: clamped instead of drawn again");
+    }
+}

@@ -1,0 +1,284 @@
+//! One request slot: draws a request, sends it, records how it ended, and begins again.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use storlab_base::{Error, Result};
+use storlab_s3::transfer::body::RequestBody;
+use storlab_s3::{Connection, Failure};
+
+use super::kind::ObjectKind;
+use super::pool::Object;
+use super::recorder::Success;
+use super::worker::Worker;
+
+/// So many draws are made before it is clear that there is nothing to do.
+const DRAWS: usize = 1000;
+/// Where the objects that a request needs are still to be written, the slot looks this often.
+const WAIT: Duration = Duration::from_millis(1);
+/// The first pause where no server hears a slot's requests, doubled for each further one.
+const REST_NS: u64 = 1_000_000;
+/// The longest is so much for each slot of the run: all together send about 1,000 such requests a
+/// second.
+const REST_EACH_NS: u64 = 1_000_000;
+const LONGEST_REST_NS: (u64, u64) = (100_000_000, 10_000_000_000);
+
+/// Keep-alive connections to each endpoint; none before the first request and while one is out.
+pub type Links = Vec<Option<Connection<RequestBody>>>;
+
+/// What a slot does next.
+#[derive(Debug)]
+pub enum Request {
+    /// Read an object or, where there is a range, `len` bytes of it from `at` on.
+    Get { object: Object, key: String, size: u64, range: Option<(u64, u64)> },
+    /// Write one.
+    Put { object: Object, key: String, size: u64 },
+    /// Ask for its size.
+    Head { object: Object, key: String, size: u64 },
+    /// One page of a listing.
+    List { prefix: String },
+    /// One of them, or all with one request.
+    Delete { batch: bool, objects: Vec<Object>, keys: Vec<String> },
+}
+
+impl Request {
+    /// Its kind.
+    pub fn kind(&self) -> ObjectKind {
+        match self {
+            Request::Get { .. } => ObjectKind::Get,
+            Request::Put { .. } => ObjectKind::Put,
+            Request::Head { .. } => ObjectKind::Head,
+            Request::List { .. } => ObjectKind::List,
+            Request::Delete { batch: false, .. } => ObjectKind::Delete,
+            Request::Delete { batch: true, .. } => ObjectKind::MultiDelete,
+        }
+    }
+
+    /// What it is about, for messages.
+    pub fn what(&self) -> &str {
+        match self {
+            Request::Get { key, .. } | Request::Put { key, .. } | Request::Head { key, .. } => key,
+            Request::List { prefix } => prefix,
+            Request::Delete { keys, .. } => keys.first().map_or("", String::as_str),
+        }
+    }
+}
+
+/// What a request that succeeded has moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moved {
+    /// Of objects.
+    pub bytes: u64,
+    /// When the first byte of an object was there.
+    pub first_byte_ns: Option<u64>,
+}
+
+/// See the module.
+pub struct Slot {
+    pub(super) worker: Rc<Worker>,
+    lane: Option<ObjectKind>,
+    pub(super) links: Links,
+    /// Of parts that are sent at the same time; the first part in flight uses `links`.
+    pub(super) part_links: Vec<Links>,
+    /// A multipart upload that was begun and not ended: key and id.
+    pub(super) upload: Option<(String, String)>,
+    /// Attempts, one after the other, that no server heard.
+    unheard: u32,
+}
+
+impl Slot {
+    /// Of a worker; `lane`: the only kind that it does.
+    pub fn new(worker: Rc<Worker>, lane: Option<ObjectKind>) -> Self {
+        let job = &worker.shared.job;
+        let endpoints = worker.shared.store.endpoints();
+        let links = || (0..endpoints).map(|_| None).collect();
+        let parallel = if job.part_size.is_some() { job.part_concurrency - 1 } else { 0 };
+        let part_links = (0..parallel).map(|_| links()).collect();
+        Slot { links: links(), part_links, upload: None, unheard: 0, lane, worker }
+    }
+
+    /// Until the window is over.
+    pub async fn run(mut self) {
+        while let Some(due_ns) = self.worker.next_due().await {
+            match self.draw().await {
+                Ok(Some(request)) => self.serve(request, due_ns).await,
+                Ok(None) => {
+                    self.worker.drop_due(due_ns);
+                    return;
+                }
+                Err(error) => {
+                    self.worker.shared.fail(error);
+                    return;
+                }
+            }
+            // An open loop has its rate.
+            if !self.worker.shared.job.open_loop() {
+                self.rest().await;
+            }
+        }
+    }
+
+    /// A pause after requests that no server heard: a closed loop would go on as fast as it is
+    /// refused, with a core of its own and for nothing.
+    async fn rest(&self) {
+        let Some(doublings) = self.unheard.checked_sub(2) else { return };
+        let slots = self.worker.shared.job.slots().len() as u64;
+        let longest_ns = (slots * REST_EACH_NS).clamp(LONGEST_REST_NS.0, LONGEST_REST_NS.1);
+        self.worker.count(|counts| &counts.rests, 1);
+        self.worker.rest((REST_NS << doublings.min(32)).min(longest_ns)).await;
+    }
+
+    /// The next request; `None` when the run ends before there is one.
+    async fn draw(&mut self) -> Result<Option<Request>> {
+        let worker = self.worker.clone();
+        let job = &worker.shared.job;
+        loop {
+            let mut repeated = 0;
+            for _ in 0..DRAWS {
+                let kind = self.lane.unwrap_or_else(|| worker.draw.borrow_mut().kind());
+                if let Some(request) = self.request(kind) {
+                    worker.count(|counts| &counts.repeated_draws, repeated);
+                    return Ok(Some(request));
+                }
+                if self.lane.is_some() {
+                    break;
+                }
+                repeated += 1;
+            }
+            if !job.kinds().contains(&ObjectKind::Put) {
+                let fix = "make the pool larger or the window shorter, or let the mix have PUTs";
+                let what = "deletes have taken all objects before the window was over";
+                return Err(Error::Store { what: what.into(), fix: fix.into() });
+            }
+            worker.count(|counts| &counts.repeated_draws, repeated.max(1));
+            tokio::time::sleep(WAIT).await;
+            // Objects may come until the window ends.
+            if worker.over() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A request of this kind; `None` where there is no object for it.
+    fn request(&self, kind: ObjectKind) -> Option<Request> {
+        let shared = &self.worker.shared;
+        let (job, objects) = (&shared.job, &shared.objects);
+        let mut draw = self.worker.draw.borrow_mut();
+        let named = |object: Object| (objects.key(object), objects.size(object));
+        Some(match kind {
+            ObjectKind::Get => {
+                let object = draw.readable(objects)?;
+                let (key, size) = named(object);
+                let want = job.range_size.filter(|_| size > 0);
+                let range = want.map(|want| draw.range(size, want));
+                Request::Get { object, key, size, range }
+            }
+            ObjectKind::Head => {
+                let object = draw.readable(objects)?;
+                let (key, size) = named(object);
+                Request::Head { object, key, size }
+            }
+            ObjectKind::Put => {
+                let object = self.worker.next_object();
+                let (key, size) = named(object);
+                Request::Put { object, key, size }
+            }
+            ObjectKind::List => Request::List {
+                prefix: match objects.names() {
+                    Some(names) => names.shard(draw.shard(names.shards())),
+                    None => objects.write_prefix().to_owned(),
+                },
+            },
+            ObjectKind::Delete | ObjectKind::MultiDelete => {
+                let batch = kind == ObjectKind::MultiDelete;
+                let objects_taken = objects.take(if batch { job.delete_batch } else { 1 });
+                if objects_taken.is_empty() {
+                    return None;
+                }
+                let keys = objects_taken.iter().map(|&object| objects.key(object)).collect();
+                Request::Delete { batch, objects: objects_taken, keys }
+            }
+        })
+    }
+
+    /// Send a request, as often as retries allow, and record how it ended.
+    ///
+    /// Latency is that of the whole: from when the first attempt was about to connect or send until
+    /// the last byte of the answer, back-off included.
+    async fn serve(&mut self, mut request: Request, due_ns: u64) {
+        let worker = self.worker.clone();
+        let _flying = worker.fly();
+        let job = &worker.shared.job;
+        let mut start_ns = None;
+        let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
+        for retry in 0..job.retries {
+            let again = matches!(&ended, Err(failure) if failure.retryable());
+            if !again || worker.shared.control.stopping() {
+                break;
+            }
+            worker.count(|counts| &counts.retries, 1);
+            back_off(job.backoff_ns, retry).await;
+            self.rest().await;
+            ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
+        }
+        if let Ok(moved) = &ended {
+            worker.succeed(&Success {
+                kind: request.kind(),
+                start_ns: start_ns.unwrap_or_default(),
+                due_ns,
+                first_byte_ns: moved.first_byte_ns,
+                bytes: moved.bytes,
+            });
+        }
+        self.settle(&request, ended.is_ok());
+        if ended.is_err() {
+            // An error may come without ever waiting. Nothing is slowed down by this, but the
+            // worker's other slots and its clock get their turn.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// One attempt, within its time. A failure is counted here, whether or not another follows.
+    pub(super) async fn try_once(
+        &mut self,
+        request: &mut Request,
+        start_ns: &mut Option<u64>,
+        due_ns: u64,
+    ) -> std::result::Result<Moved, Failure> {
+        let worker = self.worker.clone();
+        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+        let attempt = tokio::time::timeout(limit, self.attempt(request, start_ns));
+        let ended = attempt.await.unwrap_or(Err(Failure::TimeOut));
+        let unheard = matches!(&ended, Err(failure) if failure.unheard());
+        self.unheard = if unheard { self.unheard.saturating_add(1) } else { 0 };
+        if let Err(failure) = &ended {
+            worker.fail(request.kind(), request.what(), failure, due_ns);
+            self.abort_upload().await;
+        }
+        ended
+    }
+
+    /// What is there, now that the request has ended.
+    fn settle(&self, request: &Request, succeeded: bool) {
+        let objects = &self.worker.shared.objects;
+        match request {
+            Request::Get { object, .. } | Request::Head { object, .. } => objects.unpin(*object),
+            Request::Put { object, .. } if succeeded => objects.add(*object),
+            Request::Delete { objects: left, .. } if !succeeded => {
+                objects.not_deleted(left.iter().copied());
+            }
+            Request::Delete { objects: gone, .. } => {
+                self.worker.count(|counts| &counts.deleted_keys, gone.len() as u64);
+            }
+            Request::Put { .. } | Request::List { .. } => {}
+        }
+    }
+}
+
+/// Before retry `retry`, from 0: doubled each time.
+pub async fn back_off(first_ns: u64, retry: u32) {
+    let wait_ns = first_ns.saturating_mul(1 << retry.min(32));
+    if wait_ns > 0 {
+        tokio::time::sleep(Duration::from_nanos(wait_ns)).await;
+    }
+}

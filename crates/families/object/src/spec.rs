@@ -1,0 +1,414 @@
+//! The order for one run against an object store.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use storlab_base::{Error, Pattern, Result};
+use storlab_run::order::{bearable, must, Arrival, Order};
+use storlab_s3::StoreSpec;
+
+use super::kind::ObjectKind;
+use super::names::{Names, PoolSpec};
+use super::sizes::{Sizes, SizesSpec};
+
+/// What the run is for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// The load itself.
+    #[default]
+    Run,
+    /// Make what the pool lacks.
+    Fill,
+    /// Delete what is below the write prefix.
+    Clean,
+}
+
+/// Percent of requests by kind.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct ObjectMix {
+    pub get: f64,
+    pub put: f64,
+    pub head: f64,
+    pub list: f64,
+    pub delete: f64,
+    pub multi_delete: f64,
+}
+
+impl ObjectMix {
+    /// In the order of [`ObjectKind::ALL`].
+    pub fn shares(self) -> [f64; 6] {
+        [self.get, self.put, self.head, self.list, self.delete, self.multi_delete]
+    }
+}
+
+/// What the signature says about the body of a PUT.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum PayloadMode {
+    /// Nothing.
+    #[default]
+    Unsigned,
+    /// Its SHA-256.
+    Signed,
+    /// Signed in chunks.
+    Streaming,
+    /// Its CRC32 follows it.
+    TrailerCrc,
+}
+
+/// Which endpoint a request goes to.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Routing {
+    /// In turn.
+    #[default]
+    RoundRobin,
+    /// The one with the fewest requests of this process in flight.
+    LeastBusy,
+}
+
+/// One run against an object store.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct ObjectJob {
+    pub version: u32,
+    #[serde(default)]
+    pub ramp_ns: u64,
+    pub interval_ns: u64,
+    pub drain_timeout_ns: u64,
+    pub seed: u64,
+    #[serde(default)]
+    pub task: Task,
+    pub store: StoreSpec,
+    #[serde(default)]
+    pub pool: Option<PoolSpec>,
+    pub write_prefix: String,
+    #[serde(default)]
+    pub sizes: Option<SizesSpec>,
+    #[serde(default)]
+    pub mix: ObjectMix,
+    #[serde(default = "one")]
+    pub concurrency: usize,
+    #[serde(default)]
+    pub lanes: Option<BTreeMap<String, usize>>,
+    #[serde(default)]
+    pub threads: Option<usize>,
+    pub keys: Pattern,
+    #[serde(default)]
+    pub join_pool: bool,
+    #[serde(default)]
+    pub part_size: Option<u64>,
+    #[serde(default = "one")]
+    pub part_concurrency: usize,
+    #[serde(default)]
+    pub range_size: Option<u64>,
+    #[serde(default = "thousand")]
+    pub list_max_keys: u32,
+    #[serde(default = "hundred")]
+    pub delete_batch: usize,
+    pub arrival: Arrival,
+    #[serde(default)]
+    pub payload: PayloadMode,
+    #[serde(default)]
+    pub routing: Routing,
+    pub request_timeout_ns: u64,
+    #[serde(default)]
+    pub retries: u32,
+    #[serde(default)]
+    pub backoff_ns: u64,
+    #[serde(default)]
+    pub verify: bool,
+    #[serde(default)]
+    pub window_ns: Option<u64>,
+}
+
+fn one<T: From<u8>>() -> T {
+    T::from(1)
+}
+
+fn hundred() -> usize {
+    100
+}
+
+fn thousand() -> u32 {
+    1000
+}
+
+const CONCURRENCY_MAX: usize = 65_535;
+/// Of S3.
+const PARTS_MAX: u64 = 10_000;
+/// Keys have 8 hexadecimal digits for the number and 4 for the shard.
+const OBJECTS_MAX: u64 = 1 << 32;
+const SHARDS_MAX: u64 = 1 << 16;
+
+impl Order for ObjectJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    fn check(&self) -> Result<()> {
+        self.check_numbers()?;
+        self.check_pool()?;
+        self.check_task()?;
+        self.check_lanes()?;
+        self.check_sizes()
+    }
+}
+
+impl ObjectJob {
+    fn check_numbers(&self) -> Result<()> {
+        let is = |number: u64| move || format!("is {number}");
+        let all = 1..=CONCURRENCY_MAX;
+        let fix = "use 1 to 65,535";
+        must(all.contains(&self.concurrency), "concurrency", is(self.concurrency as u64), fix)?;
+        let threads = self.threads.unwrap_or(1);
+        must(all.contains(&threads), "threads", is(threads as u64), fix)?;
+        let parts = self.part_concurrency;
+        must((1..=1000).contains(&parts), "part_concurrency", is(parts as u64), "use 1 to 1,000")?;
+        must(self.request_timeout_ns > 0, "request_timeout_ns", is(0), "use more")?;
+        must(self.part_size != Some(0), "part_size", is(0), "leave it out, or use more")?;
+        must(self.range_size != Some(0), "range_size", is(0), "leave it out, or use more")?;
+        let keys = self.list_max_keys;
+        must((1..=1000).contains(&keys), "list_max_keys", is(keys.into()), "use 1 to 1,000")?;
+        let batch = self.delete_batch;
+        must((1..=1000).contains(&batch), "delete_batch", is(batch as u64), "use 1 to 1,000")?;
+        bearable(&[
+            ("ramp_ns", self.ramp_ns),
+            ("window_ns", self.window_ns.unwrap_or(0)),
+            ("drain_timeout_ns", self.drain_timeout_ns),
+            ("request_timeout_ns", self.request_timeout_ns),
+            ("backoff_ns", self.backoff_ns),
+        ])?;
+        self.arrival.check()
+    }
+
+    fn check_pool(&self) -> Result<()> {
+        let drawn = !matches!(self.keys, Pattern::Sequential | Pattern::Permutation);
+        let what = || "objects are not read in an order".into();
+        must(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
+        let slash = "end it with a slash";
+        let quoted = |prefix: &String| format!("is {prefix:?}");
+        let prefix = &self.write_prefix;
+        must(prefix.ends_with('/'), "write_prefix", || quoted(prefix), slash)?;
+        let Some(pool) = &self.pool else { return Ok(()) };
+        must(pool.prefix.ends_with('/'), "pool.prefix", || quoted(&pool.prefix), slash)?;
+        let (objects, shards) = (pool.objects, pool.shards);
+        let is = |number: u64| move || format!("is {number}");
+        must(objects <= OBJECTS_MAX, "pool.objects", is(objects), "use up to 2^32")?;
+        must((1..=SHARDS_MAX).contains(&shards), "pool.shards", is(shards), "use 1 to 65,536")
+    }
+
+    fn check_task(&self) -> Result<()> {
+        if self.task != Task::Run {
+            let what = || "there is none to fill".into();
+            return must(self.task == Task::Clean || self.pool.is_some(), "pool", what, "give it");
+        }
+        let window = self.window_ns.unwrap_or(0);
+        must(window > 0, "window_ns", || "a run needs a window".into(), "give it a length")?;
+        let shares = self.mix.shares();
+        if self.lanes.is_none() {
+            let total: f64 = shares.iter().sum();
+            let (good, what) = ((total - 100.0).abs() < 1e-6, || format!("adds up to {total} %"));
+            must(good, "mix", what, "make it 100 %")?;
+            let negative = shares.iter().any(|&share| share < 0.0);
+            must(!negative, "mix", || "has a negative share".into(), "use 0 to 100")?;
+        }
+        let kinds = self.kinds();
+        let puts = kinds.contains(&ObjectKind::Put);
+        must(!puts || self.sizes.is_some(), "sizes", || "PUTs have none".into(), "give them")?;
+        let full = self.pool.as_ref().is_some_and(|pool| pool.objects > 0);
+        for kind in kinds {
+            let fed = match kind {
+                ObjectKind::Get | ObjectKind::Head => full || (puts && self.join_pool),
+                ObjectKind::Delete | ObjectKind::MultiDelete => full || puts,
+                ObjectKind::Put | ObjectKind::List => true,
+            };
+            let what = || format!("{} has no objects to work on", kind.name());
+            must(fed, "pool.objects", what, "make a pool, or join_pool with a share of PUTs")?;
+        }
+        Ok(())
+    }
+
+    fn check_lanes(&self) -> Result<()> {
+        let Some(lanes) = self.lanes.as_ref().filter(|_| self.task == Task::Run) else {
+            return Ok(());
+        };
+        for name in lanes.keys() {
+            let what = || format!("{name} is no kind of request");
+            let fix = "use get, put, head, list, delete or multi_delete";
+            must(ObjectKind::from_name(name).is_some(), "lanes", what, fix)?;
+        }
+        let total: usize = lanes.values().sum();
+        let what = || format!("has {total} requests in flight");
+        must((1..=CONCURRENCY_MAX).contains(&total), "lanes", what, "use 1 to 65,535")?;
+        let closed = !self.arrival.open_loop();
+        let what = || "a schedule cannot be shared by lanes".into();
+        must(closed, "arrival", what, "use a mix instead of lanes, or a closed loop")
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        let mut largest = 0;
+        if let Some(pool) = self.pool.as_ref() {
+            let names = Names::new(pool)?;
+            largest = if self.task == Task::Fill { names.largest() } else { 0 };
+        }
+        if let Some(spec) = &self.sizes {
+            largest = largest.max(Sizes::new(spec, self.seed, "sizes")?.largest());
+        }
+        match self.part_size {
+            Some(part) if largest.div_ceil(part) > PARTS_MAX => {
+                let what = format!("{part} bytes cut {largest} bytes into more than 10,000 parts");
+                Err(Error::spec("part_size", what, "make parts larger"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The kinds of request of this order, each once.
+    pub fn kinds(&self) -> Vec<ObjectKind> {
+        match (self.task, &self.lanes) {
+            (Task::Fill, _) => vec![ObjectKind::Put, ObjectKind::List],
+            (Task::Clean, _) => {
+                vec![ObjectKind::List, ObjectKind::Delete, ObjectKind::MultiDelete]
+            }
+            (Task::Run, Some(lanes)) => {
+                let has = |kind: &ObjectKind| lanes.get(kind.name()).is_some_and(|&n| n > 0);
+                ObjectKind::ALL.into_iter().filter(has).collect()
+            }
+            (Task::Run, None) => {
+                let shares = ObjectKind::ALL.into_iter().zip(self.mix.shares());
+                shares.filter_map(|(kind, share)| (share > 0.0).then_some(kind)).collect()
+            }
+        }
+    }
+
+    /// Which kind each request slot is bound to; `None` for slots that draw it.
+    pub fn slots(&self) -> Vec<Option<ObjectKind>> {
+        match (self.task, &self.lanes) {
+            (Task::Run, Some(lanes)) => {
+                let count = |kind: ObjectKind| lanes.get(kind.name()).copied().unwrap_or(0);
+                let lane = |kind| std::iter::repeat_n(Some(kind), count(kind));
+                ObjectKind::ALL.into_iter().flat_map(lane).collect()
+            }
+            _ => vec![None; self.concurrency],
+        }
+    }
+
+    /// True when requests are due by a schedule.
+    pub fn open_loop(&self) -> bool {
+        self.task == Task::Run && self.arrival.open_loop()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::{json, Value};
+
+    /// A valid order for tests: GETs of a pool of 4 KiB objects.
+    pub(crate) fn job_json() -> Value {
+        let sizes = json!({"kind": "fixed", "sizes": [{"bytes": 4096, "weight": 1.0}],
+                           "low": 0, "high": 0, "median": 0, "sigma": 0.0});
+        json!({
+            "version": 1, "ramp_ns": 0, "interval_ns": 20_000_000,
+            "drain_timeout_ns": 5_000_000_000u64, "seed": 1, "task": "run",
+            "store": {"endpoints": ["http://127.0.0.1:1"], "bucket": "b", "region": "us-east-1",
+                      "addressing": "path", "ca_file": null, "verify_tls": true},
+            "pool": {"prefix": "p/pool-1/", "objects": 10, "shards": 4, "sizes": sizes, "seed": 1},
+            "write_prefix": "p/run-1/", "sizes": sizes,
+            "mix": {"get": 100.0, "put": 0.0, "head": 0.0, "list": 0.0, "delete": 0.0,
+                    "multi_delete": 0.0},
+            "concurrency": 2, "lanes": null, "threads": null,
+            "keys": {"kind": "uniform", "theta": 1.1, "hot_space_percent": 10.0,
+                     "hot_access_percent": 90.0},
+            "join_pool": false, "part_size": null, "part_concurrency": 1, "range_size": null,
+            "list_max_keys": 1000, "delete_batch": 100,
+            "arrival": {"kind": "closed", "rate_iops": null}, "payload": "unsigned",
+            "routing": "round_robin", "request_timeout_ns": 5_000_000_000u64, "retries": 0,
+            "backoff_ns": 0, "verify": false, "window_ns": 100_000_000
+        })
+    }
+
+    pub(crate) fn job_with(change: impl Fn(&mut Value)) -> ObjectJob {
+        let mut job = job_json();
+        change(&mut job);
+        ObjectJob::from_json(&job.to_string()).unwrap()
+    }
+
+    fn refused(names: &str, change: impl Fn(&mut Value)) {
+        let mut job = job_json();
+        change(&mut job);
+        let said = ObjectJob::from_json(&job.to_string()).unwrap_err().to_string();
+        assert!(said.starts_with(names), "{said}");
+    }
+
+    #[test]
+    fn impossible_orders_name_the_field() {
+        refused("version", |j| j["version"] = json!(2));
+        refused("concurrency", |j| j["concurrency"] = json!(0));
+        refused("threads", |j| j["threads"] = json!(0));
+        refused("mix", |j| j["mix"]["get"] = json!(90));
+        refused("mix", |j| j["mix"] = json!({"get": 150, "put": -50}));
+        refused("window_ns", |j| j["window_ns"] = json!(null));
+        refused("ramp_ns", |j| j["ramp_ns"] = json!(u64::MAX));
+        refused("arrival.rate_iops", |j| j["arrival"]["kind"] = json!("poisson"));
+        refused("pool.prefix", |j| j["pool"]["prefix"] = json!("p"));
+        refused("write_prefix", |j| j["write_prefix"] = json!(""));
+        refused("pool.shards", |j| j["pool"]["shards"] = json!(65_537));
+        refused("pool.objects", |j| j["pool"]["objects"] = json!(0));
+        refused("pool.sizes", |j| j["pool"]["sizes"]["sizes"] = json!([]));
+        refused("list_max_keys", |j| j["list_max_keys"] = json!(1001));
+        refused("delete_batch", |j| j["delete_batch"] = json!(0));
+        refused("range_size", |j| j["range_size"] = json!(0));
+        refused("part_concurrency", |j| j["part_concurrency"] = json!(0));
+        refused("job", |j| j["payload"] = json!("sealed"));
+        refused("job", |j| j["keys"]["kind"] = json!("random"));
+        refused("keys", |j| j["keys"]["kind"] = json!("sequential"));
+        refused("pool", |j| {
+            j["task"] = json!("fill");
+            j["pool"] = json!(null);
+        });
+        refused("sizes", |j| {
+            j["mix"] = json!({"get": 50, "put": 50});
+            j["sizes"] = json!(null);
+        });
+        refused("part_size", |j| {
+            j["sizes"]["sizes"][0]["bytes"] = json!(1u64 << 40);
+            j["part_size"] = json!(5 << 20);
+        });
+    }
+
+    #[test]
+    fn lanes_are_known_kinds_and_closed() {
+        refused("lanes", |j| j["lanes"] = json!({"post": 3}));
+        refused("lanes", |j| j["lanes"] = json!({"get": 0}));
+        refused("arrival", |j| {
+            j["lanes"] = json!({"get": 1});
+            j["arrival"] = json!({"kind": "constant", "rate_iops": 5.0});
+        });
+        let job = job_with(|j| j["lanes"] = json!({"put": 2, "get": 1, "list": 0}));
+        let (get, put) = (Some(ObjectKind::Get), Some(ObjectKind::Put));
+        assert_eq!(job.slots(), [get, put, put]);
+        assert_eq!(job.kinds(), [ObjectKind::Get, ObjectKind::Put]);
+    }
+
+    #[test]
+    fn gets_may_live_on_what_the_run_writes() {
+        let fed = |join: bool| {
+            let mut job = job_json();
+            job["pool"] = json!(null);
+            job["mix"] = json!({"get": 50, "put": 50});
+            job["join_pool"] = json!(join);
+            ObjectJob::from_json(&job.to_string())
+        };
+        assert!(fed(true).is_ok());
+        assert!(fed(false).is_err());
+    }
+}

@@ -1,0 +1,325 @@
+//! Before and after the load: the pool is filled, and what a run wrote is deleted.
+//!
+//! Both end the run as failed at the first error that lasts: a pool with a hole in it, or objects
+//! that stay behind, must not go unnoticed.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use http::Method;
+use storlab_base::Error;
+use storlab_s3::transfer::body::RequestBody;
+use storlab_s3::{advice, xml, Call, Failure};
+
+use super::kind::ObjectKind;
+use super::multipart::abort;
+use super::names::Names;
+use super::recorder::Success;
+use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
+use super::slot::{back_off, Slot};
+use super::spec::Task;
+
+/// An error that passes is tried again so often,
+const RETRIES: u32 = 5;
+/// after this long, doubled each time.
+const BACK_OFF_NS: u64 = 50_000_000;
+/// While objects still arrive, a prefix is looked through again so often.
+const PASSES: usize = 10;
+
+/// One slot's share of filling a pool: list what is there, then write what is missing or has the
+/// wrong size.
+pub async fn fill(mut slot: Slot) {
+    let worker = slot.worker.clone();
+    let shared = &worker.shared;
+    let (progress, Some(names)) = (&shared.progress, shared.objects.names()) else { return };
+    let ended = async {
+        while let Some(shard) = next(&progress.next_shard, names.shards()) {
+            list_shard(&mut slot, names, shard).await?;
+        }
+        if progress.listed.wait().await.is_leader() {
+            let missing = |&(_, there): &(usize, &AtomicBool)| !there.load(Relaxed);
+            let absent = progress.present.iter().enumerate().filter(missing);
+            progress.bytes_all.store(absent.map(|(i, _)| names.size(i as u64)).sum(), Relaxed);
+        }
+        while let Some(index) = next(&progress.next_object, progress.present.len() as u64) {
+            if !progress.present[index as usize].load(Relaxed) {
+                let (key, size) = (names.key(index), names.size(index));
+                slot.lasting_put(&key, size).await?;
+                progress.bytes_done.fetch_add(size, Relaxed);
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = ended.await {
+        shared.fail(error);
+    }
+}
+
+fn next(cursor: &AtomicU64, end: u64) -> Option<u64> {
+    let taken = cursor.fetch_add(1, Relaxed);
+    (taken < end).then_some(taken)
+}
+
+async fn list_shard(slot: &mut Slot, names: &Names, shard: u64) -> Result<(), Error> {
+    let present = &slot.worker.clone().shared.progress.present;
+    let prefix = names.shard(shard);
+    let mut after = None;
+    loop {
+        let page = slot.lasting_list(&prefix, after.as_deref()).await?;
+        for listed in &page.objects {
+            let index = names.index(&listed.key).filter(|&i| i < present.len() as u64);
+            if let Some(index) = index.filter(|&i| names.size(i) == listed.size) {
+                present[index as usize].store(true, Relaxed);
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// One slot's share of deleting everything below the write prefix. The first slot lists, and
+/// deletes itself what the others have no time for.
+pub async fn clean(mut slot: Slot, first: bool) {
+    let worker = slot.worker.clone();
+    let pages = &worker.shared.progress.pages;
+    let ended = if first { clean_all(&mut slot).await } else { delete_pages(&mut slot).await };
+    if let Err(error) = ended {
+        worker.shared.fail(error);
+    }
+    if first {
+        pages.over.store(true, Relaxed);
+        pages.changed.notify_waiters();
+    }
+}
+
+async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
+    let worker = slot.worker.clone();
+    let shared = &worker.shared;
+    let (pages, prefix) = (&shared.progress.pages, shared.objects.write_prefix());
+    for _ in 0..PASSES {
+        let mut found = 0;
+        let mut after = None;
+        loop {
+            let page = slot.lasting_list(prefix, after.as_deref()).await?;
+            found += page.objects.len();
+            // A store that does not keep to the prefix must not cost anybody his objects.
+            let mine = |key: &String| key.starts_with(prefix);
+            let keys: Vec<_> = page.objects.into_iter().map(|o| o.key).filter(mine).collect();
+            pages.put(keys);
+            while pages.crowded() || shared.job.concurrency == 1 {
+                let Some(keys) = pages.take() else { break };
+                slot.lasting_delete(keys).await?;
+                pages.closed();
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        pages.until_all_closed().await;
+        if found == 0 {
+            return abort_uploads(slot, prefix).await;
+        }
+    }
+    let what = format!("objects below {prefix} appear as fast as they are deleted");
+    Err(Error::Store { what, fix: "look for another program that writes there".into() })
+}
+
+async fn delete_pages(slot: &mut Slot) -> Result<(), Error> {
+    let worker = slot.worker.clone();
+    let pages = &worker.shared.progress.pages;
+    loop {
+        let changed = pages.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        if let Some(keys) = pages.take() {
+            slot.lasting_delete(keys).await?;
+            pages.closed();
+        } else if pages.over.load(Relaxed) {
+            return Ok(());
+        } else {
+            changed.await;
+        }
+    }
+}
+
+/// Give up every upload below a prefix. MinIO matches a prefix here only as a whole key: where
+/// nothing is found by it, the uploads of the whole bucket are looked through.
+async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
+    for _ in 0..PASSES {
+        if !abort_listed(slot, prefix, prefix).await? && !abort_listed(slot, "", prefix).await? {
+            return Ok(());
+        }
+    }
+    let what = format!("uploads below {prefix} are still open after they were given up");
+    Err(Error::Store { what, fix: "look for another program that writes there".into() })
+}
+
+/// Give up those below `prefix` of all that are listed below `asked`. Whether there were any.
+async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
+    let (mut found, mut after) = (false, None);
+    loop {
+        let page = slot.lasting_uploads(asked, after.as_ref()).await?;
+        for upload in page.uploads.iter().filter(|upload| upload.key.starts_with(prefix)) {
+            found = true;
+            slot.lasting_abort(upload).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+fn lasting_error(task: Task, kind: ObjectKind, what: &str, failure: &Failure) -> Error {
+    let task = match task {
+        Task::Fill => "filling the pool",
+        _ => "cleaning up",
+    };
+    let what = format!("{task}: {} of {what}: {failure}", kind.name());
+    Error::Store { what, fix: advice(&failure.kind()).to_owned() }
+}
+
+impl Slot {
+    /// Try until it succeeds, or an error comes that does not pass. An attempt gives the bytes that
+    /// it moved and what it brought.
+    async fn lasting<T>(
+        &mut self,
+        kind: ObjectKind,
+        what: &str,
+        mut attempt: impl AsyncFnMut(&mut Slot, &mut Option<u64>) -> Result<(u64, T), Failure>,
+    ) -> Result<T, Error> {
+        let worker = self.worker.clone();
+        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+        let mut start_ns = None;
+        let mut retry = 0;
+        loop {
+            let flying = worker.fly();
+            let ended = tokio::time::timeout(limit, attempt(self, &mut start_ns)).await;
+            drop(flying);
+            let failure = match ended.unwrap_or(Err(Failure::TimeOut)) {
+                Err(failure) => failure,
+                Ok((bytes, value)) => {
+                    let start_ns = start_ns.unwrap_or_default();
+                    let done = Success { kind, start_ns, due_ns: 0, first_byte_ns: None, bytes };
+                    worker.succeed(&done);
+                    return Ok(value);
+                }
+            };
+            worker.fail(kind, what, &failure, 0);
+            self.abort_upload().await;
+            if retry == RETRIES || !failure.retryable() {
+                return Err(lasting_error(worker.shared.job.task, kind, what, &failure));
+            }
+            worker.count(|counts| &counts.retries, 1);
+            back_off(BACK_OFF_NS, retry).await;
+            retry += 1;
+        }
+    }
+
+    async fn lasting_put(&mut self, key: &str, size: u64) -> Result<(), Error> {
+        self.lasting(ObjectKind::Put, key, async |slot, start_ns| {
+            slot.put(key, size, start_ns).await?;
+            Ok((size, ()))
+        })
+        .await
+    }
+
+    async fn lasting_list(
+        &mut self,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> Result<xml::Page, Error> {
+        self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
+            let worker = slot.worker.clone();
+            let page = list(&worker, &mut slot.links, prefix, after, start_ns).await?;
+            Ok((0, xml::list(&page)?))
+        })
+        .await
+    }
+
+    async fn lasting_delete(&mut self, mut keys: Vec<String>) -> Result<(), Error> {
+        let what = keys.first().cloned().unwrap_or_default();
+        let each = self
+            .lasting(ObjectKind::MultiDelete, &what, async |slot, start_ns| {
+                let worker = slot.worker.clone();
+                let deleted = delete_all(&worker, &mut slot.links, &keys, start_ns).await;
+                let left = match deleted {
+                    Err(failure) if lacks_multi_delete(&failure) => return Ok((0, true)),
+                    other => other?,
+                };
+                worker.count(|counts| &counts.deleted_keys, (keys.len() - left.len()) as u64);
+                if let Some(first) = left.first() {
+                    let failure = partly(first, left.len());
+                    keys.retain(|key| left.iter().any(|not| not.key == *key));
+                    return Err(failure);
+                }
+                Ok((0, false))
+            })
+            .await?;
+        if each {
+            for key in &keys {
+                self.lasting_delete_one(key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn lasting_delete_one(&mut self, key: &str) -> Result<(), Error> {
+        self.lasting(ObjectKind::Delete, key, async |slot, start_ns| {
+            let worker = slot.worker.clone();
+            match delete_one(&worker, &mut slot.links, key, start_ns).await {
+                Err(failure) if !is_missing(&failure) => Err(failure),
+                _ => {
+                    worker.count(|counts| &counts.deleted_keys, 1);
+                    Ok((0, ()))
+                }
+            }
+        })
+        .await
+    }
+
+    async fn lasting_uploads(
+        &mut self,
+        prefix: &str,
+        after: Option<&(String, String)>,
+    ) -> Result<xml::UploadPage, Error> {
+        self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
+            let worker = slot.worker.clone();
+            let query = xml::uploads_query(prefix, after);
+            let call = Call { query: &query, ..Call::new(Method::GET, None) };
+            let none = RequestBody::none();
+            let answer = exchange(&worker, &mut slot.links, &call, none, start_ns).await?;
+            match answer.whole().await {
+                Ok((_, body)) => Ok((0, xml::uploads(&body)?)),
+                // A store without multipart uploads has none to give up. Who may list only below
+                // his prefix has been answered already.
+                Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),
+                Err(Failure::Http { status: 403, .. }) if prefix.is_empty() => {
+                    Ok((0, xml::UploadPage::default()))
+                }
+                Err(failure) => Err(failure),
+            }
+        })
+        .await
+    }
+
+    async fn lasting_abort(&mut self, upload: &xml::Upload) -> Result<(), Error> {
+        self.lasting(ObjectKind::Delete, &upload.key, async |slot, start_ns| {
+            let worker = slot.worker.clone();
+            start_ns.get_or_insert_with(|| worker.now());
+            match abort(&worker, &mut slot.links, &upload.key, &upload.upload_id).await {
+                Err(failure) if !is_missing(&failure) => Err(failure),
+                _ => Ok((0, ())),
+            }
+        })
+        .await
+    }
+}
+
+/// Some stores know no multi-delete.
+fn lacks_multi_delete(failure: &Failure) -> bool {
+    matches!(failure, Failure::Http { status: 405 | 501, .. })
+}

@@ -1,0 +1,230 @@
+//! One worker: a thread with its own runtime, request slots, histograms and random state.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::Duration;
+
+use storlab_base::{Clock, Error, Result, TimeSource};
+use storlab_run::pacing::Pacing;
+use storlab_run::window::Window;
+use storlab_s3::Failure;
+use tokio::sync::Mutex;
+
+use super::draw::Draw;
+use super::kind::ObjectKind;
+use super::pool::Object;
+use super::recorder::{Recorder, Success};
+use super::shared::{Routed, Shared};
+use super::timer::Timer;
+
+/// The schedule of an open loop. Whoever holds it waits for the next due time; the others wait for
+/// it, in order.
+struct Pacer {
+    pacing: Pacing,
+    timer: Timer,
+}
+
+/// What the slots of one worker share.
+pub struct Worker {
+    /// With the other workers.
+    pub shared: Arc<Shared>,
+    /// Draws requests.
+    pub draw: RefCell<Draw>,
+    pub(super) index: usize,
+    clock: Clock,
+    pub(super) window: Window,
+    pub(super) recorder: RefCell<Recorder>,
+    pacer: Option<Mutex<Pacer>>,
+    /// Open loop: since when nothing is sent any more; 0 for not yet.
+    issued_until_ns: Cell<u64>,
+    /// Open loop: requests that were due inside the window and never sent.
+    unserved: Cell<u64>,
+    in_flight: Cell<usize>,
+    serial: Cell<u64>,
+    turn: Cell<usize>,
+}
+
+impl Worker {
+    /// Of a worker whose window is known.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a timer that cannot be had.
+    pub fn new(
+        shared: &Arc<Shared>,
+        index: usize,
+        clock: Clock,
+        draw: Draw,
+        window: Window,
+    ) -> Result<Self> {
+        let job = &shared.job;
+        let no = |e| Error::io("make a timer for", format!("worker {index}"), 0, e);
+        let pacer = if job.open_loop() {
+            let start_ns = window.load_start_ns;
+            let pacing = Pacing::new(&job.arrival, index, shared.threads, start_ns, job.seed);
+            Some(Mutex::new(Pacer { pacing, timer: Timer::new().map_err(no)? }))
+        } else {
+            None
+        };
+        Ok(Worker {
+            recorder: RefCell::new(Recorder::new(shared, index, window)),
+            draw: RefCell::new(draw),
+            shared: shared.clone(),
+            index,
+            clock,
+            window,
+            pacer,
+            issued_until_ns: Cell::new(0),
+            unserved: Cell::new(0),
+            in_flight: Cell::new(0),
+            serial: Cell::new(0),
+            // Workers begin at different endpoints.
+            turn: Cell::new(index),
+        })
+    }
+
+    /// When requests in flight are given up.
+    pub fn give_up_ns(&self) -> u64 {
+        let drain_ns = self.shared.job.drain_timeout_ns;
+        let end_ns = self.window.end_ns;
+        match (&self.pacer, self.issued_until_ns.get()) {
+            (None, _) => end_ns.saturating_add(drain_ns),
+            // A backlog may be sent for one time-out, and drain for another.
+            (Some(_), 0) => end_ns.saturating_add(2 * drain_ns),
+            (Some(_), issued) => issued.max(end_ns).saturating_add(drain_ns),
+        }
+    }
+
+    /// Requests in flight have been given up.
+    pub fn fail_as_hung(&self) {
+        let waited_ms = self.shared.job.drain_timeout_ns / 1_000_000;
+        let outstanding = self.in_flight.get();
+        self.shared.fail(Error::Hung { job: self.index, outstanding, waited_ms });
+    }
+
+    /// Those that nobody took, and those that somebody took and could not send.
+    pub async fn count_unserved(&self) -> u64 {
+        let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.control.stopping()) else {
+            return 0;
+        };
+        let mut pacer = pacer.lock().await;
+        // Slots that waited for objects until the end have not seen that nothing is sent any more.
+        let now = match self.issued_until_ns.get() {
+            0 => self.now(),
+            issued => issued,
+        };
+        while let Some(due) = pacer.pacing.due_ns().filter(|&due| due < self.window.end_ns) {
+            pacer.pacing.advance();
+            self.leave_unserved(due, now);
+        }
+        self.unserved.get()
+    }
+
+    /// Open loop: a request that was due and taken is never sent, for want of an object.
+    pub fn drop_due(&self, due_ns: u64) {
+        if self.pacer.is_some() && !self.shared.control.stopping() {
+            self.leave_unserved(due_ns, self.now());
+        }
+    }
+
+    fn leave_unserved(&self, due_ns: u64, now: u64) {
+        if due_ns >= self.window.start_ns {
+            self.unserved.set(self.unserved.get() + 1);
+            let kind = self.draw.borrow_mut().kind();
+            self.recorder.borrow_mut().unserved(kind, due_ns, now);
+        }
+    }
+
+    /// When the next request of a slot may be sent, in open loop when it was due; `None` when there
+    /// is none any more.
+    pub async fn next_due(&self) -> Option<u64> {
+        let Some(pacer) = &self.pacer else {
+            return (!self.over()).then_some(0);
+        };
+        let mut pacer = pacer.lock().await;
+        loop {
+            let now = self.now();
+            // What was due in the window is still sent after it, but not for ever.
+            let over = self.over();
+            let due = pacer.pacing.due_ns().filter(|&due| due < self.window.end_ns);
+            let Some(due) = due.filter(|_| !over) else {
+                if self.issued_until_ns.get() == 0 {
+                    self.issued_until_ns.set(now);
+                }
+                return None;
+            };
+            if due <= now {
+                pacer.pacing.advance();
+                return Some(due);
+            }
+            if let Err(error) = pacer.timer.sleep_until(due).await {
+                self.shared.fail(Error::io("wait with", "a timer", 0, error));
+            }
+        }
+    }
+
+    /// Nothing more is to be sent.
+    pub fn over(&self) -> bool {
+        let more_ns = self.pacer.as_ref().map_or(0, |_| self.shared.job.drain_timeout_ns);
+        let end_ns = self.window.end_ns.saturating_add(more_ns);
+        self.shared.control.stopping() || self.now() >= end_ns
+    }
+
+    /// A pause, which ends with the window.
+    pub async fn rest(&self, rest_ns: u64) {
+        let left_ns = self.window.end_ns.saturating_sub(self.now());
+        tokio::time::sleep(Duration::from_nanos(rest_ns.min(left_ns))).await;
+    }
+
+    /// The run's clock.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// The endpoint of the next request.
+    pub fn route(&self) -> Routed<'_> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        self.shared.route(turn)
+    }
+
+    /// A new object to write.
+    pub fn next_object(&self) -> Object {
+        let serial = self.serial.get();
+        self.serial.set(serial + 1);
+        Object::Written { worker: self.index as u32, serial }
+    }
+
+    /// A request is in flight as long as what is returned lives.
+    pub fn fly(&self) -> Flying<'_> {
+        self.in_flight.set(self.in_flight.get() + 1);
+        Flying(&self.in_flight)
+    }
+
+    /// A request ended well, just now.
+    pub fn succeed(&self, done: &Success) {
+        self.count(|counts| &counts.succeeded, 1);
+        self.recorder.borrow_mut().succeed(done, self.now());
+    }
+
+    /// An attempt at a request failed, just now.
+    pub fn fail(&self, kind: ObjectKind, what: &str, failure: &Failure, due_ns: u64) {
+        self.shared.heard(kind, what, failure);
+        self.recorder.borrow_mut().fail(kind, &failure.kind(), due_ns, self.now());
+    }
+
+    /// Add to one of the run's counters.
+    pub fn count(&self, which: impl Fn(&super::shared::Counts) -> &AtomicU64, more: u64) {
+        which(&self.shared.counts).fetch_add(more, Relaxed);
+    }
+}
+
+/// A request in flight.
+pub struct Flying<'w>(&'w Cell<usize>);
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

@@ -1,0 +1,214 @@
+//! The counts of one shard.
+
+use std::collections::HashMap;
+
+use crate::budget::{Budget, Held};
+use crate::lookup::lines::{entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES};
+use crate::merge::rank;
+
+use super::{Heavy, HASH_BITS};
+
+/// Of the eight lanes of a line, on average, before the table grows.
+const ENTRIES_PER_LINE: usize = 5;
+const FIRST_LINES: usize = 2;
+/// Tables of up to so many lines are in a near cache anyway, all shards of a column together.
+const NEAR_LINES: usize = 16;
+const HASH_MASK: u32 = (1 << HASH_BITS) - 1;
+
+/// A value's hash within its shard and one more, so that 0 is a free lane, and its count.
+///
+/// Counts above `limit` go over into `carried`, which no more than one in `limit` rows can make
+/// larger; it is not part of the budget.
+#[derive(Debug, Default)]
+pub struct Table<'b> {
+    lines: Lines,
+    entries: usize,
+    carried: HashMap<u32, u64>,
+    kept: usize,
+    held: Option<Held<'b>>,
+}
+
+impl<'b> Table<'b> {
+    /// Count pairs of a hash and a number (see `Scatter`). Says how many of them are left, then at
+    /// the front: some, where the budget has no room for what they need.
+    pub fn add(&mut self, pairs: &mut [u64], limit: u32, budget: &'b Budget) -> usize {
+        if self.lines.count() == 0 && !self.grow(budget) {
+            return pairs.len();
+        }
+        let lines = self.lines.all();
+        for pair in pairs.iter().filter(|_| lines.len() > NEAR_LINES) {
+            prefetch(lines, home(hash(entry(*pair).0), lines.len()));
+        }
+        let mut left = self.add_known(pairs, limit);
+        let lines = self.lines.all_mut();
+        for pair in &pairs[..left] {
+            prefetch(lines, next(home(hash(entry(*pair).0), lines.len()), lines.len()));
+        }
+        while left > 0 && self.settle(pairs[left - 1], limit, budget) {
+            left -= 1;
+        }
+        left
+    }
+
+    /// Count what is in the line where it begins to be looked for. Says how many pairs are left,
+    /// then at the front.
+    fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
+        let lines = self.lines.all_mut();
+        let mut left = 0;
+        let mut above = false;
+        for at in 0..pairs.len() {
+            let (key, number) = entry(pairs[at]);
+            let home = home(hash(key), lines.len());
+            let count = bump(&mut lines[home], key, number);
+            // Without a branch, as both are common.
+            pairs[left] = pairs[at];
+            left += usize::from(count == 0);
+            above |= count > limit;
+        }
+        if above {
+            self.carry_all(limit);
+        }
+        left
+    }
+
+    /// Count a pair, wherever its key is.
+    fn settle(&mut self, pair: u64, limit: u32, budget: &'b Budget) -> bool {
+        let (key, number) = entry(pair);
+        let lines = self.lines.all_mut();
+        let mut at = home(hash(key), lines.len());
+        let mut count = bump(&mut lines[at], key, number);
+        while count == 0 && full(&lines[at]) {
+            at = next(at, lines.len());
+            count = bump(&mut lines[at], key, number);
+        }
+        if count == 0 {
+            if self.entries < lines.len() * ENTRIES_PER_LINE {
+                put(&mut lines[at], key, number);
+            } else if self.grow(budget) {
+                place(self.lines.all_mut(), key, number);
+            } else {
+                return false;
+            }
+            self.entries += 1;
+            count = number;
+        }
+        if count > limit {
+            self.carry_all(limit);
+        }
+        true
+    }
+
+    /// Leave 1 of each count above `limit` in the table, so that its lane is not free.
+    #[cold]
+    fn carry_all(&mut self, limit: u32) {
+        for line in self.lines.all_mut() {
+            let (keys, counts) = line.split_at_mut(LANES);
+            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > limit) {
+                let above = std::mem::replace(count, 1) - 1;
+                *self.carried.entry(*key).or_default() += u64::from(above);
+            }
+        }
+    }
+
+    /// False, with nothing changed, where the budget has no room for it.
+    fn grow(&mut self, budget: &'b Budget) -> bool {
+        let before = self.lines.count();
+        if before == 0 {
+            let Some(held) = budget.hold(Lines::bytes(FIRST_LINES)) else { return false };
+            self.held = Some(held);
+            self.lines = Lines::new(FIRST_LINES);
+            return true;
+        }
+        let more = Lines::bytes(2 * before) - Lines::bytes(before);
+        let beside = budget.hold(self.entries * size_of::<(u32, u32)>());
+        if beside.is_none() || !self.held.as_mut().is_some_and(|held| held.more(more)) {
+            return false;
+        }
+        let strays = self.lines.double(self.entries, hash);
+        let lines = self.lines.all_mut();
+        for (key, count) in strays {
+            place(lines, key, count);
+        }
+        true
+    }
+
+    /// How many values there are.
+    pub fn distinct(&self) -> u64 {
+        self.entries as u64
+    }
+
+    /// Turn entries that were counted `threshold` times or more into pairs in the order of a
+    /// vocabulary, at the front of the same memory; entries that were carried are given back.
+    pub fn finish(&mut self, shard: usize, threshold: u64) -> Vec<Heavy> {
+        let mut heavy = Vec::new();
+        let mut kept = 0;
+        for at in 0..self.lines.count() {
+            let line = self.lines.all()[at];
+            let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
+            for (key, count) in entries(&line) {
+                let value = unmix((shard as u32) << HASH_BITS | (key - 1));
+                let above = self.carried.get(&key).copied();
+                let total = u64::from(count) + above.unwrap_or(0);
+                if above.is_some() && total >= threshold {
+                    heavy.push(Heavy { count: total, value });
+                } else if total >= threshold {
+                    // A line makes eight pairs at most: they end where the next line begins.
+                    pairs[kept] = [!count, value];
+                    kept += 1;
+                }
+            }
+        }
+        self.kept = kept;
+        let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
+        pairs[..kept]
+            .sort_unstable_by_key(|[above, value]| u64::from(*above) << 32 | u64::from(*value));
+        heavy
+    }
+
+    /// What `finish` has left, as ranks in order.
+    pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
+        let lines = self.lines.all();
+        let pairs = &lines.as_flattened().as_chunks().0[..self.kept];
+        pairs.iter().enumerate().map(|(at, [above, value])| {
+            // Of many shards that are read in turn, a processor sees no order.
+            if at % LANES == 0 {
+                prefetch(lines, at / LANES + 1);
+            }
+            rank(*value, u64::from(!*above))
+        })
+    }
+}
+
+/// Key and number of a pair.
+#[inline]
+fn entry(pair: u64) -> (u32, u32) {
+    (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)
+}
+
+/// Spread over 32 bits.
+#[inline]
+fn hash(key: u32) -> u32 {
+    key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
+}
+
+/// Put a key that is not there into the first free lane from its home on. One must be free.
+fn place(lines: &mut [Line], key: u32, count: u32) {
+    let mut at = home(hash(key), lines.len());
+    while full(&lines[at]) {
+        at = next(at, lines.len());
+    }
+    put(&mut lines[at], key, count);
+}
+
+/// Add to the count of a key in a line, without a branch: the count after, 0 where it is not there.
+#[inline]
+fn bump(line: &mut Line, key: u32, number: u32) -> u32 {
+    let (keys, counts) = line.split_at_mut(LANES);
+    let mut after = 0;
+    for lane in 0..LANES {
+        let here = if keys[lane] == key { u32::MAX } else { 0 };
+        counts[lane] += number & here;
+        after |= counts[lane] & here;
+    }
+    after
+}

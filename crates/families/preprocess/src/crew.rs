@@ -1,0 +1,189 @@
+//! The workers of a run: each takes the next part until none is left.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use storlab_base::{lock, monotonic_ns, Error, Result};
+use storlab_run::control::Control;
+use storlab_run::cpu::pin_to;
+use storlab_run::fixed::{Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::sampling::{Kind, Report};
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The threads of all stages, with what each has counted.
+pub struct Crew<'b> {
+    ledgers: Vec<Ledger>,
+    tally: Tally,
+    reports: Receiver<Report>,
+    board: &'b Board,
+    control: Arc<Control>,
+    cpus: Vec<usize>,
+    moved: AtomicU64,
+}
+
+/// A worker's place in one round of work.
+pub struct Turn<'c> {
+    /// Counts what it did.
+    ledger: &'c mut Ledger,
+    next: &'c AtomicUsize,
+    tasks: usize,
+    stop: &'c AtomicBool,
+    control: &'c Control,
+    moved: &'c AtomicU64,
+}
+
+impl Turn<'_> {
+    /// The next task that nobody has taken; `None` when there is none, or the run is to end.
+    pub fn next(&mut self) -> Option<usize> {
+        if self.is_over() {
+            return None;
+        }
+        let task = self.next.fetch_add(1, Relaxed);
+        (task < self.tasks).then_some(task)
+    }
+
+    /// The run is to end: leave what is half done.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Relaxed) || self.control.stopping()
+    }
+
+    /// A unit of work of a stage was done, since `start_ns`.
+    pub fn record(&mut self, place: usize, bytes: u64, start_ns: u64) {
+        let now = monotonic_ns();
+        self.moved.fetch_add(bytes, Relaxed);
+        self.ledger.record(place, bytes, now - start_ns, now);
+    }
+}
+
+impl<'b> Crew<'b> {
+    /// So many workers. The window begins now.
+    pub fn new(
+        workers: usize,
+        interval_ns: u64,
+        kinds: &[Kind],
+        cpus: Option<&Vec<usize>>,
+        board: &'b Board,
+        control: &Arc<Control>,
+    ) -> Self {
+        let tally = Tally::begin(workers, interval_ns, kinds, board);
+        let (sender, reports) = channel();
+        let start_ns = tally.start_ns();
+        let ledger = |worker| {
+            let mut made = Ledger::new(worker, kinds, interval_ns, start_ns, sender.clone());
+            made.leave_thread();
+            made
+        };
+        Crew {
+            ledgers: (0..workers).map(ledger).collect(),
+            tally,
+            reports,
+            board,
+            control: control.clone(),
+            cpus: cpus.cloned().unwrap_or_default(),
+            moved: AtomicU64::new(0),
+        }
+    }
+
+    /// How many.
+    pub fn workers(&self) -> usize {
+        self.ledgers.len()
+    }
+
+    /// The run is to end.
+    pub fn is_over(&self) -> bool {
+        self.control.stopping()
+    }
+
+    /// When the window began.
+    pub fn start_ns(&self) -> u64 {
+        self.tally.start_ns()
+    }
+
+    /// Bytes that were recorded since this was asked last.
+    pub fn take_moved(&self) -> u64 {
+        self.moved.swap(0, Relaxed)
+    }
+
+    /// Carry out `tasks` tasks: `work` runs once in each worker, and asks its [`Turn`] for them.
+    ///
+    /// # Errors
+    /// The first of any worker; the others then end soon.
+    pub fn each(
+        &mut self,
+        tasks: usize,
+        work: impl Fn(&mut Turn<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let failure = Mutex::new(None);
+        let (end, ends) = channel();
+        let Crew { ledgers, tally, reports, board, control, cpus, moved } = self;
+        std::thread::scope(|scope| {
+            for (index, ledger) in ledgers.iter_mut().enumerate().take(tasks.max(1)) {
+                let (next, stop, failure, work, moved) = (&next, &stop, &failure, &work, &*moved);
+                let (end, control) = (end.clone(), &**control);
+                let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+                let name = format!("storlab-prep{index}");
+                let started =
+                    std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
+                        ledger.on_this_thread();
+                        let mut turn = Turn { ledger, next, tasks, stop, control, moved };
+                        if let Err(error) = guarded(cpu, || work(&mut turn)) {
+                            lock(failure).get_or_insert(error);
+                            stop.store(true, Relaxed);
+                        }
+                        turn.ledger.leave_thread();
+                        let _ = end.send(());
+                    });
+                if let Err(e) = started {
+                    let error = Error::io("start a thread for", "preprocessing", 0, e);
+                    lock(failure).get_or_insert(error);
+                    stop.store(true, Relaxed);
+                }
+            }
+            drop(end);
+            loop {
+                let ended = ends.recv_timeout(LOOK);
+                while let Ok(report) = reports.try_recv() {
+                    tally.add(&report, board);
+                }
+                if ended == Err(RecvTimeoutError::Disconnected) {
+                    break;
+                }
+            }
+        });
+        let failed = lock(&failure).take();
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// All work is done: the sum over all workers.
+    pub fn end(mut self) -> Tally {
+        let workers = self.ledgers.len();
+        self.ledgers.clear();
+        while let Ok(report) = self.reports.try_recv() {
+            self.tally.add(&report, self.board);
+        }
+        for worker in 0..workers {
+            self.tally.end(worker);
+        }
+        self.tally
+    }
+}
+
+/// A run must end, whatever becomes of one of its threads.
+fn guarded(cpu: Option<usize>, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    if let Some(cpu) = cpu {
+        pin_to(cpu).map_err(|e| {
+            let what = format!("a worker cannot run on CPU {cpu}: {e}");
+            Error::spec("cpus", what, "name CPUs that this process may use")
+        })?;
+    }
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let what = "a worker ended by a mistake in storlab: see standard error".to_owned();
+        Err(Error::Backend { backend: "preprocess", what })
+    })
+}

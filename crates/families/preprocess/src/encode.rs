@@ -1,0 +1,445 @@
+//! Parquet and vocabularies to split binary.
+//!
+//! Every row has its place in every file, so that workers write wherever they are. Where the tables
+//! from value to id do not fit into memory together, the parts are gone through several times.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use storlab_base::{durable, failed, lock, monotonic_ns, Error, Result};
+
+use super::chunks::{Column, Group};
+use super::columns::{CATEGORIES, INTEGERS};
+use super::crew::{Crew, Turn};
+use super::dense::Dense;
+use super::feature_spec::{self, id_bytes};
+use super::lookup::Lookup;
+use super::outputs::make_directory;
+use super::parts::{Findings, Part};
+use super::spec::{Numerical, PreprocessJob};
+use super::stages::ENCODE;
+use super::vocabulary::{reduce, Files, Values};
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// How encoding went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Encoded {
+    /// Over the data.
+    pub passes: usize,
+    /// Parts, over all passes, that an earlier process had done.
+    pub resumed: usize,
+}
+
+/// Ids of one column that are looked up in one pass.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    /// `C1` is 1.
+    number: usize,
+    skip: u64,
+    take: u64,
+}
+
+/// Make the split binary, unless it is there.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Spec`] where memory is too small for any number of passes.
+pub fn run(
+    job: &PreprocessJob,
+    parts: &[Part],
+    findings: &Findings,
+    memory: usize,
+    crew: &mut Crew<'_>,
+) -> Result<Encoded> {
+    let whole = job.directory.join("binary");
+    if whole.exists() {
+        return Ok(Encoded { passes: 0, resumed: parts.len() });
+    }
+    let mut kept = Vec::with_capacity(CATEGORIES);
+    for number in 1..=CATEGORIES {
+        let files = Files::of(job, number);
+        let facts = files.facts().ok_or_else(|| {
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            failed("open", &files.values)(source)
+        })?;
+        kept.push(facts.kept);
+    }
+    let plan = plan(&kept, memory)?;
+    let partial = job.directory.join("binary.partial");
+    make_directory(&partial.join("train"))?;
+    let journal = Journal::open(&partial, &format!("{plan:?}"))?;
+    let outputs = Outputs::open(&partial, &kept, job.numerical)?;
+    let resumed = journal.done.len();
+    let dense = Dense::new();
+    for (pass, slices) in plan.iter().enumerate() {
+        let encoder = Encoder {
+            job,
+            findings,
+            outputs: &outputs,
+            tables: tables(job, slices)?,
+            dense: &dense,
+            first: pass == 0,
+        };
+        let left: Vec<usize> =
+            (0..parts.len()).filter(|&part| !journal.done.contains(&(pass, part))).collect();
+        crew.each(left.len(), |turn| {
+            let mut worker = Worker::default();
+            while let Some(task) = turn.next() {
+                if encoder.part(&parts[left[task]], left[task], &mut worker, turn)? {
+                    journal.add(pass, left[task])?;
+                }
+            }
+            Ok(())
+        })?;
+    }
+    if !crew.is_over() {
+        outputs.flush(crew).inspect_err(|_| Journal::distrust(&partial))?;
+        let cardinalities: Vec<u64> = kept.iter().map(|kept| kept + 1).collect();
+        publish(&partial, &whole, &feature_spec::text(&cardinalities, job.numerical))?;
+    }
+    Ok(Encoded { passes: plan.len(), resumed })
+}
+
+/// Which ids are looked up in which pass, so that no pass needs more than `memory`.
+fn plan(kept: &[u64], memory: usize) -> Result<Vec<Vec<Slice>>> {
+    let mut most = *kept.iter().max().unwrap_or(&0);
+    while Lookup::bytes_for(most) > memory {
+        most /= 2;
+        if most == 0 {
+            let what = format!("leaves {memory} bytes for vocabularies, which is too little");
+            return Err(Error::spec("memory", what, "set a larger one, or fewer workers"));
+        }
+    }
+    let mut passes = vec![Vec::new()];
+    let mut used = 0;
+    for (index, &kept) in kept.iter().enumerate() {
+        let mut skip = 0;
+        loop {
+            let take = (kept - skip).min(most);
+            let bytes = Lookup::bytes_for(take);
+            if used + bytes > memory {
+                passes.push(Vec::new());
+                used = 0;
+            }
+            used += bytes;
+            if let Some(pass) = passes.last_mut() {
+                pass.push(Slice { number: index + 1, skip, take });
+            }
+            skip += take;
+            if skip >= kept {
+                break;
+            }
+        }
+    }
+    Ok(passes)
+}
+
+fn tables(job: &PreprocessJob, slices: &[Slice]) -> Result<Vec<(Slice, Lookup)>> {
+    let build = |slice: &Slice| {
+        let path = Files::of(job, slice.number).values;
+        let mut values = Values::open(&path, slice.skip, slice.take)?;
+        let table = Lookup::build(slice.take, values.by_ref(), slice.skip as u32 + 1);
+        values.end()?;
+        Ok((*slice, table))
+    };
+    slices.iter().map(build).collect()
+}
+
+fn publish(partial: &Path, whole: &Path, features: &str) -> Result<()> {
+    let path = partial.join("feature_spec.yaml");
+    durable::write(&path, features.as_bytes())?;
+    Journal::remove(partial)?;
+    durable::flush(&partial.join("train"))?;
+    durable::flush(partial)?;
+    durable::name(partial, whole)
+}
+
+/// The files of split binary while they are written.
+struct Outputs {
+    label: Place,
+    numerical: Place,
+    categories: Vec<Place>,
+}
+
+struct Place {
+    path: PathBuf,
+    file: File,
+    /// Of a row.
+    bytes: usize,
+}
+
+impl Outputs {
+    fn open(partial: &Path, kept: &[u64], numerical: Numerical) -> Result<Self> {
+        let open = |name: &str, bytes: usize| {
+            let path = partial.join("train").join(name);
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+            Ok(Place { file: file.map_err(failed("create", &path))?, path, bytes })
+        };
+        let ids =
+            |(index, &kept): (usize, &u64)| open(&format!("cat_{index}.bin"), id_bytes(kept + 1));
+        Ok(Outputs {
+            label: open("label.bin", 1)?,
+            numerical: open("numerical.bin", INTEGERS * float_bytes(numerical))?,
+            categories: kept.iter().enumerate().map(ids).collect::<Result<_>>()?,
+        })
+    }
+
+    fn flush(&self, crew: &mut Crew<'_>) -> Result<()> {
+        let places: Vec<&Place> =
+            [&self.label, &self.numerical].into_iter().chain(&self.categories).collect();
+        crew.each(places.len(), |turn| {
+            while let Some(task) = turn.next() {
+                let Place { path, file, .. } = places[task];
+                file.sync_all().map_err(failed("sync", path))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Place {
+    fn write(&self, row: u64, data: &[u8]) -> Result<()> {
+        let at = row * self.bytes as u64;
+        self.file.write_all_at(data, at).map_err(|e| self.failed("write", at, e))
+    }
+
+    fn read(&self, row: u64, data: &mut [u8]) -> Result<()> {
+        let at = row * self.bytes as u64;
+        self.file.read_exact_at(data, at).map_err(|e| self.failed("read", at, e))
+    }
+
+    fn failed(&self, operation: &'static str, at: u64, source: std::io::Error) -> Error {
+        Error::io(operation, self.path.display().to_string(), at, source)
+    }
+}
+
+fn float_bytes(numerical: Numerical) -> usize {
+    match numerical {
+        Numerical::Float16 => 2,
+        Numerical::Float32 => 4,
+    }
+}
+
+/// One pass: what all workers share.
+struct Encoder<'e> {
+    job: &'e PreprocessJob,
+    findings: &'e Findings,
+    outputs: &'e Outputs,
+    tables: Vec<(Slice, Lookup)>,
+    dense: &'e Dense,
+    first: bool,
+}
+
+/// Buffers of one worker.
+#[derive(Default)]
+struct Worker {
+    column: Column,
+    reduced: Vec<u32>,
+    ids: Vec<u32>,
+    out: Vec<u8>,
+    found: Vec<u8>,
+}
+
+impl Encoder<'_> {
+    /// False where the run ended before the part did.
+    fn part(
+        &self,
+        part: &Part,
+        number: usize,
+        worker: &mut Worker,
+        turn: &mut Turn<'_>,
+    ) -> Result<bool> {
+        let file = Group::open(&part.parquet)?;
+        let mut row = self.findings.first_row[number];
+        file.expect_rows(self.findings.rows_of(number))?;
+        for group in 0..file.len() {
+            let start_ns = monotonic_ns();
+            let mut bytes = 0;
+            if self.first {
+                bytes += self.labels(&file, group, row, worker)?;
+                bytes += self.numbers(&file, group, row, worker)?;
+            }
+            for (slice, table) in &self.tables {
+                file.read(group, INTEGERS + slice.number, &mut worker.column)?;
+                bytes += worker.column.bytes;
+                self.ids(*slice, table, row, worker)?;
+            }
+            row += file.rows(group) as u64;
+            turn.record(ENCODE, bytes, start_ns);
+            if turn.is_over() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn labels(&self, file: &Group<'_>, group: usize, row: u64, worker: &mut Worker) -> Result<u64> {
+        file.read(group, 0, &mut worker.column)?;
+        worker.out.clear();
+        worker.out.extend(worker.column.values().iter().map(|&label| label as u8));
+        self.outputs.label.write(row, &worker.out)?;
+        Ok(worker.column.bytes)
+    }
+
+    fn numbers(
+        &self,
+        file: &Group<'_>,
+        group: usize,
+        row: u64,
+        worker: &mut Worker,
+    ) -> Result<u64> {
+        let (Worker { column, out, .. }, dense) = (worker, self.dense);
+        let row_bytes = self.outputs.numerical.bytes;
+        let width = row_bytes / INTEGERS;
+        let mut bytes = 0;
+        out.clear();
+        out.resize(file.rows(group) * row_bytes, 0);
+        for index in 0..INTEGERS {
+            file.read(group, 1 + index, column)?;
+            bytes += column.bytes;
+            let places = out.chunks_exact_mut(row_bytes).map(|row| &mut row[index * width..]);
+            match self.job.numerical {
+                Numerical::Float16 => {
+                    spread(column, places, |x| dense.half(x).to_le_bytes());
+                }
+                Numerical::Float32 => {
+                    spread(column, places, |x| dense.float(x).to_le_bytes());
+                }
+            }
+        }
+        self.outputs.numerical.write(row, out)?;
+        Ok(bytes)
+    }
+
+    fn ids(&self, slice: Slice, table: &Lookup, row: u64, worker: &mut Worker) -> Result<()> {
+        let Worker { column, reduced, ids, out, found } = worker;
+        let place = &self.outputs.categories[slice.number - 1];
+        let values = reduce(column.unsigned(), self.job.modulo, reduced);
+        ids.clear();
+        ids.resize(values.len() + 1, 0);
+        table.find(values, &mut ids[..values.len()]);
+        out.clear();
+        out.resize(column.rows * place.bytes, 0);
+        match place.bytes {
+            1 => place_ids(column.levels(), ids, out, |id| (id as u8).to_le_bytes()),
+            2 => place_ids(column.levels(), ids, out, |id| (id as u16).to_le_bytes()),
+            _ => place_ids(column.levels(), ids, out, u32::to_le_bytes),
+        }
+        if slice.skip > 0 {
+            found.clear();
+            found.resize(out.len(), 0);
+            place.read(row, found)?;
+            add_ids(found, out);
+        }
+        place.write(row, out)
+    }
+}
+
+/// Put what was made of each value into the place of its row, and zeros where there is none.
+fn spread<'o, const N: usize>(
+    column: &Column,
+    places: impl Iterator<Item = &'o mut [u8]>,
+    make: impl Fn(i32) -> [u8; N],
+) {
+    let (levels, values) = (column.levels(), column.values());
+    if levels.is_empty() {
+        for (&value, place) in values.iter().zip(places) {
+            place[..N].copy_from_slice(&make(value));
+        }
+        return;
+    }
+    // Without a branch: which rows have a value, no processor foresees.
+    let Some(last) = values.len().checked_sub(1) else { return };
+    let mut next = 0;
+    for (&level, place) in levels.iter().zip(places) {
+        let made = make(values[next.min(last)]);
+        let found = if level == 0 { [0; N] } else { made };
+        place[..N].copy_from_slice(&found);
+        next += level as usize;
+    }
+}
+
+/// Put the id of every row into its place. `ids` end with a 0 that is no row's.
+fn place_ids<const N: usize>(
+    levels: &[i16],
+    ids: &[u32],
+    out: &mut [u8],
+    bytes: impl Fn(u32) -> [u8; N],
+) {
+    let places = out.as_chunks_mut::<N>().0;
+    if levels.is_empty() {
+        places.iter_mut().zip(ids).for_each(|(place, &id)| *place = bytes(id));
+        return;
+    }
+    let mut next = 0;
+    for (place, &level) in places.iter_mut().zip(levels) {
+        *place = bytes(ids[next] * level as u32);
+        next += level as usize;
+    }
+}
+
+/// The rows whose ids other passes have found keep them.
+fn add_ids(found: &[u8], out: &mut [u8]) {
+    // Of a row at most one pass finds an id, and 0 is no id.
+    out.iter_mut().zip(found).for_each(|(place, &before)| *place |= before);
+}
+
+/// Which parts are encoded, for a run that goes on. What was written before the machine went down
+/// may be lost, so that it counts only since it came up.
+struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+    done: HashSet<(usize, usize)>,
+}
+
+impl Journal {
+    fn path(partial: &Path) -> PathBuf {
+        partial.join("journal")
+    }
+
+    fn open(partial: &Path, plan: &str) -> Result<Self> {
+        let path = Self::path(partial);
+        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
+        let head = format!("{} {plan}\n", boot.trim());
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        let done = found.strip_prefix(&head).filter(|_| !boot.is_empty()).map(entries);
+        let mut options = OpenOptions::new();
+        let begins = done.is_none();
+        let options = options.create(true).append(!begins).write(true).truncate(begins);
+        let mut file = options.open(&path).map_err(failed("create", &path))?;
+        if begins {
+            file.write_all(head.as_bytes()).map_err(failed("write", &path))?;
+        }
+        Ok(Journal { path, file: Mutex::new(file), done: done.unwrap_or_default() })
+    }
+
+    fn add(&self, pass: usize, part: usize) -> Result<()> {
+        let line = format!("\n{pass} {part};");
+        lock(&self.file).write_all(line.as_bytes()).map_err(failed("write", &self.path))
+    }
+
+    /// Once a flush has failed, the kernel may have forgotten what was written: all of it is
+    /// written again. What fails here has been told of already.
+    fn distrust(partial: &Path) {
+        let _ = Self::remove(partial);
+    }
+
+    fn remove(partial: &Path) -> Result<()> {
+        let path = Self::path(partial);
+        fs::remove_file(&path).map_err(failed("remove", &path))
+    }
+}
+
+/// Whole ones only: the last may be torn.
+fn entries(text: &str) -> HashSet<(usize, usize)> {
+    let entry = |line: &str| {
+        let (pass, part) = line.strip_suffix(';')?.split_once(' ')?;
+        Some((pass.parse().ok()?, part.parse().ok()?))
+    };
+    text.lines().filter_map(entry).collect()
+}

@@ -1,0 +1,337 @@
+//! Making click logs: files that are there and whole are kept, so that a run that was interrupted
+//! goes on where it was.
+//!
+//! Threads take blocks of rows in order and make their text at once. How long a block is shows only
+//! then, so that it gets its place in the file in order, and is written there while others go on.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+use storlab_base::{failed, lock, monotonic_ns, Error, Result};
+use storlab_run::control::Control;
+use storlab_run::cpu::available_cores;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::Kind;
+
+use super::clicks::{Text, BLOCK_ROWS};
+use super::outputs;
+use super::spec::{Clicks, PreprocessJob};
+
+#[cfg(test)]
+mod tests;
+
+const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
+const MOST_THREADS: usize = 8;
+/// Says what the files of a directory are.
+const SIDECAR: &str = "data.json";
+/// Of what rows hold: another one makes other files.
+const VERSION: u32 = 1;
+/// Who waits for its turn looks this often whether the run is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Make every file that is missing. The outcome's writes are what was made now, its details all
+/// files that are whole.
+pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
+    run_with(available_cores().min(MOST_THREADS), job, control, board)
+}
+
+fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Board) -> Outcome {
+    let mut tally = Tally::begin(threads, job.interval_ns, &KINDS, board);
+    let start_ns = tally.start_ns();
+    let mut extras = Extras::default();
+    let mut bytes = 0;
+    match Works::open(job, control) {
+        Err(error) => extras.failure = Some(error),
+        Ok(works) => {
+            for ended in make_all(&works, threads, job.interval_ns, &mut tally, board) {
+                match ended {
+                    Ok(made) => bytes += made,
+                    Err(error) => drop(extras.failure.get_or_insert(error)),
+                }
+            }
+            works.clear();
+            extras.details = works.details();
+        }
+    }
+    let end_ns = monotonic_ns().max(start_ns + 1);
+    extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
+    tally.finish(end_ns, control, extras)
+}
+
+/// What each thread wrote, in bytes.
+fn make_all(
+    works: &Works,
+    threads: usize,
+    interval_ns: u64,
+    tally: &mut Tally,
+    board: &Board,
+) -> Vec<Result<u64>> {
+    let blocks = Mutex::new(works.blocks());
+    let start_ns = tally.start_ns();
+    let (report, reports) = channel();
+    std::thread::scope(|scope| {
+        let spawn = |index| {
+            let (blocks, report) = (&blocks, report.clone());
+            let work = move || {
+                let mut ledger = Ledger::new(index, &KINDS, interval_ns, start_ns, report);
+                works.guarded(|| works.make(|| lock(blocks).next(), &mut ledger))
+            };
+            let named = std::thread::Builder::new().name(format!("storlab-gen{index}"));
+            named.spawn_scoped(scope, work).map_err(|e| {
+                works.control.end_soon();
+                Error::io("start a thread for", "the data set", 0, e)
+            })
+        };
+        let spawned: Vec<_> = (0..threads).map(spawn).collect();
+        drop(report);
+        for said in reports {
+            tally.add(&said, board);
+        }
+        let ended = spawned.into_iter().map(|thread| thread?.join().unwrap_or_else(|_| mistake()));
+        ended.collect()
+    })
+}
+
+fn mistake<T>() -> Result<T> {
+    let what = "a thread ended by a mistake in storlab: see standard error".to_owned();
+    Err(Error::Backend { backend: "preprocess", what })
+}
+
+fn name_of(file: u32) -> String {
+    format!("day_{file}")
+}
+
+fn aside(directory: &Path, name: &str) -> PathBuf {
+    outputs::aside(&directory.join(name))
+}
+
+/// Give what was written aside its own name, for good.
+fn publish(file: &fs::File, directory: &Path, name: &str) -> Result<()> {
+    file.sync_all().map_err(failed("sync", &aside(directory, name)))?;
+    outputs::name_file(&directory.join(name))
+}
+
+/// The sidecar.
+#[derive(Deserialize, Serialize)]
+struct DataSet {
+    version: u32,
+    rows: u64,
+    files: u32,
+    seed: u64,
+    /// Of each file that is whole.
+    bytes: BTreeMap<String, u64>,
+}
+
+impl DataSet {
+    /// What is there of the data set; nothing where the directory holds another one.
+    fn open(directory: &Path, clicks: &Clicks) -> Result<Self> {
+        let Clicks { rows, files, seed } = *clicks;
+        let none = DataSet { version: VERSION, rows, files, seed, bytes: BTreeMap::new() };
+        let path = directory.join(SIDECAR);
+        let text = match fs::read(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(none),
+            read => read.map_err(failed("read", &path))?,
+        };
+        let facts = |set: &DataSet| (set.version, set.rows, set.files, set.seed);
+        let Some(mut set) = serde_json::from_slice(&text).ok().filter(|s| facts(s) == facts(&none))
+        else {
+            return Ok(none);
+        };
+        set.bytes.retain(|name, bytes| {
+            fs::metadata(directory.join(name)).is_ok_and(|it| it.is_file() && it.len() == *bytes)
+        });
+        Ok(set)
+    }
+
+    fn save(&self, directory: &Path) -> Result<()> {
+        let path = aside(directory, SIDECAR);
+        let text = json!(self).to_string();
+        let file = fs::File::create(&path).map_err(failed("create", &path))?;
+        file.write_all_at(text.as_bytes(), 0).map_err(failed("write", &path))?;
+        publish(&file, directory, SIDECAR)
+    }
+}
+
+/// Rows that a thread makes at once.
+struct Block {
+    /// Among all that are to be made.
+    turn: u64,
+    file: u32,
+    number: u64,
+    rows: u64,
+}
+
+/// A file that is being written.
+struct Growing {
+    number: u32,
+    path: PathBuf,
+    file: fs::File,
+    /// Blocks that are not written yet.
+    left: AtomicU64,
+}
+
+/// Where the next block goes.
+#[derive(Default)]
+struct Line {
+    turn: u64,
+    file: Option<Arc<Growing>>,
+    offset: u64,
+}
+
+/// What the threads share.
+struct Works<'r> {
+    clicks: Clicks,
+    directory: &'r Path,
+    control: &'r Control,
+    text: Text,
+    /// Numbers of the files that are to be made.
+    missing: Vec<u32>,
+    line: Mutex<Line>,
+    moved: Condvar,
+    set: Mutex<DataSet>,
+}
+
+impl<'r> Works<'r> {
+    fn open(job: &'r PreprocessJob, control: &'r Control) -> Result<Self> {
+        let directory = job.directory.as_path();
+        let missing = || Error::spec("clicks", "is missing", "say how many rows");
+        let clicks = job.clicks.clone().ok_or_else(missing)?;
+        fs::create_dir_all(directory).map_err(failed("create", directory))?;
+        let set = DataSet::open(directory, &clicks)?;
+        let missing: Vec<u32> =
+            (0..clicks.files).filter(|&file| !set.bytes.contains_key(&name_of(file))).collect();
+        if !missing.is_empty() {
+            // From here on the directory holds nothing of another data set.
+            set.save(directory)?;
+        }
+        Ok(Works {
+            clicks,
+            directory,
+            control,
+            text: Text::new(),
+            missing,
+            line: Mutex::default(),
+            moved: Condvar::new(),
+            set: Mutex::new(set),
+        })
+    }
+
+    /// A file without rows has a block too, so that somebody makes it.
+    fn blocks_of(&self, file: u32) -> u64 {
+        self.clicks.rows_of(file).div_ceil(BLOCK_ROWS).max(1)
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        let in_order = self
+            .missing
+            .iter()
+            .flat_map(|&file| (0..self.blocks_of(file)).map(move |number| (file, number)));
+        (0..).zip(in_order).map(|(turn, (file, number))| {
+            let rows = (self.clicks.rows_of(file) - number * BLOCK_ROWS).min(BLOCK_ROWS);
+            Block { turn, file, number, rows }
+        })
+    }
+
+    /// The others must end where one does not go on.
+    fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| mistake());
+        if ended.is_err() {
+            self.control.end_soon();
+        }
+        ended
+    }
+
+    /// Bytes written.
+    fn make(&self, next: impl Fn() -> Option<Block>, ledger: &mut Ledger) -> Result<u64> {
+        let mut text = Vec::new();
+        let mut made = 0;
+        while !self.control.stopping() {
+            let Some(block) = next() else { break };
+            text.clear();
+            self.text.write(self.clicks.seed, block.file, block.number, block.rows, &mut text);
+            let bytes = text.len() as u64;
+            let Some((file, offset)) = self.place(&block, bytes)? else { break };
+            let begin = monotonic_ns();
+            file.file
+                .write_all_at(&text, offset)
+                .map_err(|e| Error::io("write", file.path.display().to_string(), offset, e))?;
+            let now = monotonic_ns();
+            ledger.record(0, bytes, now - begin, now);
+            made += bytes;
+            if file.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.finish(&file)?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// The file and the offset of a block of so many bytes, when those before it have theirs;
+    /// `None` where the run is to end.
+    fn place(&self, block: &Block, bytes: u64) -> Result<Option<(Arc<Growing>, u64)>> {
+        let mut line = lock(&self.line);
+        while line.turn != block.turn {
+            if self.control.stopping() {
+                return Ok(None);
+            }
+            let waited = self.moved.wait_timeout(line, LOOK);
+            line = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if block.number == 0 {
+            line.file = Some(Arc::new(self.create(block.file)?));
+            line.offset = 0;
+        }
+        let place = line.file.clone().map(|file| (file, line.offset));
+        line.offset += bytes;
+        line.turn += 1;
+        self.moved.notify_all();
+        Ok(place)
+    }
+
+    fn create(&self, number: u32) -> Result<Growing> {
+        let path = aside(self.directory, &name_of(number));
+        let file = fs::File::create(&path).map_err(failed("create", &path))?;
+        Ok(Growing { number, path, file, left: AtomicU64::new(self.blocks_of(number)) })
+    }
+
+    fn finish(&self, done: &Growing) -> Result<()> {
+        let name = name_of(done.number);
+        let bytes = done.file.metadata().map_err(failed("look at", &done.path))?.len();
+        publish(&done.file, self.directory, &name)?;
+        let mut set = lock(&self.set);
+        set.bytes.insert(name, bytes);
+        set.save(self.directory)
+    }
+
+    /// Remove what an ended run has left unfinished.
+    fn clear(&self) {
+        for name in self.missing.iter().copied().map(name_of).chain([SIDECAR.to_owned()]) {
+            // Gone already is the rule; what stays all the same is made anew by the next run.
+            let _ = fs::remove_file(aside(self.directory, &name));
+        }
+    }
+
+    fn details(&self) -> serde_json::Map<String, Value> {
+        let set = lock(&self.set);
+        let whole = (0..self.clicks.files).filter_map(|file| {
+            let name = name_of(file);
+            let bytes = *set.bytes.get(&name)?;
+            Some(json!({"name": name, "bytes": bytes, "rows": self.clicks.rows_of(file)}))
+        });
+        let files: Vec<Value> = whole.collect();
+        let bytes: u64 = set.bytes.values().sum();
+        [("bytes".to_owned(), json!(bytes)), ("files".to_owned(), files.into())]
+            .into_iter()
+            .collect()
+    }
+}

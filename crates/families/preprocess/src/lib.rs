@@ -1,0 +1,351 @@
+//! DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
+//!
+//! Three stages, each of which goes on where a killed one was. What they mean stands in
+//! docs/preprocess.md.
+
+mod budget;
+mod check;
+mod chunks;
+mod clicks;
+mod columns;
+mod count;
+mod crew;
+mod dense;
+mod encode;
+mod feature_spec;
+mod generate;
+mod ingest;
+mod lines;
+mod lookup;
+mod memory;
+mod merge;
+mod outputs;
+mod parse;
+mod parts;
+mod spec;
+mod stages;
+#[cfg(test)]
+mod tests;
+mod vocabulary;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+use storlab_base::{failed, monotonic_ns, Clock, Error, Result};
+use storlab_io::{DeviceBytes, DeviceCounters};
+use storlab_run::control::Control;
+use storlab_run::cpu::ProcessCpu;
+use storlab_run::fixed::{Extras, Tally};
+use storlab_run::handle::{Board, Run};
+use storlab_run::order::Order as _;
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::Secrets;
+
+use columns::{CATEGORIES, ROW_BYTES};
+use crew::Crew;
+use memory::Memory;
+use outputs::chill;
+use parts::{Findings, Part};
+use spec::{Malformed, PreprocessJob, Task};
+use stages::{ENCODE, INGEST, KINDS, VOCABULARY};
+use vocabulary::Files;
+
+pub use check::check;
+
+/// Of a worker, beside its rows: blocks, pages, and what it counts in.
+const WORKER_BYTES: usize = 16 << 20;
+/// Of a row group of the file that a worker is at: where its columns lie. `WORKER_BYTES` has room
+/// for as many as `FREE_GROUPS`.
+const GROUP_BYTES: usize = 40 << 10;
+const FREE_GROUPS: usize = 128;
+
+/// Start the stages, or the making of click logs, or the removal of what stages left.
+///
+/// # Errors
+/// [`Error::Spec`] for an order that cannot be.
+pub fn start(order: &str, _: &Secrets) -> Result<Run> {
+    let job = PreprocessJob::from_json(order)?;
+    Clock::prepare();
+    let control = Arc::new(Control::default());
+    let mine = control.clone();
+    if job.task == Task::Run {
+        table_memory(&job)?;
+    }
+    Run::begin(control, move |board| match job.task {
+        Task::Run => run(&job, &mine, board),
+        Task::Generate => generate::run(&job, &mine, board),
+        Task::Remove => {
+            let failure = outputs::remove(&job.directory).err();
+            let tally = Tally::begin(0, job.interval_ns, &KINDS, board);
+            let end_ns = tally.start_ns() + 1;
+            tally.finish(end_ns, &mine, Extras { failure, ..Extras::default() })
+        }
+    })
+}
+
+/// What is left for tables when every worker has its rows.
+fn table_memory(job: &PreprocessJob) -> Result<usize> {
+    let rows = job.row_group_rows.saturating_mul(ROW_BYTES);
+    let groups = (job.part_rows() / job.row_group_rows).saturating_sub(FREE_GROUPS);
+    let worker = rows.saturating_add(WORKER_BYTES).saturating_add(groups * GROUP_BYTES);
+    let all = job.workers.saturating_mul(worker);
+    job.memory_bytes.checked_sub(all).filter(|&left| left > 0).ok_or_else(|| {
+        Error::spec(
+            "memory",
+            format!(
+                "is {} bytes, and {} workers with {} rows each need more than {all}",
+                job.memory_bytes, job.workers, job.row_group_rows
+            ),
+            "set a larger one, fewer workers, or other row_group_rows",
+        )
+    })
+}
+
+/// All stages, and what is known of them.
+struct Stages<'b> {
+    job: &'b PreprocessJob,
+    crew: Crew<'b>,
+    board: &'b Board,
+    memory: Memory,
+    device: Option<DeviceCounters>,
+    extras: Extras,
+    stages: Vec<serde_json::Value>,
+    peak_bytes: u64,
+    resumed: usize,
+}
+
+/// A stage that has begun.
+struct Begun {
+    place: usize,
+    start_ns: u64,
+    cpu: ProcessCpu,
+    device: Option<DeviceBytes>,
+}
+
+/// What a stage says of itself.
+#[derive(Default)]
+struct Done {
+    rows: u64,
+    output_bytes: u64,
+    parts: usize,
+    resumed: usize,
+    passes: usize,
+}
+
+fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
+    let memory = Memory::begin();
+    let prepared = prepare(job);
+    let crew = Crew::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
+    let mut stages = Stages {
+        device: DeviceCounters::of(&job.directory),
+        job,
+        crew,
+        board,
+        memory,
+        extras: Extras::default(),
+        stages: Vec::new(),
+        peak_bytes: 0,
+        resumed: 0,
+    };
+    if let Err(error) = prepared.and_then(|parts| stages.all(&parts)) {
+        stages.extras.failure = Some(error);
+    }
+    stages.finish(control)
+}
+
+/// Before the window: the directory, the parts, and inputs that have to come from their device.
+fn prepare(job: &PreprocessJob) -> Result<Vec<Part>> {
+    outputs::claim(job)?;
+    let parts = Part::all(job)?;
+    if job.cold {
+        job.inputs.iter().try_for_each(|path| chill(path))?;
+    }
+    Ok(parts)
+}
+
+impl Stages<'_> {
+    fn all(&mut self, parts: &[Part]) -> Result<()> {
+        let Some(findings) = self.ingest(parts)? else { return Ok(()) };
+        self.vocabulary(parts, &findings)?;
+        if !self.crew.is_over() {
+            self.encode(parts, &findings)?;
+        }
+        Ok(())
+    }
+
+    /// `None` where the run ended before the stage did.
+    fn ingest(&mut self, parts: &[Part]) -> Result<Option<Findings>> {
+        let job = self.job;
+        let resumed = parts.iter().filter(|part| part.facts().is_some()).count();
+        let begun = self.begin(INGEST, &mut std::iter::empty())?;
+        ingest::run(job, parts, &mut self.crew)?;
+        if self.crew.is_over() {
+            return Ok(None);
+        }
+        outputs::check_unchanged(job)?;
+        let findings = Findings::of(job, parts)?;
+        let output_bytes = sizes(parts.iter().map(|part| part.parquet.as_path()))?;
+        let rows = findings.rows;
+        let done = Done { rows, output_bytes, parts: parts.len(), resumed, passes: 1 };
+        self.end(&begun, &done);
+        let input_bytes = sizes(job.inputs.iter().map(PathBuf::as_path))?;
+        for (name, value) in [
+            ("rows", json!(findings.rows)),
+            ("lines", json!(findings.lines)),
+            ("malformed", findings.malformed_details()),
+            ("input_bytes", json!(input_bytes)),
+            ("parquet_bytes", json!(output_bytes)),
+        ] {
+            self.extras.details.insert(name.into(), value);
+        }
+        accept(job, &findings)?;
+        Ok(Some(findings))
+    }
+
+    fn vocabulary(&mut self, parts: &[Part], findings: &Findings) -> Result<()> {
+        let job = self.job;
+        let all = || (1..=CATEGORIES).map(|number| Files::of(job, number));
+        let resumed = all().filter(|files| files.facts().is_some()).count();
+        let begun = self.begin(VOCABULARY, &mut parts.iter().map(|p| p.parquet.as_path()))?;
+        let passes = vocabulary::run(job, parts, table_memory(job)?, &mut self.crew)?;
+        if self.crew.is_over() {
+            return Ok(());
+        }
+        // A value and its count.
+        let output_bytes = all().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
+        let rows = findings.rows;
+        self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, resumed, passes });
+        Ok(())
+    }
+
+    fn encode(&mut self, parts: &[Part], findings: &Findings) -> Result<()> {
+        let job = self.job;
+        let vocabularies: Vec<Files> = (1..=CATEGORIES).map(|n| Files::of(job, n)).collect();
+        let mut inputs = parts
+            .iter()
+            .map(|part| part.parquet.as_path())
+            .chain(vocabularies.iter().map(|files| files.values.as_path()));
+        let begun = self.begin(ENCODE, &mut inputs)?;
+        let encoded = encode::run(job, parts, findings, table_memory(job)?, &mut self.crew)?;
+        if self.crew.is_over() {
+            return Ok(());
+        }
+        let output_bytes = tree_bytes(&job.directory.join("binary"))?;
+        let (rows, resumed, passes) = (findings.rows, encoded.resumed, encoded.passes);
+        self.end(&begun, &Done { rows, output_bytes, parts: parts.len(), resumed, passes });
+        self.extras.details.insert("output_bytes".into(), output_bytes.into());
+        Ok(())
+    }
+
+    fn begin(&mut self, place: usize, inputs: &mut dyn Iterator<Item = &Path>) -> Result<Begun> {
+        if self.job.cold {
+            for path in inputs {
+                chill(path)?;
+            }
+        }
+        self.crew.take_moved();
+        Memory::reset_peak();
+        self.board.enter(KINDS[place].name, None);
+        let (now, cpu) = ProcessCpu::timed();
+        Ok(Begun {
+            place,
+            start_ns: if place == INGEST { self.crew.start_ns() } else { now },
+            cpu,
+            device: self.device.as_ref().and_then(DeviceCounters::now),
+        })
+    }
+
+    fn end(&mut self, begun: &Begun, done: &Done) {
+        let (end_ns, used) = ProcessCpu::timed();
+        let cpu = used.since(begun.cpu);
+        let after = self.device.as_ref().and_then(DeviceCounters::now);
+        let moved = after.zip(begun.device).map(|(now, then)| now.since(then));
+        let name = KINDS[begun.place].name;
+        let (start_ns, bytes) = (begun.start_ns, self.crew.take_moved());
+        let peak = self.memory.peak();
+        self.peak_bytes = self.peak_bytes.max(peak);
+        self.resumed += done.resumed;
+        self.extras.spans.push(Span { kind: name, name: name.into(), start_ns, end_ns, bytes });
+        self.stages.push(json!({
+            "name": name,
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "rows": done.rows,
+            "input_bytes": bytes,
+            "output_bytes": done.output_bytes,
+            "cpu_ns": cpu.user_ns + cpu.system_ns,
+            "peak_memory_bytes": peak,
+            "device_read_bytes": moved.map(|moved| moved.read),
+            "device_written_bytes": moved.map(|moved| moved.written),
+            "parts": done.parts,
+            "resumed_parts": done.resumed,
+            "passes": done.passes,
+        }));
+    }
+
+    /// The window ends; what was made is looked at after it.
+    fn finish(self, control: &Control) -> Outcome {
+        let Stages { job, crew, board, device, mut extras, .. } = self;
+        let end_ns = match extras.spans.last() {
+            Some(last) if extras.spans.len() == KINDS.len() => last.end_ns,
+            _ => monotonic_ns(),
+        };
+        let end_ns = end_ns.max(crew.start_ns() + 1);
+        let mut tally = crew.end();
+        tally.close();
+        if extras.failure.is_none() && !control.stopping() {
+            board.enter("check", None);
+            match check(&job.directory) {
+                Ok(found) => drop(extras.details.insert("output".into(), found)),
+                Err(error) => extras.failure = Some(error),
+            }
+        }
+        for (name, value) in [
+            ("stages", json!(self.stages)),
+            ("resumed_parts", json!(self.resumed)),
+            ("device_counters", json!(device.is_some())),
+            ("memory_limit_bytes", json!(job.memory_bytes)),
+            ("peak_memory_bytes", json!(self.peak_bytes)),
+        ] {
+            extras.details.insert(name.into(), value);
+        }
+        tally.finish(end_ns, control, extras)
+    }
+}
+
+/// Whether what was found in the input may be gone on with.
+fn accept(job: &PreprocessJob, findings: &Findings) -> Result<()> {
+    let count = findings.malformed();
+    if count > 0 && job.malformed == Malformed::Refuse {
+        let first = findings.first_malformed();
+        let what =
+            format!("{count} of {} lines are no lines of a click log: {first}", findings.lines);
+        let fix = "correct the file, or set malformed = \"skip\"";
+        return Err(Error::spec("inputs", what, fix));
+    }
+    if findings.rows == 0 {
+        let names: Vec<String> = job.inputs.iter().map(|p| p.display().to_string()).collect();
+        let what = format!("have no rows: {}", names.join(", "));
+        return Err(Error::spec("inputs", what, "give files with click logs in them"));
+    }
+    Ok(())
+}
+
+fn sizes<'p>(mut paths: impl Iterator<Item = &'p Path>) -> Result<u64> {
+    paths.try_fold(0, |sum, path| {
+        let found = fs::metadata(path).map_err(failed("open", path))?;
+        Ok(sum + found.len())
+    })
+}
+
+fn tree_bytes(directory: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let path = entry.map_err(failed("read", directory))?.path();
+        sum +=
+            if path.is_dir() { tree_bytes(&path)? } else { sizes([path.as_path()].into_iter())? };
+    }
+    Ok(sum)
+}

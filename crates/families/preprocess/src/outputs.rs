@@ -1,0 +1,199 @@
+//! The directory of a run: whose it is, how files appear in it, and how it goes.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::{json, Value};
+use storlab_base::{durable, failed, Error, Result};
+use storlab_io::drop_cache;
+
+use super::spec::PreprocessJob;
+
+const RUN: &str = "run.json";
+const PARTIAL: &str = ".partial-";
+/// All that a run makes.
+const OWN: [&str; 5] = [RUN, "parquet", "vocabulary", "binary", "binary.partial"];
+
+/// Make a directory, and those above it.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn make_directory(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(failed("create", path))
+}
+
+/// Where a file is written before it has its name.
+pub fn aside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{PARTIAL}{name}"))
+}
+
+/// Give a file, written [`aside`] and flushed, its name for good.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn name_file(path: &Path) -> Result<()> {
+    durable::name(&aside(path), path)
+}
+
+/// A small file, whole or not at all.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn publish(path: &Path, content: &[u8]) -> Result<()> {
+    durable::write(&aside(path), content)?;
+    name_file(path)
+}
+
+/// What a small file says; `None` where it is not there, or not whole.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Out of the page cache with a file, so that it is read from its device.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn chill(path: &Path) -> Result<()> {
+    durable::flush(path)?;
+    drop_cache(path).map_err(failed("drop the cache of", path))
+}
+
+/// An input as it is now.
+fn state(path: &Path) -> Result<Value> {
+    let found = fs::metadata(path).map_err(failed("open", path))?;
+    let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+    let path = path.display().to_string();
+    Ok(json!({"path": path, "bytes": found.len(), "modified_ns": modified as i64}))
+}
+
+/// What the output depends on.
+fn fingerprint(job: &PreprocessJob) -> Result<Value> {
+    let inputs: Vec<Value> = job.inputs.iter().map(|path| state(path)).collect::<Result<_>>()?;
+    Ok(json!({
+        "version": 1,
+        "engine": "native",
+        "inputs": inputs,
+        "part_bytes": job.part_bytes,
+        "row_group_rows": job.row_group_rows,
+        "compression": format!("{:?}", job.compression).to_lowercase(),
+        "threshold": job.threshold,
+        "modulo": job.modulo,
+        "numerical": format!("{:?}", job.numerical).to_lowercase(),
+        "malformed_samples": job.malformed_samples,
+    }))
+}
+
+/// Make the directory of a run, or take it over where the order says to go on.
+///
+/// # Errors
+/// [`Error::Spec`] for one that is not storlab's, or that another order has begun; [`Error::Io`].
+pub fn claim(job: &PreprocessJob) -> Result<()> {
+    let fingerprint = fingerprint(job)?;
+    let path = job.directory.join(RUN);
+    if job.resume {
+        check_foreign(&job.directory)?;
+        match read_json::<Value>(&path) {
+            Some(found) if found == fingerprint => return Ok(()),
+            Some(found) => return Err(begun_otherwise(&job.directory, &found, &fingerprint)),
+            None => {}
+        }
+    }
+    make_directory(&job.directory)?;
+    clear(&job.directory)?;
+    publish(&path, format!("{fingerprint:#}\n").as_bytes())
+}
+
+/// Whether all inputs are still what they were when the run was begun.
+///
+/// # Errors
+/// [`Error::Spec`] for the first that is not: some parts of it may be of one state, and others of
+/// another.
+pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
+    let begun: Value = read_json(&job.directory.join(RUN)).unwrap_or_default();
+    for (number, path) in job.inputs.iter().enumerate() {
+        if begun["inputs"][number] != state(path)? {
+            return Err(Error::spec(
+                path.display().to_string(),
+                "has changed since the run was begun",
+                "let nothing write to it, and begin anew in another directory",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Remove what a killed process has left [`aside`] in a directory.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn clear_aside(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let entry = entry.map_err(failed("read", directory))?;
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+            fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
+fn begun_otherwise(directory: &Path, found: &Value, wanted: &Value) -> Error {
+    let names: Vec<&str> = wanted
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, value)| found.get(name.as_str()) != Some(value))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    Error::spec(
+        "resume",
+        format!("{} was begun with other {}", directory.display(), names.join(" and ")),
+        "remove it, or go on with what it was begun with",
+    )
+}
+
+fn check_foreign(directory: &Path) -> Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(failed("read", directory))?,
+    };
+    for entry in entries {
+        let name = entry.map_err(failed("read", directory))?.file_name();
+        let known = name.to_str().is_some_and(|n| OWN.contains(&n) || n.starts_with(PARTIAL));
+        if !known {
+            return Err(Error::spec(
+                "directory",
+                format!("holds {}, which is not storlab's", directory.join(&name).display()),
+                "move it away, or choose another directory",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Remove what is in a run's directory, and keep itself: it may be a mount point, or be held.
+fn clear(directory: &Path) -> Result<()> {
+    check_foreign(directory)?;
+    for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
+        let path = entry.map_err(failed("read", directory))?.path();
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(failed("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// Remove a run's directory. One that is not there is removed already.
+///
+/// # Errors
+/// [`Error::Spec`], with nothing removed, where anything else is in it; [`Error::Io`].
+pub fn remove(directory: &Path) -> Result<()> {
+    check_foreign(directory)?;
+    match fs::remove_dir_all(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(failed("remove", directory)),
+    }
+}

@@ -1,0 +1,140 @@
+//! The order for preprocessing.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use storlab_base::{Error, Result};
+use storlab_run::order::{at_least_one, Order};
+
+/// Of the text of a row: a label and 39 tabs.
+const LEAST_ROW_BYTES: u64 = 40;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// All stages.
+    #[default]
+    Run,
+    /// Make click logs.
+    Generate,
+    /// Remove the directory and all that is in it.
+    Remove,
+}
+
+/// A generated data set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clicks {
+    /// Over all files.
+    pub rows: u64,
+    /// How many.
+    pub files: u32,
+    /// Of all rows.
+    pub seed: u64,
+}
+
+impl Clicks {
+    /// Rows of a file: the first ones have one more where it does not divide.
+    pub fn rows_of(&self, file: u32) -> u64 {
+        let files = u64::from(self.files);
+        self.rows / files + u64::from(u64::from(file) < self.rows % files)
+    }
+}
+
+/// Of Parquet pages.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Codec {
+    None,
+    #[default]
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+/// Type of `numerical.bin`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Numerical {
+    #[default]
+    Float16,
+    Float32,
+}
+
+/// What becomes of a line that is none.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Malformed {
+    /// The run fails.
+    #[default]
+    Refuse,
+    /// It is counted and left out.
+    Skip,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Deserialize)]
+#[allow(missing_docs)]
+pub struct PreprocessJob {
+    pub version: u32,
+    pub interval_ns: u64,
+    pub task: Task,
+    pub inputs: Vec<PathBuf>,
+    pub directory: PathBuf,
+    pub clicks: Option<Clicks>,
+    pub workers: usize,
+    pub part_bytes: u64,
+    pub row_group_rows: usize,
+    pub compression: Codec,
+    pub threshold: u64,
+    pub modulo: Option<u64>,
+    pub numerical: Numerical,
+    pub malformed: Malformed,
+    pub malformed_samples: usize,
+    pub memory_bytes: usize,
+    pub cold: bool,
+    pub resume: bool,
+    pub cpus: Option<Vec<usize>>,
+}
+
+impl Order for PreprocessJob {
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |field, what: &str, fix: &str| Err(Error::spec(field, what.to_owned(), fix));
+        at_least_one(&[
+            ("workers", self.workers as u64),
+            ("row_group_rows", self.row_group_rows as u64),
+            ("part_bytes", self.part_bytes),
+        ])?;
+        if self.modulo == Some(0) {
+            return wrong("modulo", "is 0", "leave it out, or use 1 or more");
+        }
+        if self.clicks.as_ref().is_some_and(|clicks| clicks.files == 0) {
+            return wrong("clicks.files", "is 0", "use 1 or more");
+        }
+        if self.task == Task::Run && self.inputs.is_empty() {
+            return wrong("inputs", "is empty", "name at least one file");
+        }
+        if self.task == Task::Generate && self.clicks.is_none() {
+            return wrong("clicks", "is missing", "say how many rows");
+        }
+        Ok(())
+    }
+}
+
+impl PreprocessJob {
+    /// Most that a part has.
+    pub fn part_rows(&self) -> usize {
+        usize::try_from(self.part_bytes / LEAST_ROW_BYTES + 1).unwrap_or(usize::MAX)
+    }
+}

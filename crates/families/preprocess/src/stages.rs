@@ -1,0 +1,16 @@
+//! The three stages, each a kind of operation.
+
+use storlab_run::sampling::Kind;
+
+/// Place of a stage in the counters.
+pub const INGEST: usize = 0;
+/// Place of a stage in the counters.
+pub const VOCABULARY: usize = 1;
+/// Place of a stage in the counters.
+pub const ENCODE: usize = 2;
+/// All of them.
+pub const KINDS: [Kind; 3] = [
+    Kind { place: INGEST, name: "ingest" },
+    Kind { place: VOCABULARY, name: "vocabulary" },
+    Kind { place: ENCODE, name: "encode" },
+];

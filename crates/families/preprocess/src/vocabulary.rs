@@ -1,0 +1,250 @@
+//! The values of each category column in order of their ids, and how often each was seen.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use storlab_base::{durable, failed, monotonic_ns, Result};
+
+use super::budget::Budget;
+use super::chunks::{Column, Group};
+use super::columns::{CATEGORIES, INTEGERS};
+use super::count::{Counting, SHARDS};
+use super::crew::Crew;
+use super::merge::{merge, Run};
+use super::outputs::{aside, clear_aside, make_directory, name_file, publish, read_json};
+use super::parts::Part;
+use super::spec::PreprocessJob;
+use super::stages::VOCABULARY;
+
+/// The files of one column, below the directory of vocabularies.
+pub struct Files {
+    /// `u32` each, little endian, in order of id from 1.
+    pub values: PathBuf,
+    counts: PathBuf,
+    facts: PathBuf,
+}
+
+/// What lies beside the files of a column: that it is there says that they are whole.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// Values that have an id.
+    pub kept: u64,
+    /// All values.
+    pub distinct: u64,
+}
+
+impl Files {
+    /// Of column `C<number>`, numbers from 1.
+    pub fn of(job: &PreprocessJob, number: usize) -> Self {
+        let place = job.directory.join("vocabulary");
+        Files {
+            values: place.join(format!("C{number}.values")),
+            counts: place.join(format!("C{number}.counts")),
+            facts: place.join(format!("C{number}.json")),
+        }
+    }
+
+    /// `None` where the column is not finished.
+    pub fn facts(&self) -> Option<Facts> {
+        read_json(&self.facts)
+    }
+
+    fn open_aside(&self) -> Result<[BufWriter<File>; 2]> {
+        let open = |path: &Path| {
+            let beside = aside(path);
+            File::create(&beside).map(BufWriter::new).map_err(failed("create", &beside))
+        };
+        Ok([open(&self.values)?, open(&self.counts)?])
+    }
+
+    fn publish(&self, files: [BufWriter<File>; 2], facts: Facts) -> Result<()> {
+        for (file, path) in files.into_iter().zip([&self.values, &self.counts]) {
+            let file = file.into_inner().map_err(|e| failed("write", path)(e.into_error()))?;
+            file.sync_all().map_err(failed("sync", path))?;
+            name_file(path)?;
+        }
+        publish(&self.facts, json!(facts).to_string().as_bytes())
+    }
+}
+
+/// Count the values of every column that has no vocabulary. Returns how often the data was read, at
+/// most: more than once where memory is too small for a column.
+///
+/// # Errors
+/// [`storlab_base::Error::Io`]; [`storlab_base::Error::Spec`] where memory is too small for any
+/// number of passes.
+pub fn run(
+    job: &PreprocessJob,
+    parts: &[Part],
+    memory: usize,
+    crew: &mut Crew<'_>,
+) -> Result<usize> {
+    let place = job.directory.join("vocabulary");
+    make_directory(&place)?;
+    // This process may need fewer passes than a killed one, and would not write over all of its.
+    clear_aside(&place)?;
+    let budget = Budget::new(memory);
+    let mut most = 0;
+    for number in 1..=CATEGORIES {
+        let files = Files::of(job, number);
+        if files.facts().is_none() && !crew.is_over() {
+            most = most.max(one(job, parts, &budget, number, &files, crew)?);
+        }
+    }
+    durable::flush(&place)?;
+    Ok(most)
+}
+
+fn one(
+    job: &PreprocessJob,
+    parts: &[Part],
+    budget: &Budget,
+    number: usize,
+    files: &Files,
+    crew: &mut Crew<'_>,
+) -> Result<usize> {
+    let mut facts = Facts { kept: 0, distinct: 0 };
+    let mut runs: Vec<Files> = Vec::new();
+    let mut first = 0;
+    loop {
+        let counting = Counting::new(budget, first);
+        count(job, parts, number, &counting, crew)?;
+        if crew.is_over() {
+            return Ok(0);
+        }
+        let sorted = counting.finish(job.threshold, crew.workers());
+        first = sorted.end;
+        facts.kept += sorted.kept();
+        facts.distinct += sorted.distinct();
+        let is_last = first == SHARDS;
+        let target = if is_last && runs.is_empty() { files } else { &run_files(files, runs.len()) };
+        let mut open = target.open_aside()?;
+        let [values, counts] = &mut open;
+        sorted.write(values, counts).map_err(failed("write", &target.values))?;
+        if is_last && runs.is_empty() {
+            files.publish(open, facts)?;
+            return Ok(1);
+        }
+        for file in &mut open {
+            file.flush().map_err(failed("write", &target.values))?;
+        }
+        runs.push(run_files(files, runs.len()));
+        if is_last {
+            let passes = runs.len();
+            join(files, &runs, facts)?;
+            return Ok(passes);
+        }
+    }
+}
+
+/// Where what one of several passes found lies until all are done.
+fn run_files(files: &Files, pass: usize) -> Files {
+    let beside = |path: &Path| path.with_extension(format!("pass-{pass}"));
+    Files {
+        values: beside(&files.values),
+        counts: files.counts.with_extension(format!("counts-{pass}")),
+        facts: files.facts.clone(),
+    }
+}
+
+fn join(files: &Files, runs: &[Files], facts: Facts) -> Result<()> {
+    let open = |path: &Path| {
+        let beside = aside(path);
+        File::open(&beside).map(BufReader::new).map_err(failed("open", &beside))
+    };
+    let mut readers = Vec::new();
+    for run in runs {
+        readers.push(Run::new(open(&run.values)?, open(&run.counts)?));
+    }
+    let mut whole = files.open_aside()?;
+    let [values, counts] = &mut whole;
+    merge(&mut readers, values, counts).map_err(failed("write", &files.values))?;
+    files.publish(whole, facts)?;
+    for path in runs.iter().flat_map(|run| [&run.values, &run.counts]) {
+        let beside = aside(path);
+        fs::remove_file(&beside).map_err(failed("remove", &beside))?;
+    }
+    Ok(())
+}
+
+fn count(
+    job: &PreprocessJob,
+    parts: &[Part],
+    number: usize,
+    counting: &Counting<'_>,
+    crew: &mut Crew<'_>,
+) -> Result<()> {
+    crew.each(parts.len(), |turn| {
+        let mut scatter = counting.scatter()?;
+        let (mut column, mut reduced) = (Column::default(), Vec::new());
+        while let Some(task) = turn.next() {
+            let file = Group::open(&parts[task].parquet)?;
+            for group in 0..file.len() {
+                let start_ns = monotonic_ns();
+                file.read(group, INTEGERS + number, &mut column)?;
+                let values = reduce(column.unsigned(), job.modulo, &mut reduced);
+                counting.add(&mut scatter, values)?;
+                turn.record(VOCABULARY, column.bytes, start_ns);
+                if turn.is_over() {
+                    return Ok(());
+                }
+            }
+        }
+        counting.flush(&mut scatter)
+    })
+}
+
+/// The values modulo, where that is asked for.
+pub fn reduce<'v>(values: &'v [u32], modulo: Option<u64>, into: &'v mut Vec<u32>) -> &'v [u32] {
+    let Some(modulo) = modulo else { return values };
+    into.clear();
+    into.extend(values.iter().map(|&value| (u64::from(value) % modulo) as u32));
+    into
+}
+
+/// Values of a vocabulary in order of id. What cannot be read ends it, and [`Values::end`] says so.
+pub struct Values {
+    path: PathBuf,
+    file: BufReader<File>,
+    left: u64,
+    failure: Option<io::Error>,
+}
+
+impl Values {
+    /// From the one after `skip` others on, `take` of them.
+    ///
+    /// # Errors
+    /// [`storlab_base::Error::Io`].
+    pub fn open(path: &Path, skip: u64, take: u64) -> Result<Self> {
+        let mut file = File::open(path).map(BufReader::new).map_err(failed("open", path))?;
+        file.seek(SeekFrom::Start(skip * 4)).map_err(failed("read", path))?;
+        Ok(Values { path: path.to_owned(), file, left: take, failure: None })
+    }
+
+    /// Whether all were read.
+    ///
+    /// # Errors
+    /// [`storlab_base::Error::Io`].
+    pub fn end(self) -> Result<()> {
+        self.failure.map_or(Ok(()), |e| Err(failed("read", &self.path)(e)))
+    }
+}
+
+impl Iterator for Values {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.left = self.left.checked_sub(1)?;
+        let mut bytes = [0; 4];
+        match self.file.read_exact(&mut bytes) {
+            Ok(()) => Some(u32::from_le_bytes(bytes)),
+            Err(e) => {
+                (self.left, self.failure) = (0, Some(e));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Making the data set: files that are there with the right size are kept, so that a run that was
+//! interrupted goes on where it was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+
+use storlab_base::{durable, failed, monotonic_ns, Content, Error, Identity, Result};
+use storlab_io::{File, Pass, Stream, StreamSpec};
+use storlab_run::control::Control;
+use storlab_run::cpu::available_cores;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::Kind;
+use storlab_s3::transfer::Bucket;
+
+use super::format::{FileFacts, Layout};
+use super::shared::Home;
+use super::spec::TrainingJob;
+
+const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
+const IO: usize = 1 << 20;
+const DEPTH: usize = 16;
+const SLOTS: usize = 20;
+const MOST_THREADS: usize = 8;
+/// Files of a thread that are flushed together: alone, small files would wait for a flush each.
+const GROUP_FILES: usize = 16;
+const GROUP_BYTES: u64 = 256 << 20;
+
+/// What the threads share.
+struct Works {
+    job: TrainingJob,
+    home: Home,
+    content: Content,
+    next: AtomicU64,
+    control: Arc<Control>,
+}
+
+impl Works {
+    /// What the files' names lie in, up to the directory that the place is in.
+    fn sync_directories(&self) -> Result<()> {
+        let Home::Directory(home) = &self.home else { return Ok(()) };
+        let folder = &self.job.records.folder;
+        let above = folder.split('/').count() + 2;
+        let all = home.join(folder);
+        for directory in all.ancestors().take(above).filter(|d| !d.as_os_str().is_empty()) {
+            durable::flush(directory)?;
+        }
+        Ok(())
+    }
+}
+
+/// Make every file that is missing. The outcome's writes are what was made now.
+pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) -> Outcome {
+    let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
+    let content = Content::new(job.records.seed, SLOTS, IO);
+    let interval_ns = job.interval_ns;
+    let works =
+        Arc::new(Works { job, home, content, next: AtomicU64::new(0), control: control.clone() });
+    let mut tally = Tally::begin(threads, interval_ns, &KINDS, board);
+    let (report, reports) = channel();
+    let (end, ends) = channel();
+    let start_ns = tally.start_ns();
+    let mut extras = Extras::default();
+    if let Home::Directory(home) = &works.home {
+        let folder = home.join(&works.job.records.folder);
+        if let Err(error) = fs::create_dir_all(&folder) {
+            extras.failure = Some(failed("create", &folder)(error));
+            return tally.finish(monotonic_ns().max(start_ns + 1), control, extras);
+        }
+    }
+    for index in 0..threads {
+        let (works, report, end) = (works.clone(), report.clone(), end.clone());
+        let work = move || make_files(&works, index, start_ns, report, &end);
+        if let Err(e) = std::thread::Builder::new().name(format!("storlab-gen{index}")).spawn(work)
+        {
+            extras.failure = Some(Error::io("start a thread for", "the data set", 0, e));
+            control.end_soon();
+        }
+    }
+    drop((report, end));
+    for said in reports {
+        tally.add(&said, board);
+    }
+    let mut bytes = 0;
+    for ended in ends {
+        match ended {
+            Ok(made) => bytes += made,
+            Err(error) => drop(extras.failure.get_or_insert(error)),
+        }
+    }
+    if extras.failure.is_none() {
+        extras.failure = works.sync_directories().err();
+    }
+    let end_ns = monotonic_ns().max(start_ns + 1);
+    extras.spans.push(Span { kind: "generate", name: "data set".into(), start_ns, end_ns, bytes });
+    tally.finish(end_ns, control, extras)
+}
+
+fn make_files(
+    works: &Works,
+    index: usize,
+    start_ns: u64,
+    report: Sender<storlab_run::sampling::Report>,
+    end: &Sender<Result<u64>>,
+) {
+    let mut ledger = Ledger::new(index, &KINDS, works.job.interval_ns, start_ns, report);
+    let mut made = 0;
+    let ended = Maker::new(works, index).and_then(|mut maker| {
+        while !works.control.stopping() {
+            let number = works.next.fetch_add(1, Ordering::Relaxed);
+            if number >= works.job.records.files {
+                break;
+            }
+            made += maker.make(works, number, &mut ledger)?;
+        }
+        maker.finish()
+    });
+    if ended.is_err() {
+        works.control.end_soon();
+    }
+    drop(ledger);
+    let _ = end.send(ended.map(|()| made));
+}
+
+/// What a thread makes files with.
+enum Maker {
+    Files(Box<Stream>, Group),
+    Objects(Box<Bucket>),
+}
+
+/// Files that are written and not flushed. A file gets its name when it is durable: its size alone
+/// says later that it is whole, and after a loss of power a size may be there without the content.
+#[derive(Default)]
+struct Group {
+    files: Vec<(File, PathBuf)>,
+    bytes: u64,
+}
+
+impl Group {
+    fn add(&mut self, file: File, path: PathBuf, bytes: u64) -> Result<()> {
+        self.files.push((file, path));
+        self.bytes += bytes;
+        if self.files.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES {
+            self.name_all()?;
+        }
+        Ok(())
+    }
+
+    fn name_all(&mut self) -> Result<()> {
+        for (file, _) in &self.files {
+            file.sync()?;
+        }
+        for (_, path) in self.files.drain(..) {
+            let unnamed = unnamed(&path);
+            fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// What a file is called before it has its name.
+fn unnamed(path: &Path) -> PathBuf {
+    path.with_extension("partial")
+}
+
+impl Maker {
+    fn new(works: &Works, index: usize) -> Result<Self> {
+        if let Home::Store(store, _) = &works.home {
+            let patience = works.job.place.patience();
+            return Ok(Maker::Objects(Box::new(Bucket::new(store.clone(), 1, index, &patience)?)));
+        }
+        let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;
+        stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));
+        Ok(Maker::Files(Box::new(stream), Group::default()))
+    }
+
+    /// All files are made.
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Maker::Files(_, group) => group.name_all(),
+            Maker::Objects(_) => Ok(()),
+        }
+    }
+
+    /// Bytes written: 0 for a file that is there.
+    fn make(&mut self, works: &Works, number: u64, ledger: &mut Ledger) -> Result<u64> {
+        let facts = works.job.records.file(number);
+        let layout = Layout::new(&works.job.records, &facts)?;
+        match (self, &works.home) {
+            (Maker::Files(stream, group), Home::Directory(home)) => {
+                let (path, bytes) = (home.join(&facts.path), layout.len);
+                match make_file(works, &path, &facts, layout, stream, ledger)? {
+                    Some(file) => group.add(file, path, bytes).map(|()| bytes),
+                    None => Ok(0),
+                }
+            }
+            (Maker::Objects(bucket), Home::Store(_, prefix)) => {
+                let key = format!("{prefix}{}", facts.path);
+                make_object(works, &key, &facts, layout, bucket, ledger)
+            }
+            _ => Ok(0), // made together, they go together
+        }
+    }
+}
+
+fn identity(facts: &FileFacts) -> Identity {
+    Identity { number: 0, file: facts.number as usize, header: 0 }
+}
+
+fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
+    layout.seal(|layout, at, part| {
+        works.content.bytes_at(identity(facts), at, part);
+        layout.overlay(at, part);
+    });
+}
+
+/// The file, without its name; `None` where it is there, or the run is to end.
+fn make_file(
+    works: &Works,
+    path: &Path,
+    facts: &FileFacts,
+    mut layout: Layout,
+    stream: &mut Stream,
+    ledger: &mut Ledger,
+) -> Result<Option<File>> {
+    if fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
+        return Ok(None);
+    }
+    seal(works, facts, &mut layout);
+    let aside = unnamed(path);
+    match fs::remove_file(&aside) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("remove", &aside)(e));
+        }
+        _ => {}
+    }
+    let file = File::create(&aside, &facts.path, works.job.place.direct)?;
+    file.preallocate(layout.len)?; // faster, where the file system can
+    let whose = identity(facts);
+    let ended = stream.write(
+        &file,
+        layout.len,
+        &|| works.control.stopping(),
+        |offset, slot, buffer| {
+            // Headers of the buffer's last use lie in it.
+            buffer.copy_from_slice(&works.content.pattern(slot)[..buffer.len()]);
+            works.content.stamp_all(whose, offset, buffer);
+            layout.overlay(offset, buffer);
+        },
+        |chunk| {
+            let end_ns = chunk.start_ns + chunk.latency_ns;
+            ledger.record(0, chunk.data.len() as u64, chunk.latency_ns, end_ns);
+            Ok(())
+        },
+    )?;
+    if ended == Pass::Stopped {
+        return Ok(None);
+    }
+    if file.is_direct() {
+        file.truncate(layout.len)?;
+    }
+    Ok(Some(file))
+}
+
+/// The object is made in memory, one for each thread at a time: a data set is made once.
+fn make_object(
+    works: &Works,
+    key: &str,
+    facts: &FileFacts,
+    mut layout: Layout,
+    bucket: &mut Bucket,
+    ledger: &mut Ledger,
+) -> Result<u64> {
+    if bucket.head(key)? == Some(layout.len) {
+        return Ok(0);
+    }
+    seal(works, facts, &mut layout);
+    let mut bytes = vec![0; layout.len as usize];
+    works.content.bytes_at(identity(facts), 0, &mut bytes);
+    layout.overlay(0, &mut bytes);
+    let begin = monotonic_ns();
+    bucket.put(key, &bytes.into())?;
+    let now = monotonic_ns();
+    ledger.record(0, layout.len, now - begin, now);
+    Ok(layout.len)
+}

@@ -1,0 +1,221 @@
+//! A reader: loads whole batches, one sample after the other, and looks into what it loads as the
+//! order says.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use storlab_base::{monotonic_ns, Error, Result};
+use storlab_io::{Access, File, Pass, Stream, StreamSpec, SECTOR};
+use storlab_run::fixed::Ledger;
+use storlab_s3::transfer::Bucket;
+
+use super::format::{masked, tfrecord_stride, FileFacts};
+use super::lane::Loaded;
+use super::order::Piece;
+use super::parse::{Npz, Records as RecordParser};
+use super::shared::{Home, Shared};
+use super::spec::{Check, Format, TrainingJob};
+
+/// Place of `read` in the counters.
+pub const READ: usize = 0;
+
+/// Where samples come from.
+enum Source {
+    /// Files, by deep streams.
+    Files(Box<Stream>),
+    /// Objects, over one connection.
+    Objects(Box<Bucket>),
+}
+
+/// See the module. Belongs to its thread.
+pub struct Reader {
+    shared: Arc<Shared>,
+    source: Source,
+    ledger: Ledger,
+}
+
+impl Reader {
+    /// With buffers or a connection of its own; `turn` tells readers apart.
+    ///
+    /// # Errors
+    /// Those of [`Stream::new`] and [`Bucket::new`].
+    pub fn new(shared: Arc<Shared>, turn: usize, ledger: Ledger) -> Result<Self> {
+        let source = match &shared.home {
+            Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
+            Home::Store(store, _) => {
+                let patience = shared.job.place.patience();
+                Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn, &patience)?))
+            }
+        };
+        Ok(Reader { shared, source, ledger })
+    }
+
+    /// `uring`, `posix` or `s3`, and what of the kernel it uses.
+    pub fn backend(&self) -> (&'static str, Vec<&'static str>) {
+        match &self.source {
+            Source::Files(stream) => (stream.backend(), stream.features()),
+            Source::Objects(_) => ("s3", Vec::new()),
+        }
+    }
+
+    /// Load the samples of one batch.
+    ///
+    /// # Errors
+    /// What the files' opening and reading give, and operation `parse` for one that is not what its
+    /// format says.
+    pub fn load(&mut self, batch: &[Piece]) -> Result<Loaded> {
+        let mut loaded = Loaded::default();
+        for piece in batch {
+            let begin = monotonic_ns();
+            let Some(bytes) = self.load_piece(*piece)? else {
+                loaded.stopped = true;
+                return Ok(loaded);
+            };
+            let now = monotonic_ns();
+            self.ledger.record(READ, bytes, now - begin, now);
+            loaded.bytes += bytes;
+        }
+        Ok(loaded)
+    }
+
+    /// Bytes moved; `None` when the run is to end.
+    fn load_piece(&mut self, piece: Piece) -> Result<Option<u64>> {
+        let shared = self.shared.clone();
+        let facts = shared.job.records.file(piece.file);
+        let stopping = || shared.control.stopping();
+        let part = part_of(&shared, &facts, piece);
+        let mut parser = Parser::new(&shared, facts.path.clone());
+        let moved = match (&mut self.source, &shared.home) {
+            (Source::Files(stream), Home::Directory(home)) => {
+                from_file(stream, &shared, &home.join(&facts.path), part, &stopping, &mut parser)?
+            }
+            (Source::Objects(bucket), Home::Store(_, prefix)) => {
+                let key = format!("{prefix}{}", facts.path);
+                bucket.get(&key, part, &stopping, |offset, data| parser.add(offset, data))?
+            }
+            _ => None, // made together, they go together
+        };
+        if let Some(bytes) = moved {
+            parser.finish(bytes)?;
+        }
+        Ok(moved)
+    }
+}
+
+/// No more of them, and no larger ones, than a file fills: the kernel clears and pins all of them
+/// before the first read.
+fn buffers(job: &TrainingJob) -> StreamSpec {
+    let largest = job.records.most_file_bytes().next_multiple_of(SECTOR);
+    let io_bytes = job.read_bytes.min(largest);
+    let chunks = usize::try_from(largest.div_ceil(io_bytes)).unwrap_or(usize::MAX);
+    let (depth, slots) = (job.queue_depth.min(chunks), (job.queue_depth + 2).min(chunks));
+    StreamSpec { io_bytes: io_bytes as usize, depth, slots }
+}
+
+/// Offset and length of the samples within their file; `None` for all of it.
+fn part_of(shared: &Shared, facts: &FileFacts, piece: Piece) -> Option<(u64, u64)> {
+    let records = &shared.job.records;
+    let whole = piece.samples == records.samples_per_file;
+    if records.format != Format::Tfrecord || whole {
+        return None; // an array of a stored zip is read with its file
+    }
+    let stride = tfrecord_stride(facts.sample_bytes);
+    Some((piece.first * stride, piece.samples * stride))
+}
+
+/// Direct I/O reads whole sectors around the part.
+fn from_file(
+    stream: &mut Stream,
+    shared: &Shared,
+    path: &Path,
+    part: Option<(u64, u64)>,
+    stopping: &dyn Fn() -> bool,
+    parser: &mut Parser,
+) -> Result<Option<u64>> {
+    let direct = shared.job.place.direct;
+    let access = Access { read: true, write: false, direct };
+    let file = File::open(path, &parser.name, access)?;
+    let (from, len) = match part {
+        Some(part) => part,
+        None => (0, file.len()?),
+    };
+    let start = if file.is_direct() { from / SECTOR * SECTOR } else { from };
+    let read = from + len - start;
+    let ended = stream.read_part(&file, start, read, stopping, |chunk| {
+        let skipped = from.saturating_sub(chunk.offset).min(chunk.data.len() as u64) as usize;
+        parser.add(chunk.offset + skipped as u64, &chunk.data[skipped..])
+    })?;
+    Ok((ended == Pass::Whole).then_some(read))
+}
+
+/// Looks into what is read, as far as the order says.
+struct Parser {
+    name: String,
+    format: Parsing,
+}
+
+enum Parsing {
+    Npz(Npz),
+    Records(RecordParser),
+    Nothing,
+}
+
+impl Parser {
+    fn new(shared: &Shared, name: String) -> Self {
+        let crc = shared.job.check == Check::Crc;
+        let format = match shared.job.records.format {
+            _ if shared.job.check == Check::Bytes => Parsing::Nothing,
+            Format::Npz => Parsing::Npz(Npz::new(crc)),
+            Format::Tfrecord => Parsing::Records(RecordParser::new(crc, masked)),
+            Format::Jpeg => Parsing::Nothing,
+        };
+        Parser { name, format }
+    }
+
+    fn add(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        let said = match &mut self.format {
+            Parsing::Npz(npz) => npz.add(data),
+            Parsing::Records(records) => records.add(data),
+            Parsing::Nothing => Ok(()),
+        };
+        said.map_err(|what| broken(&self.name, offset, &what))
+    }
+
+    fn finish(&self, bytes: u64) -> Result<()> {
+        let said = match &self.format {
+            Parsing::Npz(npz) => npz.finish(bytes),
+            Parsing::Records(records) => records.finish(),
+            Parsing::Nothing => Ok(()),
+        };
+        said.map_err(|what| broken(&self.name, bytes, &what))
+    }
+}
+
+fn broken(name: &str, offset: u64, what: &str) -> Error {
+    let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
+    Error::io("parse", name, offset, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::job;
+
+    #[test]
+    fn buffers_are_those_that_a_file_fills() {
+        let of = |bytes: u64| {
+            let made = job(Path::new("/"), |job| {
+                job["records"]["record_bytes"] = json!(bytes);
+                job["records"]["record_stdev_bytes"] = json!(0);
+                (job["read_bytes"], job["queue_depth"]) = (json!(1 << 20), json!(16));
+            });
+            let StreamSpec { io_bytes, depth, slots } = buffers(&made);
+            (io_bytes, depth, slots)
+        };
+        assert_eq!(of(100_000), (102_400, 1, 1));
+        assert_eq!(of(3_000_000), (1 << 20, 3, 3));
+        assert_eq!(of(1 << 30), (1 << 20, 16, 18));
+    }
+}

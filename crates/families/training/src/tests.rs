@@ -1,0 +1,212 @@
+//! Whole jobs in a directory of the working directory's file system.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use storlab_run::outcome::Status;
+
+use super::*;
+
+pub fn job(home: &Path, change: impl Fn(&mut Value)) -> TrainingJob {
+    let mut job = json!({
+        "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
+        "drain_timeout_ns": 30_000_000_000u64, "seed": 7, "task": "run",
+        "place": {"directory": home, "direct": true},
+        "records": {
+            "format": "npz", "files": 13, "samples_per_file": 1, "record_bytes": 300_000,
+            "record_stdev_bytes": 60_000, "resize_bytes": 0, "folder": "train", "prefix": "img",
+            "seed": 3,
+        },
+        "accelerators": 2, "batch": 2, "computation_ns": 2_000_000, "reader_threads": 2,
+        "prefetch": 2, "epochs": 2, "max_steps": null, "shuffle": "epoch", "reshard": true,
+        "barrier": true, "check": "crc", "drop_caches": false, "read_bytes": 65_536,
+        "queue_depth": 4, "cpus": null,
+    });
+    change(&mut job);
+    TrainingJob::from_json(&job.to_string()).unwrap()
+}
+
+fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
+    let run = begin(job(home, change), None).unwrap();
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
+    run.outcome().unwrap()
+}
+
+fn generate(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
+    run(home, |job| {
+        change(job);
+        job["task"] = json!("generate");
+    })
+}
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir_in(".").unwrap()
+}
+
+fn shape(format: &str, samples: u64) -> impl Fn(&mut Value) + '_ {
+    move |job| {
+        job["records"]["format"] = json!(format);
+        job["records"]["samples_per_file"] = json!(samples);
+    }
+}
+
+#[test]
+fn every_format_is_made_and_read_with_its_checksums() {
+    for (format, samples) in [("npz", 1), ("npz", 3), ("tfrecord", 5), ("jpeg", 1)] {
+        let home = home();
+        let made = generate(home.path(), shape(format, samples));
+        assert_eq!(made.summary.status, Status::Finished, "{:?}", made.summary.failure);
+        let again = generate(home.path(), shape(format, samples));
+        assert_eq!(again.summary.spans[0].bytes, 0, "made twice");
+        let outcome = run(home.path(), shape(format, samples));
+        let summary = outcome.summary;
+        assert_eq!(summary.status, Status::Finished, "{format}: {:?}", summary.failure);
+        let steps = 13 * samples / 2 / 2;
+        assert_eq!(summary.totals["step"].operations, 2 * 2 * steps, "{format} {samples}");
+        assert_eq!(summary.details["steps"], steps);
+        let epochs = summary.details["epochs"].as_array().unwrap();
+        assert_eq!(epochs.len(), 2);
+        let moved: u64 = epochs.iter().map(|e| e["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(moved, summary.totals["read"].bytes);
+        assert!(moved > 2 * 2 * steps * 2 * 200_000);
+    }
+}
+
+#[test]
+fn a_damaged_file_ends_the_run_with_its_name() {
+    for (format, samples) in [("npz", 1), ("tfrecord", 5)] {
+        let home = home();
+        generate(home.path(), shape(format, samples));
+        for entry in std::fs::read_dir(home.path().join("train")).unwrap() {
+            let path = entry.unwrap().path();
+            let mut data = std::fs::read(&path).unwrap();
+            let middle = data.len() / 2;
+            data[middle] ^= 1;
+            std::fs::write(&path, data).unwrap();
+        }
+        let outcome = run(home.path(), shape(format, samples));
+        assert_eq!(outcome.summary.status, Status::Failed);
+        let failure = outcome.summary.failure.unwrap();
+        assert!(failure.message.contains("parse"), "{failure:?}");
+        assert!(failure.path.unwrap().contains("train/img_"));
+        // Without checksums nothing of it is seen.
+        let blind = run(home.path(), |job| {
+            shape(format, samples)(job);
+            job["check"] = json!("header");
+        });
+        assert_eq!(blind.summary.status, Status::Finished, "{:?}", blind.summary.failure);
+    }
+}
+
+#[test]
+fn a_truncated_file_is_noticed_by_its_headers() {
+    let home = home();
+    generate(home.path(), |_| {});
+    for entry in std::fs::read_dir(home.path().join("train")).unwrap() {
+        let path = entry.unwrap().path();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(100_000).unwrap();
+    }
+    let outcome = run(home.path(), |job| job["check"] = json!("header"));
+    assert_eq!(outcome.summary.status, Status::Failed);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let home = home();
+    std::fs::create_dir(home.path().join("train")).unwrap();
+    let outcome = run(home.path(), |_| {});
+    let failure = outcome.summary.failure.unwrap();
+    assert_eq!(failure.errno, Some(libc::ENOENT));
+    assert!(failure.path.unwrap().starts_with("train/img_"));
+}
+
+#[test]
+fn utilisation_follows_from_the_times() {
+    let home = home();
+    generate(home.path(), |_| {});
+    let outcome = run(home.path(), |job| job["computation_ns"] = json!(30_000_000));
+    for epoch in outcome.summary.details["epochs"].as_array().unwrap() {
+        for times in epoch["accelerators"].as_array().unwrap() {
+            let get = |name: &str| times[name].as_u64().unwrap();
+            let total = get("end_ns") - get("start_ns");
+            // A thread that is late does not move its schedule: of it nothing is missing.
+            assert!(get("scheduled_ns") >= 3 * 30_000_000 && get("scheduled_ns") <= total);
+            let later = get("scheduled_ns") - get("first_scheduled_ns");
+            assert!(later >= 2 * 30_000_000);
+            let sum = get("compute_ns") + get("wait_ns") + get("barrier_ns");
+            assert!(sum <= total && sum as f64 > total as f64 * 0.9, "{sum} of {total}");
+            assert!(get("first_end_ns") > get("start_ns") && get("first_end_ns") < get("end_ns"));
+        }
+    }
+    let wakes = &outcome.summary.totals["wake"];
+    assert_eq!(wakes.operations, outcome.summary.totals["step"].operations);
+    let late: u64 = outcome.summary.details["epochs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|epoch| epoch["accelerators"].as_array().unwrap())
+        .map(|times| times["late_ns"].as_u64().unwrap())
+        .sum();
+    // A histogram knows each of them to 0.1 %.
+    let (mean_ns, told_ns) = (late as f64 / wakes.operations as f64, wakes.latency.as_ref());
+    let told_ns = told_ns.unwrap().mean_ns;
+    assert!((mean_ns - told_ns).abs() <= mean_ns * 0.002 + 1.0, "{mean_ns} {told_ns}");
+    let precedence = outcome.summary.details["accelerator_precedence"].as_str().unwrap();
+    assert!(["nice -15", "normal"].contains(&precedence), "{precedence}");
+}
+
+#[test]
+fn epochs_are_permutations_and_shards_do_not_overlap() {
+    let job = job(Path::new("/"), |job| {
+        job["records"]["files"] = json!(40);
+        job["batch"] = json!(5);
+        job["accelerators"] = json!(4);
+    });
+    let files = |epoch: u32| -> Vec<u64> {
+        (0..4)
+            .flat_map(|index| {
+                let order = order::Epoch::new(&job, epoch, index);
+                (0..job.steps()).flat_map(move |b| order.batch(b)).map(|piece| piece.file)
+            })
+            .collect()
+    };
+    let (first, second) = (files(0), files(1));
+    assert_ne!(first, second);
+    assert_eq!(first, files(0));
+    for mut order in [first, second] {
+        order.sort_unstable();
+        assert_eq!(order, (0..40).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_accelerator_that_ends_by_a_mistake_fails_the_run() {
+    let home = home();
+    // The order of so many files has no place in memory.
+    let outcome = run(home.path(), |job| {
+        job["records"]["files"] = json!(1u64 << 60);
+        job["max_steps"] = json!(1);
+    });
+    assert_eq!(outcome.summary.status, Status::Failed);
+    let failure = outcome.summary.failure.unwrap();
+    assert!(failure.message.contains("an accelerator ended by a mistake"), "{failure:?}");
+}
+
+#[test]
+fn cancelling_is_prompt() {
+    let home = home();
+    generate(home.path(), |_| {});
+    let run = begin(
+        job(home.path(), |job| {
+            job["computation_ns"] = json!(3_600_000_000_000u64);
+        }),
+        None,
+    )
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_secs(30))));
+    assert_eq!(run.outcome().unwrap().summary.status, Status::Cancelled);
+}

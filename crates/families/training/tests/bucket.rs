@@ -1,0 +1,86 @@
+//! Training reads from a bucket.
+
+#![allow(clippy::pedantic, missing_docs)]
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{json, Value};
+use storlab_run::{Outcome, Secrets, Status};
+use storlab_testing::{Fault, Server};
+
+fn place(server: &Server) -> Value {
+    json!({
+        "directory": null, "direct": true, "prefix": "p/own/",
+        "store": {"endpoints": server.endpoints(), "bucket": "b", "region": "us-east-1",
+                  "addressing": "path", "ca_file": null, "verify_tls": true},
+    })
+}
+
+fn go(job: &Value) -> Outcome {
+    let secrets = [("access_key", "AK"), ("secret_key", "SK")];
+    let secrets: Secrets = secrets.map(|(name, value)| (name.into(), value.into())).into();
+    let run = storlab_training::start(&job.to_string(), &secrets).unwrap();
+    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    run.outcome().unwrap()
+}
+
+/// Requests that failed are sent again, soon.
+fn patient(mut job: Value) -> Value {
+    job["place"]["retries"] = json!(5);
+    job["place"]["backoff_ns"] = json!(1_000_000);
+    job
+}
+
+fn training(server: &Server, task: &str, format: &str, samples: u64) -> Value {
+    json!({
+        "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
+        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": task, "place": place(server),
+        "records": {"format": format, "files": 9, "samples_per_file": samples,
+                    "record_bytes": 100_000, "record_stdev_bytes": 20_000, "resize_bytes": 0,
+                    "folder": "train", "prefix": "img", "seed": 3},
+        "accelerators": 2, "batch": 2, "computation_ns": 1_000_000, "reader_threads": 2,
+        "prefetch": 2, "epochs": 2, "max_steps": null, "shuffle": "epoch", "reshard": true,
+        "barrier": true, "check": "crc", "drop_caches": false, "read_bytes": 65_536,
+        "queue_depth": 4, "cpus": null,
+    })
+}
+
+#[test]
+fn a_data_set_is_made_of_objects_once_and_read_with_its_checksums() {
+    let server = Server::start();
+    for (format, samples) in [("npz", 1), ("tfrecord", 4), ("jpeg", 1)] {
+        let made = go(&training(&server, "generate", format, samples)).summary;
+        assert_eq!(made.status, Status::Finished, "{format}: {:?}", made.failure);
+        assert_eq!(made.totals["write"].operations, 9);
+        let again = go(&training(&server, "generate", format, samples)).summary;
+        assert_eq!(again.totals["write"].operations, 0, "made twice");
+        let read = go(&training(&server, "run", format, samples)).summary;
+        assert_eq!(read.status, Status::Finished, "{format}: {:?}", read.failure);
+        assert_eq!(read.totals["step"].operations, 2 * 2 * (9 * samples / 2 / 2));
+        assert_eq!(read.engine.backend, Some("s3"));
+    }
+}
+
+#[test]
+fn a_corrupt_sample_is_named_by_its_checksum() {
+    let server = Server::start();
+    go(&training(&server, "generate", "npz", 1));
+    server.judge(|seen| if seen.method == Method::GET { Fault::Corrupt } else { Fault::None });
+    let failure = go(&training(&server, "run", "npz", 1)).summary.failure.unwrap();
+    assert!(failure.message.contains("train/img_"), "{failure:?}");
+}
+
+#[test]
+fn an_answer_that_is_cut_short_is_asked_for_again_from_there_on() {
+    let server = Server::start();
+    go(&training(&server, "generate", "npz", 1));
+    let cut = std::sync::Mutex::new(std::collections::HashSet::new());
+    server.judge(move |seen| match seen.method == Method::GET && !seen.key.is_empty() {
+        true if cut.lock().unwrap().insert(seen.key.clone()) => Fault::Truncate,
+        _ => Fault::None,
+    });
+    let read = go(&patient(training(&server, "run", "npz", 1))).summary;
+    assert_eq!(read.status, Status::Finished, "{:?}", read.failure);
+    assert!(read.notes.join(" ").contains("9 after short body"), "{:?}", read.notes);
+}

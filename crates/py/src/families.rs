@@ -1,0 +1,22 @@
+//! Every family of work, a line each.
+
+use storlab_base::{Error, Result};
+use storlab_run::{Run, Secrets};
+
+type Start = fn(&str, &Secrets) -> Result<Run>;
+
+const FAMILIES: [(&str, Start); 5] = [
+    ("block", storlab_block::start),
+    ("checkpoint", storlab_checkpoint::start),
+    ("object", storlab_object::start),
+    ("preprocess", storlab_preprocess::start),
+    ("training", storlab_training::start),
+];
+
+/// Start a run of a family's order, given as JSON.
+pub fn start(kind: &str, order: &str, secrets: &Secrets) -> Result<Run> {
+    match FAMILIES.iter().find(|(name, _)| *name == kind) {
+        Some((_, start)) => start(order, secrets),
+        None => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),
+    }
+}

@@ -1,0 +1,455 @@
+//! CPU time of the process, of its workers and of the machine, and where threads run.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use storlab_base::monotonic_ns;
+
+use crate::window::Window;
+
+/// Two readings of a clock around one of the CPU time lie nearer than this, or it is read again.
+const PROMPT_NS: u64 = 50_000;
+const TRIES: usize = 4;
+
+/// CPU that the whole process has used, helper threads of the kernel for it included, in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessCpu {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+}
+
+impl ProcessCpu {
+    /// Until now.
+    pub fn now() -> Self {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: `usage` is valid to write to, and all zeros is a valid rusage should the call
+        // fail.
+        let usage = unsafe {
+            libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+        ProcessCpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
+    }
+
+    /// Until now, and when that is. Of a few tries the one during which the thread was not
+    /// interrupted, or what was used meanwhile would belong to another time.
+    pub fn timed() -> (u64, Self) {
+        let once = || {
+            let before = monotonic_ns();
+            let used = Self::now();
+            let after = monotonic_ns();
+            (after - before, before + (after - before) / 2, used)
+        };
+        let mut best = once();
+        for _ in 0..TRIES {
+            if best.0 < PROMPT_NS {
+                break;
+            }
+            let next = once();
+            if next.0 < best.0 {
+                best = next;
+            }
+        }
+        (best.1, best.2)
+    }
+
+    /// What was used since `earlier`.
+    pub fn since(self, earlier: ProcessCpu) -> ProcessCpu {
+        ProcessCpu {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+        }
+    }
+}
+
+/// Time that all cores together spent at work and in all, in clock ticks, by proc_stat(5). Time
+/// stolen by the hypervisor counts as work: it was not there to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineCpu {
+    busy: u64,
+    stolen: u64,
+    all: u64,
+    cores: usize,
+}
+
+impl MachineCpu {
+    /// Until now; `None` where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        let fields = stat.lines().next()?.strip_prefix("cpu ")?;
+        // user nice system idle iowait irq softirq steal; guest time is in user already
+        let ticks: Vec<u64> =
+            fields.split_whitespace().take(8).map_while(|f| f.parse().ok()).collect();
+        let all = ticks.iter().sum();
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        let cores = stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).count();
+        Some(MachineCpu { busy: all - idle, stolen: *ticks.get(7).unwrap_or(&0), all, cores })
+    }
+
+    /// Shares of all cores since `earlier`, in percent: at work, and of that stolen.
+    pub fn percent_since(self, earlier: MachineCpu) -> Option<(f64, f64)> {
+        let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)? as f64;
+        let share = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / all;
+        Some((share(self.busy, earlier.busy), share(self.stolen, earlier.stolen)))
+    }
+}
+
+/// CPU of the load generator inside the window.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct CpuUse {
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub cores: usize,
+    pub worker_ns: u64,
+    pub busiest_worker_percent: f64,
+    pub machine_busy_percent: Option<f64>,
+    pub machine_cores: Option<usize>,
+    pub machine_steal_percent: Option<f64>,
+    pub waited_ns: Option<u64>,
+    pub longest_wait_percent: Option<f64>,
+}
+
+/// CPU of this process and of the whole machine, at one end of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuMark {
+    /// When the process was read.
+    at_ns: u64,
+    process: ProcessCpu,
+    machine: Option<MachineCpu>,
+}
+
+impl CpuMark {
+    /// Until now.
+    pub fn now() -> Self {
+        Self::of(ProcessCpu::timed())
+    }
+
+    /// Until now, where nothing of the run was done since `end_ns`.
+    pub fn of_the_end(end_ns: u64) -> Self {
+        CpuMark { at_ns: end_ns, ..Self::now() }
+    }
+
+    /// Of the machine until now, and of the process as it was read.
+    fn of((at_ns, process): (u64, ProcessCpu)) -> Self {
+        CpuMark { at_ns, process, machine: MachineCpu::now() }
+    }
+
+    /// What was used from here to `end`, in a window of `length_ns`; `cores`: that workers could
+    /// use. What was read later than the window's end is taken to have grown evenly.
+    pub fn until(self, end: CpuMark, length_ns: u64, workers: &[Spent], cores: usize) -> CpuUse {
+        let used = end.process.since(self.process);
+        let between_ns = end.at_ns.saturating_sub(self.at_ns).max(1);
+        let share = (length_ns as f64 / between_ns as f64).min(1.0);
+        let part = |ns: u64| (ns as f64 * share).round() as u64;
+        let machine = end.machine.zip(self.machine).and_then(|(end, begin)| {
+            end.percent_since(begin).map(|(busy, stolen)| (busy, stolen, end.cores))
+        });
+        let percent = |ns: u64| ns as f64 * 100.0 / length_ns.max(1) as f64;
+        let waited: Vec<u64> = workers.iter().filter_map(|worker| worker.waited_ns).collect();
+        CpuUse {
+            user_ns: part(used.user_ns),
+            system_ns: part(used.system_ns),
+            cores,
+            worker_ns: workers.iter().map(|worker| worker.cpu_ns).sum(),
+            busiest_worker_percent: percent(workers.iter().map(|w| w.cpu_ns).max().unwrap_or(0)),
+            machine_busy_percent: machine.map(|(busy, _, _)| busy),
+            machine_cores: machine.map(|(_, _, cores)| cores),
+            machine_steal_percent: machine.map(|(_, stolen, _)| stolen),
+            waited_ns: (!waited.is_empty()).then(|| waited.iter().sum()),
+            longest_wait_percent: waited.iter().copied().max().map(percent),
+        }
+    }
+}
+
+/// CPU of the process at both ends of a window, read by whichever thread of the run passes them
+/// first: the coordinator may wake long after them.
+#[derive(Default)]
+pub struct WindowCpu {
+    start: OnceLock<(u64, ProcessCpu)>,
+    end: OnceLock<(u64, ProcessCpu)>,
+}
+
+impl WindowCpu {
+    /// For every thread that sees the time, as soon as it does.
+    pub fn pass(&self, window: &Window, now_ns: u64) {
+        if now_ns >= window.start_ns {
+            self.start.get_or_init(ProcessCpu::timed);
+        }
+        if now_ns >= window.end_ns {
+            self.end.get_or_init(ProcessCpu::timed);
+        }
+    }
+
+    /// For the coordinator: the window has begun.
+    pub fn start(&self) -> CpuMark {
+        CpuMark::of(*self.start.get_or_init(ProcessCpu::timed))
+    }
+
+    /// For the coordinator: the window is over.
+    pub fn end(&self) -> CpuMark {
+        CpuMark::of(*self.end.get_or_init(ProcessCpu::timed))
+    }
+}
+
+/// What a worker used of the CPU, and how long it could have run and did not; in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// On a core.
+    pub cpu_ns: u64,
+    /// In a run queue; `None` where the kernel does not tell.
+    pub waited_ns: Option<u64>,
+}
+
+impl Spent {
+    /// Both sums.
+    pub fn add(&mut self, more: Spent) {
+        self.cpu_ns += more.cpu_ns;
+        self.waited_ns = match (self.waited_ns, more.waited_ns) {
+            (None, None) => None,
+            (mine, theirs) => Some(mine.unwrap_or(0) + theirs.unwrap_or(0)),
+        };
+    }
+}
+
+/// A thread's time in run queues, by /proc/PID/task/TID/schedstat. It stays that of the thread
+/// which made it.
+pub struct RunQueue(Option<File>);
+
+impl RunQueue {
+    /// Of the calling thread.
+    pub fn of_this_thread() -> Self {
+        RunQueue(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Until now, in ns; `None` where the kernel does not tell.
+    pub fn waited_ns(&self) -> Option<u64> {
+        let mut text = [0; 96];
+        let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        // On a core, in run queues, turns.
+        std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+}
+
+/// A worker's account of its own thread, from one reading to the next. It reads as it passes
+/// boundaries, so that nobody else's lateness is in it, and its own is cut off at the window's end.
+pub struct WorkerCpu {
+    queue: RunQueue,
+    start_ns: u64,
+    end_ns: u64,
+    threads: u64,
+    used_ns: u64,
+    waited_ns: Option<u64>,
+    read_at_ns: u64,
+    /// Waited before a reading, and after the window's start that it came too late for.
+    carried_ns: Option<u64>,
+    /// Until the window's end, once that has passed and nobody has taken it.
+    rest: Option<Spent>,
+}
+
+impl WorkerCpu {
+    /// Of the calling thread, which the run has started, and which begins to work now. `used_ns`:
+    /// its CPU time so far; `threads`: that it, and what helps it, can be on at once.
+    pub fn begin(window: &Window, threads: usize, used_ns: u64, now_ns: u64) -> Self {
+        let mut cpu = WorkerCpu {
+            queue: RunQueue::of_this_thread(),
+            start_ns: window.start_ns,
+            end_ns: window.end_ns,
+            threads: threads as u64,
+            used_ns,
+            waited_ns: Some(0),
+            read_at_ns: 0,
+            carried_ns: None,
+            rest: None,
+        };
+        // What it waited for the gate is the window's as far as that had begun.
+        cpu.take(used_ns, now_ns);
+        cpu
+    }
+
+    /// Since the last time. `used_ns`: the thread's CPU time, read just before `now_ns`.
+    pub fn take(&mut self, used_ns: u64, now_ns: u64) -> Spent {
+        let waited_ns = self.queue.waited_ns();
+        self.account(used_ns, waited_ns, now_ns)
+    }
+
+    fn account(&mut self, used_ns: u64, waited_ns: Option<u64>, now_ns: u64) -> Spent {
+        if let Some(rest) = self.rest.as_mut() {
+            return std::mem::take(rest);
+        }
+        let begins = self.read_at_ns < self.start_ns && now_ns >= self.start_ns;
+        let ends = now_ns >= self.end_ns;
+        let mut spent = Spent {
+            cpu_ns: used_ns.saturating_sub(self.used_ns),
+            waited_ns: waited_ns.zip(self.waited_ns).map(|(now, then)| now.saturating_sub(then)),
+        };
+        let mut carried_ns = None;
+        if begins {
+            // Waiting is why it comes so late, so that the end of this stretch was waiting.
+            let late_ns = now_ns.min(self.end_ns) - self.start_ns;
+            carried_ns = spent.waited_ns.map(|waited| waited.min(late_ns));
+            spent.waited_ns =
+                spent.waited_ns.zip(carried_ns).map(|(waited, carried)| waited - carried);
+        } else if ends {
+            // Where a hypervisor stops a thread, the kernel may take that for work.
+            let left_ns = self.end_ns - self.read_at_ns;
+            spent.cpu_ns = spent.cpu_ns.min(left_ns.saturating_mul(self.threads));
+            spent.waited_ns = spent.waited_ns.map(|waited| waited.min(left_ns));
+        }
+        if let (Some(waited), Some(carried)) = (&mut spent.waited_ns, self.carried_ns.take()) {
+            *waited += carried;
+        }
+        if ends {
+            self.rest = Some(Spent { cpu_ns: 0, waited_ns: carried_ns });
+        } else {
+            self.carried_ns = carried_ns;
+        }
+        (self.used_ns, self.waited_ns) = (used_ns, waited_ns);
+        self.read_at_ns = now_ns;
+        spent
+    }
+
+    /// The time is known to be `now_ns`: where the window is over, what comes from here on is not
+    /// counted.
+    pub fn close(&mut self, used_ns: u64, now_ns: u64) {
+        if self.rest.is_none() && now_ns >= self.end_ns {
+            self.rest = Some(self.take(used_ns, now_ns));
+        }
+    }
+}
+
+/// Cores that this process may run on.
+pub fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Keep the calling thread on one core.
+///
+/// # Errors
+/// The kernel's, for a core that does not exist or is not allowed.
+pub fn pin_to(cpu: usize) -> std::io::Result<()> {
+    // SAFETY: a zeroed set is an empty set; CPU_SET is bounds-checked by the guard before it.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(std::io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: as above.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the set is valid for the size given; 0 is the calling thread.
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+/// Timers of the calling thread may be this late at most; the kernel's default of 50 us would blur
+/// due times.
+pub fn sharpen_timers() {
+    // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_all_but_idle_and_waiting_for_io() {
+        let first = MachineCpu::parse("cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 1").unwrap();
+        let later = MachineCpu::parse("cpu  130 0 60 840 60 0 5 5 9 9\n").unwrap();
+        assert_eq!(later.percent_since(first), Some((50.0, 5.0)));
+        assert_eq!(first.percent_since(first), None);
+        assert_eq!((first.cores, later.cores), (1, 0));
+        assert_eq!(MachineCpu::parse("intr 1 2 3"), None);
+    }
+
+    const WINDOW: Window = Window { load_start_ns: 900, start_ns: 1000, end_ns: 2000 };
+
+    fn worker(waited_ns: Option<u64>) -> WorkerCpu {
+        let mut cpu = WorkerCpu::begin(&WINDOW, 1, 0, 900);
+        cpu.waited_ns = waited_ns;
+        cpu
+    }
+
+    fn spent(cpu_ns: u64, waited_ns: u64) -> Spent {
+        Spent { cpu_ns, waited_ns: Some(waited_ns) }
+    }
+
+    #[test]
+    fn a_worker_that_sees_the_end_late_has_used_no_more_than_the_window() {
+        let mut cpu = worker(Some(0));
+        assert_eq!(cpu.account(100, Some(0), 1000), spent(100, 0));
+        assert_eq!(cpu.account(600, Some(0), 1500), spent(500, 0));
+        // A hypervisor that stopped it let the clock of its CPU time go on.
+        assert_eq!(cpu.account(3600, Some(0), 4500), spent(500, 0));
+        assert_eq!(cpu.account(9999, Some(0), 9900), Spent::default());
+    }
+
+    #[test]
+    fn a_worker_that_waited_across_the_end_waited_in_the_window_until_then() {
+        let mut cpu = worker(Some(0));
+        cpu.account(100, Some(0), 1000);
+        cpu.close(300, 1999);
+        assert_eq!(cpu.account(400, Some(2700), 4500), spent(300, 1000));
+        assert_eq!(cpu.account(450, Some(2800), 4600), Spent::default());
+    }
+
+    #[test]
+    fn a_worker_that_sees_the_start_late_has_waited_since_then() {
+        let mut cpu = worker(Some(50));
+        assert_eq!(cpu.account(60, Some(550), 1300), spent(60, 200));
+        assert_eq!(cpu.account(90, Some(560), 1900), spent(30, 310));
+        assert_eq!(cpu.account(100, Some(560), 2000), spent(10, 0));
+    }
+
+    #[test]
+    fn a_worker_that_sees_none_of_the_window_has_waited_through_it() {
+        let mut cpu = worker(Some(0));
+        assert_eq!(cpu.account(60, Some(2000), 3000), spent(60, 1000));
+        assert_eq!(cpu.account(500, Some(2100), 3100), spent(0, 1000));
+    }
+
+    #[test]
+    fn a_kernel_that_tells_nothing_of_waiting_leaves_it_out() {
+        let mut cpu = worker(None);
+        let nothing = Spent { cpu_ns: 10, waited_ns: None };
+        assert_eq!(cpu.account(10, None, 1000), nothing);
+        assert_eq!(cpu.account(20, None, 2000), nothing);
+    }
+
+    #[test]
+    fn a_reading_after_the_window_is_scaled_to_it() {
+        let mark = |at_ns, user_ns, system_ns| CpuMark {
+            at_ns,
+            process: ProcessCpu { user_ns, system_ns },
+            machine: None,
+        };
+        let workers = [spent(400, 30), spent(100, 70)];
+        let cpu = mark(1000, 0, 0).until(mark(5000, 2000, 1000), 1000, &workers, 2);
+        assert_eq!((cpu.user_ns, cpu.system_ns, cpu.worker_ns), (500, 250, 500));
+        assert!((cpu.busiest_worker_percent - 40.0).abs() < 1e-9);
+        assert_eq!((cpu.waited_ns, cpu.longest_wait_percent), (Some(100), Some(7.0)));
+        let early = mark(1000, 0, 0).until(mark(1900, 2000, 1000), 1000, &workers, 2);
+        assert_eq!((early.user_ns, early.system_ns), (2000, 1000));
+    }
+
+    #[test]
+    fn the_queue_of_a_thread_is_read_where_the_kernel_tells() {
+        let told = std::path::Path::new("/proc/thread-self/schedstat").exists();
+        assert_eq!(RunQueue::of_this_thread().waited_ns().is_some(), told);
+    }
+}

@@ -1,0 +1,280 @@
+//! What a run leaves behind, as JSON for `storlab/model/result.py` (`RunOutcome`): change both
+//! together.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use storlab_base::{Clock, Error, Histogram};
+
+use crate::cpu::CpuUse;
+use crate::sampling::{KindStats, Row};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// To its end.
+    Finished,
+    /// By an error.
+    Failed,
+    /// By the user.
+    Cancelled,
+}
+
+/// Of one merged histogram, in ns.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct LatencySummary {
+    pub count: u64,
+    pub mean_ns: f64,
+    pub min_ns: u64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub p9999_ns: u64,
+    pub max_ns: u64,
+    pub stdev_ns: f64,
+}
+
+impl LatencySummary {
+    fn of(histogram: &Histogram) -> Option<Self> {
+        (!histogram.is_empty()).then(|| LatencySummary {
+            count: histogram.count(),
+            mean_ns: histogram.mean_ns(),
+            min_ns: histogram.min_ns(),
+            p50_ns: histogram.percentile(50.0),
+            p90_ns: histogram.percentile(90.0),
+            p99_ns: histogram.percentile(99.0),
+            p999_ns: histogram.percentile(99.9),
+            p9999_ns: histogram.percentile(99.99),
+            max_ns: histogram.max_ns(),
+            stdev_ns: histogram.stdev_ns(),
+        })
+    }
+}
+
+/// One kind of operation over the window.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Totals {
+    pub operations: u64,
+    pub bytes: u64,
+    pub late_operations: u64,
+    pub latency: Option<LatencySummary>,
+    pub intended: Option<LatencySummary>,
+    pub ttfb: Option<LatencySummary>,
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl From<&KindStats> for Totals {
+    fn from(stats: &KindStats) -> Self {
+        Totals {
+            operations: stats.operations,
+            bytes: stats.bytes,
+            late_operations: stats.late,
+            latency: LatencySummary::of(&stats.latency),
+            intended: stats.intended.as_ref().and_then(LatencySummary::of),
+            ttfb: stats.ttfb.as_ref().and_then(LatencySummary::of),
+            errors: stats.errors.clone(),
+        }
+    }
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Failure {
+    pub message: String,
+    pub fix: String,
+    pub errno: Option<i32>,
+    pub errno_name: Option<&'static str>,
+    pub operation: Option<String>,
+    pub offset: Option<u64>,
+    pub path: Option<String>,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let mut failure = Failure {
+            message: error.to_string(),
+            fix: String::new(),
+            errno: None,
+            errno_name: None,
+            operation: None,
+            offset: None,
+            path: None,
+        };
+        match error {
+            Error::Io { operation, path, offset, source } => {
+                failure.errno = source.raw_os_error();
+                failure.errno_name = failure.errno.and_then(errno_name);
+                failure.operation = Some((*operation).to_owned());
+                failure.offset = Some(*offset);
+                failure.path = Some(path.clone());
+                failure.fix = advice(failure.errno).to_owned();
+            }
+            Error::Short { operation, path, offset, .. } => {
+                failure.operation = Some((*operation).to_owned());
+                failure.offset = Some(*offset);
+                failure.path = Some(path.clone());
+                failure.fix = match *operation {
+                    "write" => "check for a full file system, and for a limit on file sizes",
+                    _ => "check that the data set is as large as the study says",
+                }
+                .to_owned();
+            }
+            Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
+            Error::Store { fix, .. } => failure.fix.clone_from(fix),
+            Error::Spec { field, what, fix } => {
+                failure.message = format!("{field}: {what}");
+                failure.fix.clone_from(fix);
+            }
+            Error::Backend { .. } => {}
+        }
+        failure
+    }
+}
+
+fn advice(errno: Option<i32>) -> &'static str {
+    match errno {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "free space on the target, or make the data set smaller"
+        }
+        Some(libc::EMFILE) => {
+            "raise the hard limit of open files: LimitNOFILE of the service, or nofile in \
+             /etc/security/limits.conf"
+        }
+        Some(libc::ENFILE) => "raise what all processes may have open: sysctl fs.file-max",
+        Some(libc::EROFS) => "mount the file system read-write",
+        Some(libc::EIO | libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
+            "the device failed: look at the kernel log and its SMART data"
+        }
+        Some(libc::EACCES | libc::EPERM) => "run as a user who may open the target",
+        Some(libc::EINVAL) => "check block size and alignment; the file system may lack O_DIRECT",
+        Some(libc::EOPNOTSUPP) => "the target does not know this operation; leave trims out",
+        _ => "",
+    }
+}
+
+fn errno_name(errno: i32) -> Option<&'static str> {
+    Some(match errno {
+        libc::EIO => "EIO",
+        libc::ENOSPC => "ENOSPC",
+        libc::EDQUOT => "EDQUOT",
+        libc::EROFS => "EROFS",
+        libc::EMFILE => "EMFILE",
+        libc::ENFILE => "ENFILE",
+        libc::ENODEV => "ENODEV",
+        libc::ENXIO => "ENXIO",
+        libc::EINVAL => "EINVAL",
+        libc::EACCES => "EACCES",
+        libc::EPERM => "EPERM",
+        libc::ENOENT => "ENOENT",
+        libc::EBADF => "EBADF",
+        libc::ENOMEM => "ENOMEM",
+        libc::EFBIG => "EFBIG",
+        libc::EBUSY => "EBUSY",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EREMOTEIO => "EREMOTEIO",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        libc::ECANCELED => "ECANCELED",
+        libc::EILSEQ => "EILSEQ",
+        libc::ENODATA => "ENODATA",
+        libc::ESTALE => "ESTALE",
+        _ => return None,
+    })
+}
+
+/// Which program did the work.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct EngineInfo {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub backend: Option<&'static str>,
+    pub features: Vec<&'static str>,
+    pub clock: &'static str,
+}
+
+impl EngineInfo {
+    /// This engine, with what it used.
+    pub fn native(backend: Option<&'static str>, features: Vec<&'static str>) -> Self {
+        EngineInfo {
+            name: "native",
+            version: env!("CARGO_PKG_VERSION"),
+            backend,
+            features,
+            clock: Clock::in_use(),
+        }
+    }
+}
+
+/// A stretch of the window with a name of its own: one checkpoint's write, one epoch, one stage.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct Span {
+    /// What it is one of: `write`, `restore`, `epoch`, ...
+    pub kind: &'static str,
+    /// Which one: `checkpoint 3`.
+    pub name: String,
+    /// On the run's clock.
+    pub start_ns: u64,
+    /// On the run's clock.
+    pub end_ns: u64,
+    /// Moved in it.
+    pub bytes: u64,
+}
+
+/// A run's outcome without its rows.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Summary {
+    pub status: Status,
+    pub engine: EngineInfo,
+    pub window_start_ns: u64,
+    pub window_end_ns: u64,
+    pub totals: BTreeMap<&'static str, Totals>,
+    pub cpu: Option<CpuUse>,
+    pub failure: Option<Failure>,
+    pub notes: Vec<String>,
+    pub final_sync_ns: Option<u64>,
+    pub drain_ns: u64,
+    /// What was verified, where something was.
+    pub verify: Option<serde_json::Value>,
+    /// Named stretches of the window, in order of time.
+    pub spans: Vec<Span>,
+    /// What only its family knows.
+    pub details: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A run's outcome.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Everything but the rows.
+    pub summary: Summary,
+    /// Interval by interval.
+    pub rows: Vec<Row>,
+}
+
+impl Outcome {
+    /// Of a run that lost the thread that knew what was done.
+    pub fn lost(now_ns: u64) -> Self {
+        let what = "the run ended by a mistake in storlab: see standard error".to_owned();
+        let summary = Summary {
+            status: Status::Failed,
+            engine: EngineInfo::native(None, Vec::new()),
+            window_start_ns: now_ns,
+            window_end_ns: now_ns,
+            totals: BTreeMap::new(),
+            cpu: None,
+            failure: Some(Failure::from(&Error::Backend { backend: "native", what })),
+            notes: Vec::new(),
+            final_sync_ns: None,
+            drain_ns: 0,
+            verify: None,
+            spans: Vec::new(),
+            details: serde_json::Map::new(),
+        };
+        Outcome { summary, rows: Vec::new() }
+    }
+}

@@ -1,0 +1,117 @@
+//! When operations are due. The schedule never waits for the device: that is what open loop means.
+
+use rand_core::Rng as _;
+use storlab_base::{stream, Rng};
+
+use crate::order::{Arrival, ArrivalKind};
+
+/// The due times of one job, in ns of the run's clock.
+pub enum Pacing {
+    /// No schedule: an operation starts when another ends.
+    Closed,
+    /// Every `gap_ns`.
+    Constant {
+        /// Start of the schedule.
+        start_ns: f64,
+        /// Between two operations.
+        gap_ns: f64,
+        /// Operations so far.
+        count: u64,
+    },
+    /// Exponentially distributed gaps.
+    Poisson {
+        /// Of the next operation.
+        due_ns: f64,
+        /// Mean gap.
+        gap_ns: f64,
+        /// Draws the gaps.
+        rng: Rng,
+    },
+}
+
+impl Pacing {
+    /// Of job `index` of `jobs`, which share the rate evenly. Constant schedules of several jobs
+    /// interleave, so that all of them together are evenly spaced too.
+    pub fn new(arrival: &Arrival, index: usize, jobs: usize, start_ns: u64, seed: u64) -> Self {
+        let Some(rate) = arrival.rate_iops.filter(|_| arrival.kind != ArrivalKind::Closed) else {
+            return Pacing::Closed;
+        };
+        let gap_ns = 1e9 * jobs as f64 / rate;
+        let start_ns = start_ns as f64;
+        if arrival.kind == ArrivalKind::Constant {
+            let start_ns = start_ns + gap_ns * index as f64 / jobs as f64;
+            return Pacing::Constant { start_ns, gap_ns, count: 0 };
+        }
+        let mut rng = stream(seed, "arrival", index as u64);
+        Pacing::Poisson { due_ns: start_ns + exponential(&mut rng) * gap_ns, gap_ns, rng }
+    }
+
+    /// When the next operation is due; `None` in closed loop.
+    #[inline]
+    pub fn due_ns(&self) -> Option<u64> {
+        match self {
+            Pacing::Closed => None,
+            Pacing::Constant { start_ns, gap_ns, count } => {
+                Some((start_ns + gap_ns * *count as f64) as u64)
+            }
+            Pacing::Poisson { due_ns, .. } => Some(*due_ns as u64),
+        }
+    }
+
+    /// The operation that was due has been taken.
+    #[inline]
+    pub fn advance(&mut self) {
+        match self {
+            Pacing::Closed => {}
+            Pacing::Constant { count, .. } => *count += 1,
+            Pacing::Poisson { due_ns, gap_ns, rng } => *due_ns += exponential(rng) * *gap_ns,
+        }
+    }
+}
+
+fn exponential(rng: &mut Rng) -> f64 {
+    // 53 random bits in (0, 1], so that the logarithm is finite.
+    let unit = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    -unit.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due_times(kind: ArrivalKind, index: usize, jobs: usize, n: usize) -> Vec<u64> {
+        let arrival = Arrival { kind, rate_iops: Some(1000.0) };
+        let mut pacing = Pacing::new(&arrival, index, jobs, 5_000, 1);
+        (0..n)
+            .map(|_| {
+                let due = pacing.due_ns().unwrap();
+                pacing.advance();
+                due
+            })
+            .collect()
+    }
+
+    #[test]
+    fn constant_jobs_interleave_evenly() {
+        let mut all = due_times(ArrivalKind::Constant, 0, 2, 50);
+        all.extend(due_times(ArrivalKind::Constant, 1, 2, 50));
+        all.sort_unstable();
+        assert!(all.windows(2).all(|w| (w[1] - w[0]).abs_diff(1_000_000) <= 1), "{all:?}");
+    }
+
+    #[test]
+    fn poisson_has_the_rate_and_the_spread() {
+        let due = due_times(ArrivalKind::Poisson, 0, 1, 200_000);
+        let gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let var = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1e6 - 1.0).abs() < 0.02, "{mean}");
+        assert!((var.sqrt() / mean - 1.0).abs() < 0.02, "{}", var.sqrt());
+    }
+
+    #[test]
+    fn closed_loop_has_no_schedule() {
+        let arrival = Arrival { kind: ArrivalKind::Closed, rate_iops: Some(5.0) };
+        assert!(Pacing::new(&arrival, 0, 1, 0, 1).due_ns().is_none());
+    }
+}

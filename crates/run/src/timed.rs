@@ -1,0 +1,438 @@
+//! Timed work: a ramp, then a window that ends with its time or when all workers have ended.
+//!
+//! The coordinator opens the window when every worker is ready, follows it, and sums up. What the
+//! load is, only its family knows.
+
+use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use storlab_base::{lock, monotonic_ns, Error, Result};
+
+use crate::control::Control;
+use crate::cpu::{CpuMark, CpuUse, WindowCpu};
+use crate::handle::{Board, Run};
+use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
+use crate::sampling::{Collector, Kind, Report};
+use crate::window::Window;
+
+/// Between opening the gate and the first operation: all workers have woken by then.
+const START_DELAY_NS: u64 = 500_000;
+/// Past the window's end, workers are woken this often, to look at their time-outs.
+const NUDGE_NS: u64 = 100_000_000;
+/// Beyond the drain time-out, before a worker that says nothing is given up.
+const SILENCE_NS: u64 = 5_000_000_000;
+/// Nobody wakes the coordinator when the run is cancelled: it looks this often.
+const LONG: Duration = Duration::from_secs(1);
+
+/// What the coordinator has to know of an order.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Threads.
+    pub workers: usize,
+    /// Load before the window.
+    pub ramp_ns: u64,
+    /// `None`: until the workers end.
+    pub window_ns: Option<u64>,
+    /// Length of a sample.
+    pub interval_ns: u64,
+    /// How long workers wait for what is in flight when the load ends.
+    pub drain_timeout_ns: u64,
+    /// Operations are due by a schedule.
+    pub open_loop: bool,
+    /// Of operation.
+    pub kinds: Vec<Kind>,
+    /// It makes what is measured later: there is one phase, `prepare`.
+    pub prepares: bool,
+}
+
+/// What workers tell the coordinator.
+pub enum Message {
+    /// It has all that it needs, and waits at the gate.
+    Ready,
+    /// An interval has ended.
+    Interval(Box<Report>),
+    /// The worker has.
+    Done {
+        /// Of the worker.
+        job: usize,
+        /// What it left, or why it ended.
+        ended: Box<Result<WorkerEnd>>,
+    },
+}
+
+/// How a worker ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkerEnd {
+    /// When its last operation succeeded.
+    pub last_completion_ns: u64,
+    /// Open loop: operations due inside the window that were never sent.
+    pub unserved: u64,
+}
+
+/// What the threads of every timed run share.
+pub struct Timed {
+    /// How the run is ended.
+    pub control: Arc<Control>,
+    /// Of the process, at the window's ends.
+    pub cpu: WindowCpu,
+    plan: Plan,
+    failure: Mutex<Option<Error>>,
+    gate: (Mutex<Option<Window>>, Condvar),
+    sender: Sender<Message>,
+}
+
+impl Timed {
+    /// Of a run that has not begun, and what its workers will say.
+    pub fn new(plan: Plan) -> (Self, Receiver<Message>) {
+        let (sender, receiver) = channel();
+        let timed = Timed {
+            control: Arc::default(),
+            cpu: WindowCpu::default(),
+            plan,
+            failure: Mutex::new(None),
+            gate: (Mutex::new(None), Condvar::new()),
+            sender,
+        };
+        (timed, receiver)
+    }
+
+    /// The run ends as failed; the first failure is the one that is told.
+    pub fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.control.end_soon();
+    }
+
+    /// The first failure.
+    pub fn take_failure(&self) -> Option<Error> {
+        lock(&self.failure).take()
+    }
+
+    /// For the coordinator, which outlives all workers but the hung ones.
+    pub fn send(&self, message: Message) {
+        // A receiver that is gone has given up on this worker.
+        let _ = self.sender.send(message);
+    }
+
+    fn open_gate(&self, window: Window) {
+        *lock(&self.gate.0) = Some(window);
+        self.gate.1.notify_all();
+    }
+
+    /// Until the window is known.
+    pub fn wait_at_gate(&self) -> Window {
+        let mut gate = lock(&self.gate.0);
+        loop {
+            if let Some(window) = *gate {
+                return window;
+            }
+            gate = self.gate.1.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What only the family knows of a run that has ended.
+#[derive(Default)]
+pub struct Ending {
+    /// What of the kernel it used.
+    pub features: Vec<&'static str>,
+    /// For people.
+    pub notes: Vec<String>,
+    /// How long the last flush took.
+    pub final_sync_ns: Option<u64>,
+    /// What was verified.
+    pub verify: Option<Value>,
+    /// The rest.
+    pub details: Map<String, Value>,
+    /// Why it counts as failed, where nothing else failed and nobody ended it.
+    pub failure: Option<Error>,
+}
+
+/// A load that workers carry out, each in a thread of its own. Gone when the run has ended, and
+/// what it holds open with it.
+pub trait Load: Send + Sync + 'static {
+    /// What a worker is called.
+    const WORKER: &'static str;
+
+    /// What every timed run has.
+    fn timed(&self) -> &Timed;
+
+    /// Word for results.
+    fn backend(&self) -> &'static str;
+
+    /// Cores that the workers can be on.
+    fn cores(&self) -> usize;
+
+    /// The work of a worker's thread.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd>;
+
+    /// The coordinator has woken, with the gate open.
+    fn look(&self, _window: &Window, _now_ns: u64) {}
+
+    /// How long the phase should last, now that an interval has ended.
+    fn expected_ns(&self, _window: &Window) -> Option<u64> {
+        None
+    }
+
+    /// All workers have ended, or are given up; so many operations were never sent.
+    fn end(&self, totals: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending;
+}
+
+/// What a run says of operations that its schedule had, and its workers never sent.
+pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
+    (unserved > 0).then(|| {
+        format!(
+            "{unserved} {operations} were due in the window and never sent: their waiting time \
+             until the end counts as their latency, which is a lower bound"
+        )
+    })
+}
+
+/// Start a run. The load begins when all workers are ready.
+///
+/// # Errors
+/// [`Error::Io`] where its thread cannot be started.
+pub fn begin<L: Load>(load: L, receiver: Receiver<Message>) -> Result<Run> {
+    let load = Arc::new(load);
+    Run::begin(load.timed().control.clone(), move |board| coordinate(&load, board, &receiver))
+}
+
+fn coordinate<L: Load>(load: &Arc<L>, board: &Board, receiver: &Receiver<Message>) -> Outcome {
+    let timed = load.timed();
+    for index in 0..timed.plan.workers {
+        if let Err(error) = spawn_worker(load, index) {
+            timed.fail(error);
+            let ended = Box::new(Ok(WorkerEnd::default()));
+            timed.send(Message::Done { job: index, ended });
+        }
+    }
+    let mut coordinator = Coordinator::new(&**load, board);
+    while let Some(limit) = coordinator.next_wait() {
+        match receiver.recv_timeout(limit) {
+            Ok(message) => coordinator.take(message),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        coordinator.look_at_clock();
+    }
+    coordinator.finish()
+}
+
+fn spawn_worker<L: Load>(load: &Arc<L>, index: usize) -> Result<()> {
+    let name = L::WORKER;
+    let mine = load.clone();
+    let work = move || {
+        // A run must end, whatever becomes of one of its threads.
+        let ended = catch_unwind(AssertUnwindSafe(|| mine.work(index))).unwrap_or_else(|_| {
+            let what = format!("{name} {index} ended by a mistake in storlab: see standard error");
+            Err(Error::Backend { backend: mine.backend(), what })
+        });
+        let sender = mine.timed().sender.clone();
+        drop(mine);
+        // A receiver that is gone has given up on this worker.
+        let _ = sender.send(Message::Done { job: index, ended: Box::new(ended) });
+    };
+    std::thread::Builder::new()
+        .name(format!("storlab-{name}{index}"))
+        .spawn(work)
+        .map(|_| ())
+        .map_err(|e| Error::io("start a thread for", format!("{name} {index}"), 0, e))
+}
+
+struct Coordinator<'r, L> {
+    load: &'r L,
+    timed: &'r Timed,
+    board: &'r Board,
+    collector: Collector,
+    window: Window,
+    ready: usize,
+    done: usize,
+    cpu_start: Option<CpuMark>,
+    cpu_end: Option<CpuMark>,
+    next_nudge_ns: u64,
+    /// When the load was seen to end, by time or early.
+    ending_since_ns: Option<u64>,
+    last_completion_ns: u64,
+    unserved: u64,
+}
+
+impl<'r, L: Load> Coordinator<'r, L> {
+    fn new(load: &'r L, board: &'r Board) -> Self {
+        let timed = load.timed();
+        let Plan { workers, interval_ns, open_loop, kinds, .. } = timed.plan.clone();
+        Coordinator {
+            load,
+            timed,
+            board,
+            collector: Collector::new(workers, interval_ns, open_loop, kinds),
+            window: Window::default(),
+            ready: 0,
+            done: 0,
+            cpu_start: None,
+            cpu_end: None,
+            next_nudge_ns: 0,
+            ending_since_ns: None,
+            last_completion_ns: 0,
+            unserved: 0,
+        }
+    }
+
+    fn gate_is_open(&self) -> bool {
+        self.window.load_start_ns > 0
+    }
+
+    fn stopping(&self) -> bool {
+        self.timed.control.stopping()
+    }
+
+    /// How long to wait for the next message; `None` when all is over.
+    fn next_wait(&self) -> Option<Duration> {
+        if self.done == self.timed.plan.workers {
+            return None;
+        }
+        if !self.gate_is_open() {
+            return Some(LONG);
+        }
+        let now = monotonic_ns();
+        let next = match (self.cpu_start, self.cpu_end) {
+            (None, _) => self.window.start_ns,
+            (_, None) => self.window.end_ns,
+            _ => self.next_nudge_ns,
+        };
+        let next = if self.stopping() { next.min(now + NUDGE_NS) } else { next };
+        Some(Duration::from_nanos(next.saturating_sub(now)).min(LONG))
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Ready => self.ready += 1,
+            Message::Interval(report) => {
+                self.collector.add(&report, self.window.start_ns);
+                self.board.show(self.collector.live());
+                if let Some(length_ns) = self.load.expected_ns(&self.window) {
+                    self.board.expect(length_ns);
+                }
+            }
+            Message::Done { job, ended } => {
+                self.done += 1;
+                self.collector.end_job(job, self.window.start_ns);
+                match *ended {
+                    Ok(end) => {
+                        self.last_completion_ns =
+                            self.last_completion_ns.max(end.last_completion_ns);
+                        self.unserved += end.unserved;
+                    }
+                    Err(error) => self.timed.fail(error),
+                }
+            }
+        }
+        if !self.gate_is_open() && self.ready + self.done >= self.timed.plan.workers {
+            self.open_window();
+        }
+    }
+
+    fn open_window(&mut self) {
+        let Plan { ramp_ns, window_ns, prepares, .. } = self.timed.plan;
+        let load_start_ns = monotonic_ns() + START_DELAY_NS;
+        let start_ns = load_start_ns + ramp_ns;
+        let end_ns = window_ns.map_or(u64::MAX, |length| start_ns + length);
+        self.window = Window { load_start_ns, start_ns, end_ns };
+        if prepares {
+            self.board.enter("prepare", None);
+        } else {
+            self.board.enter("ramp", Some(ramp_ns));
+        }
+        self.timed.open_gate(self.window);
+    }
+
+    /// Do what is due.
+    fn look_at_clock(&mut self) {
+        if !self.gate_is_open() {
+            return;
+        }
+        let now = monotonic_ns();
+        if self.cpu_start.is_none() && now >= self.window.start_ns {
+            self.cpu_start = Some(self.timed.cpu.start());
+            if !self.timed.plan.prepares {
+                self.board.enter("measure", self.timed.plan.window_ns);
+            }
+        }
+        if self.cpu_end.is_none() && now >= self.window.end_ns {
+            self.cpu_end = Some(self.timed.cpu.end());
+            self.board.enter("drain", None);
+        }
+        self.load.look(&self.window, now);
+        let ending = now >= self.window.end_ns || self.stopping();
+        if ending && now >= self.next_nudge_ns {
+            let since_ns = *self.ending_since_ns.get_or_insert(now);
+            self.timed.control.wake_all();
+            self.next_nudge_ns = now + NUDGE_NS;
+            self.give_up_on_the_silent(now, since_ns);
+        }
+    }
+
+    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
+    /// says so.
+    fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {
+        let Plan { workers, drain_timeout_ns, .. } = self.timed.plan;
+        // Twice: an open loop may send its backlog for one time-out, and drain for another.
+        if now < since_ns.saturating_add(2 * drain_timeout_ns + SILENCE_NS) {
+            return;
+        }
+        let outstanding = workers - self.done;
+        let waited_ms = drain_timeout_ns / 1_000_000;
+        self.timed.fail(Error::Hung { job: 0, outstanding, waited_ms });
+        self.done = workers;
+    }
+
+    /// All workers have ended.
+    fn finish(mut self) -> Outcome {
+        let drained_ns = monotonic_ns();
+        let start_ns = self.window.start_ns;
+        let end_ns = match self.timed.plan.window_ns.map(|length| start_ns + length) {
+            Some(end) if drained_ns >= end || !self.stopping() => end,
+            Some(_) => drained_ns.max(start_ns),
+            None => self.last_completion_ns.max(start_ns),
+        };
+        // A window by bytes, or one cut short, ends here: what the family does now is not in it.
+        self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
+        self.collector.finish(start_ns, end_ns);
+        let totals: BTreeMap<_, _> =
+            self.collector.totals().map(|(kind, stats)| (kind, Totals::from(stats))).collect();
+        let ending = self.load.end(&totals, self.unserved);
+        let cancelled = self.timed.control.cancelled();
+        let failure = self.timed.take_failure().or(ending.failure.filter(|_| !cancelled));
+        let status = match (&failure, cancelled) {
+            (Some(_), _) => Status::Failed,
+            (None, true) => Status::Cancelled,
+            (None, false) => Status::Finished,
+        };
+        let summary = Summary {
+            status,
+            engine: EngineInfo::native(Some(self.load.backend()), ending.features),
+            window_start_ns: start_ns,
+            window_end_ns: end_ns,
+            totals,
+            cpu: self.cpu_use(end_ns),
+            failure: failure.as_ref().map(Failure::from),
+            notes: ending.notes,
+            final_sync_ns: ending.final_sync_ns,
+            drain_ns: drained_ns.saturating_sub(end_ns),
+            verify: ending.verify,
+            spans: Vec::new(),
+            details: ending.details,
+        };
+        Outcome { summary, rows: self.collector.into_rows() }
+    }
+
+    fn cpu_use(&self, end_ns: u64) -> Option<CpuUse> {
+        let (begin, end) = (self.cpu_start?, self.cpu_end?);
+        let length_ns = end_ns.saturating_sub(self.window.start_ns);
+        Some(begin.until(end, length_ns, self.collector.workers(), self.load.cores()))
+    }
+}

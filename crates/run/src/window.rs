@@ -1,0 +1,34 @@
+//! When a run measures.
+
+/// When the load starts, and the measure window on the run's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// Ramp begins.
+    pub load_start_ns: u64,
+    /// Window begins.
+    pub start_ns: u64,
+    /// Window ends; `u64::MAX` while a window by bytes is open.
+    pub end_ns: u64,
+}
+
+impl Window {
+    /// Number of the interval of `length_ns` that `now` lies in: counted from the window's start,
+    /// negative in the ramp, and never past the last one.
+    pub fn interval_at(&self, now: u64, length_ns: u64) -> i64 {
+        if now < self.start_ns {
+            return -(((self.start_ns - now - 1) / length_ns) as i64) - 1;
+        }
+        ((now.min(self.end_ns - 1) - self.start_ns) / length_ns) as i64
+    }
+
+    /// The end of the interval that `now` lies in.
+    pub fn next_boundary(&self, now: u64, length_ns: u64) -> u64 {
+        let next = self.interval_at(now, length_ns) + 1;
+        let length = length_ns.saturating_mul(next.unsigned_abs());
+        if next <= 0 {
+            self.start_ns.saturating_sub(length)
+        } else {
+            self.start_ns.saturating_add(length).min(self.end_ns)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The checksums that S3 knows.
+
+use std::fmt;
+
+use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::Engine as _;
+use bytes::Bytes;
+use http::header::HeaderValue;
+use md5::Digest as _;
+use ring::{digest, hmac};
+
+pub(super) const SHA256_OF_NOTHING: &str =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+pub(super) fn hmac_hex(key: &hmac::Key, data: &[u8]) -> [u8; 64] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(hmac::sign(key, data).as_ref());
+    hex(&hash)
+}
+
+pub(super) fn hex(hash: &[u8; 32]) -> [u8; 64] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut out = [0; 64];
+    for (pair, byte) in out.chunks_exact_mut(2).zip(hash) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    out
+}
+
+/// SHA-256 of a body in pieces.
+#[derive(Clone)]
+pub struct Sha256(digest::Context);
+
+impl Sha256 {
+    /// Of nothing yet.
+    pub fn new() -> Sha256 {
+        Sha256(digest::Context::new(&digest::SHA256))
+    }
+
+    /// The next piece.
+    pub fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    /// Of everything.
+    pub fn finish(self) -> [u8; 32] {
+        let mut out = [0; 32];
+        out.copy_from_slice(self.0.finish().as_ref());
+        out
+    }
+}
+
+impl Default for Sha256 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sha256(..)")
+    }
+}
+
+/// SHA-256 of a whole body.
+pub fn sha256(data: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest::digest(&digest::SHA256, data).as_ref());
+    out
+}
+
+/// CRC32 (IEEE) of a whole body.
+pub fn crc32(data: &[u8]) -> u32 {
+    crc32fast::hash(data)
+}
+
+/// `content-md5` of a body, which multi-delete needs.
+pub fn content_md5(body: &[u8]) -> HeaderValue {
+    value(BASE64.encode(md5::Md5::digest(body)).into_bytes())
+}
+
+/// As in `x-amz-checksum-crc32`.
+pub(super) fn crc32_base64(crc32: u32) -> String {
+    BASE64.encode(crc32.to_be_bytes())
+}
+
+/// Header bytes that are known to be visible ASCII.
+pub(super) fn value(bytes: Vec<u8>) -> HeaderValue {
+    HeaderValue::from_maybe_shared(Bytes::from(bytes))
+        .unwrap_or_else(|_| HeaderValue::from_static(""))
+}

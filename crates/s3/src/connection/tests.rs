@@ -1,0 +1,306 @@
+//! Against servers of this process that behave well, badly, or not at all.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use http::Method;
+use http_body_util::Full;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::{Addressing, Call, PayloadHash, StoreSpec};
+
+type Client = Connection<Full<Bytes>>;
+const LONG: Duration = Duration::from_mins(1);
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+
+pub(super) fn run<F: Future>(test: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(test)
+}
+
+pub(super) fn spec(endpoint: String) -> StoreSpec {
+    StoreSpec {
+        endpoints: vec![endpoint],
+        bucket: "bucket".to_owned(),
+        region: "us-east-1".to_owned(),
+        addressing: Addressing::Path,
+        ca_file: None,
+        verify_tls: true,
+    }
+}
+
+fn store(port: u16) -> Store {
+    Store::new(&spec(format!("http://127.0.0.1:{port}")), None).expect("a store")
+}
+
+/// What the server read of one request's head; None: the client has hung up.
+async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return None,
+        }
+    }
+    Some(String::from_utf8(head).expect("text"))
+}
+
+/// A server that says `answers` to one request after another of its first connection, and closes
+/// that. Its port, and how many connections it has had.
+async fn server(answers: Vec<&'static [u8]>) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    tokio::spawn(async move {
+        loop {
+            let Ok((mut stream, _)) = listener.accept().await else { break };
+            counted.fetch_add(1, Ordering::SeqCst);
+            for answer in &answers {
+                if read_head(&mut stream).await.is_none() {
+                    break;
+                }
+                stream.write_all(answer).await.expect("sent");
+            }
+        }
+    });
+    (port, connections)
+}
+
+/// A whole exchange: the body, or what went wrong.
+async fn get(store: &Store, connection: &mut Client) -> Result<Bytes, Failure> {
+    let request = store.request(0, &Call::get("k"), Full::default()).request;
+    let response = connection.send(request).await?;
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    drain(response.into_body(), 1 << 20).await
+}
+
+/// The same over a new connection to a server with one answer.
+async fn answered(answer: &'static [u8]) -> Result<Bytes, Failure> {
+    let (port, _) = server(vec![answer]).await;
+    let store = store(port);
+    let mut connection = Client::open(&store, 0, LONG).await?;
+    get(&store, &mut connection).await
+}
+
+#[test]
+fn requests_share_a_connection() {
+    run(async {
+        let chunked: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+              3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        let (port, connections) = server(vec![HELLO, chunked, HELLO]).await;
+        let store = store(port);
+        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        for wanted in ["hello", "abcde", "hello"] {
+            assert!(connection.usable());
+            assert_eq!(get(&store, &mut connection).await.expect("a body"), wanted);
+        }
+        // The server has closed it: the next request finds that out.
+        assert_eq!(get(&store, &mut connection).await, Err(Failure::Closed));
+        assert!(!connection.usable());
+        assert_eq!(connections.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn what_is_sent_is_what_was_asked() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let store = store(listener.local_addr().expect("bound").port());
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let head = read_head(&mut stream).await.expect("a head");
+            let mut body = [0; 4];
+            stream.read_exact(&mut body).await.expect("a body");
+            stream.write_all(HELLO).await.expect("sent");
+            (head, body)
+        });
+        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let call = Call {
+            query: &[("partNumber", "2"), ("uploadId", "a/b")],
+            payload: PayloadHash::Unsigned,
+            content_length: 4,
+            ..Call::new(Method::PUT, Some("a key"))
+        };
+        let body = Full::new(Bytes::from_static(b"data"));
+        let response = connection.send(store.request(0, &call, body).request).await;
+        assert_eq!(response.expect("an answer").status(), 200);
+        let (head, body) = served.await.expect("served");
+        assert!(head.starts_with("PUT /bucket/a%20key?partNumber=2&uploadId=a%2Fb HTTP/1.1\r\n"));
+        assert_eq!(head.matches("content-length: 4\r\n").count(), 1, "{head}");
+        assert_eq!(head.matches("host: 127.0.0.1:").count(), 1, "{head}");
+        assert!(!head.contains("transfer-encoding"), "{head}");
+        assert_eq!(&body, b"data");
+    });
+}
+
+#[test]
+fn nobody_listens() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let failure = Client::open(&store(port), 0, LONG).await.expect_err("nobody");
+        assert_eq!(failure, Failure::Refused(format!("http://127.0.0.1:{port}")));
+        assert_eq!(failure.errno(), Some(libc::ECONNREFUSED));
+    });
+}
+
+#[test]
+fn an_address_that_refuses_leaves_the_others() {
+    run(async {
+        // Names below localhost have two addresses; the server has one of them.
+        let (port, connections) = server(vec![HELLO]).await;
+        let store = Store::new(&spec(format!("http://a.localhost:{port}")), None).expect("store");
+        for _ in 0..4 {
+            Client::open(&store, 0, LONG).await.expect("open");
+        }
+        // A connection stands before the server accepts it.
+        while connections.load(Ordering::SeqCst) < 1 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn connections_that_end_early() {
+    run(async {
+        assert_eq!(answered(b"").await, Err(Failure::Closed));
+        assert_eq!(answered(b"HTTP/1.1 200 OK\r\ncontent-le").await, Err(Failure::Closed));
+        let short = answered(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel").await;
+        assert_eq!(short, Err(Failure::ShortBody));
+        let short =
+            answered(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel").await;
+        assert_eq!(short, Err(Failure::ShortBody));
+        let odd = answered(b"SSH-2.0-OpenSSH_9.9\r\n").await.expect_err("not HTTP");
+        assert_eq!(odd.kind(), "protocol");
+        let odd = answered(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n").await;
+        assert_eq!(odd.expect_err("not chunked").kind(), "protocol");
+    });
+}
+
+/// What is seen when the server resets the connection after `part` of an answer has arrived.
+async fn reset_after(part: &'static [u8]) -> Failure {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let store = store(listener.local_addr().expect("bound").port());
+    let (go, when) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        read_head(&mut stream).await.expect("a head");
+        stream.write_all(part).await.expect("sent");
+        if !part.is_empty() {
+            // A reset overtakes data that the client has not read.
+            when.await.expect("the client goes on");
+        }
+        stream.set_zero_linger().expect("linger");
+    });
+    let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+    let request = store.request(0, &Call::get("k"), Full::default()).request;
+    match connection.send(request).await {
+        Err(failure) => failure,
+        Ok(response) => {
+            let mut body = response.into_body();
+            body.frame().await.expect("a part").expect("of the body");
+            go.send(()).expect("a server");
+            drain(body, 1 << 20).await.expect_err("a reset")
+        }
+    }
+}
+
+#[test]
+fn connections_that_are_reset() {
+    run(async {
+        assert_eq!(reset_after(b"").await, Failure::Reset);
+        let part = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel";
+        assert_eq!(reset_after(part).await, Failure::Reset);
+    });
+}
+
+#[test]
+fn giving_up_closes_the_connection() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let store = store(listener.local_addr().expect("bound").port());
+        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        let silence = tokio::time::timeout(Duration::from_millis(20), get(&store, &mut connection));
+        assert!(silence.await.is_err(), "nothing was answered");
+        drop(connection);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.expect("the end");
+        assert!(rest.starts_with(b"GET /bucket/k "));
+    });
+}
+
+#[test]
+fn an_answer_may_come_before_the_body_is_sent() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let store = store(listener.local_addr().expect("bound").port());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            read_head(&mut stream).await.expect("a head");
+            let answer = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 40\r\n\r\n\
+                           <Error><Code>SlowDown</Code>    </Error>";
+            stream.write_all(answer).await.expect("sent");
+            // Keeps the line open; the body is never read.
+            std::future::pending::<()>().await;
+        });
+        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let body = Bytes::from(vec![0; 32 << 20]);
+        let call = Call {
+            payload: PayloadHash::Unsigned,
+            content_length: body.len() as u64,
+            ..Call::new(Method::PUT, Some("k"))
+        };
+        let request = store.request(0, &call, Full::new(body)).request;
+        let response = connection.send(request).await.expect("an answer");
+        assert_eq!(refusal(response).await.kind(), "SlowDown (503)");
+    });
+}
+
+#[test]
+fn answers_that_are_errors() {
+    run(async {
+        let missing = answered(
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 72\r\n\r\n\
+              <Error><Code>NoSuchKey</Code><Message>Not &amp; here.</Message></Error>   ",
+        );
+        let missing = missing.await.expect_err("missing");
+        assert_eq!(missing.to_string(), "NoSuchKey (404): Not & here.");
+        let moved = answered(
+            b"HTTP/1.1 301 Moved\r\ncontent-length: 72\r\n\r\n\
+              <Error><Code>PermanentRedirect</Code><Region>eu-west-1</Region> </Error>",
+        );
+        let moved = moved.await.expect_err("moved").to_string();
+        assert!(
+            moved.contains("PermanentRedirect (301)") && moved.contains("eu-west-1"),
+            "{moved}"
+        );
+        let proxy = answered(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 7\r\n\r\nno luck");
+        assert_eq!(proxy.await.expect_err("proxy").to_string(), "HTTP 502: no luck");
+        // The status counts, even where the body does not come.
+        let cut = answered(b"HTTP/1.1 500 Oh\r\ncontent-length: 7\r\n\r\n");
+        assert_eq!(cut.await.expect_err("cut").kind(), "HTTP 500");
+    });
+}
+
+#[test]
+fn a_body_that_is_too_long_is_not_kept() {
+    run(async {
+        let (port, _) = server(vec![HELLO]).await;
+        let store = store(port);
+        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let request = store.request(0, &Call::get("k"), Full::default()).request;
+        let response = connection.send(request).await.expect("an answer");
+        let failure = drain(response.into_body(), 4).await.expect_err("too long");
+        assert_eq!(failure.kind(), "protocol");
+    });
+}
+
+mod tls;

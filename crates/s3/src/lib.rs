@@ -1,0 +1,39 @@
+//! An S3 client for load: one request is one signed `http::Request`, one connection is one
+//! keep-alive HTTP/1.1 connection that the caller owns. Nothing is retried or followed here, so
+//! that a load sees, times and counts everything that happens.
+//!
+//! ```no_run
+//! # async fn get(store: &storlab_s3::Store) -> Result<(), storlab_s3::Failure> {
+//! use storlab_s3::{drain, Call, Connection};
+//! let timeout = std::time::Duration::from_secs(60);
+//! let mut connection = Connection::open(store, 0, timeout).await?;
+//! let call = Call::get("some/key");
+//! let signed = store.request(0, &call, http_body_util::Empty::<bytes::Bytes>::new());
+//! let response = connection.send(signed.request).await?;
+//! let body = drain(response.into_body(), 1 << 20).await?;
+//! # drop(body);
+//! # Ok(())
+//! # }
+//! ```
+
+mod checksum;
+pub mod chunked;
+mod connection;
+mod failure;
+mod one_shot;
+mod request;
+mod sign;
+mod spec;
+mod store;
+mod tls;
+pub mod transfer;
+mod uri;
+pub mod xml;
+
+pub use checksum::{content_md5, crc32, sha256, Sha256};
+pub use connection::{drain, refusal, Connection};
+pub use failure::{advice, Failure};
+pub use one_shot::{OneShot, Reply};
+pub use request::{Call, PayloadHash, Signed};
+pub use spec::{Addressing, Credentials, StoreSpec};
+pub use store::Store;

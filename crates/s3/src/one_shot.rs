@@ -1,0 +1,250 @@
+//! Single requests for those who do not run a tokio runtime: the control plane.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use storlab_base::{monotonic_ns, Error, Result};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::checksum::{content_md5, sha256};
+use crate::connection::{drain, Connection};
+use crate::failure::Failure;
+use crate::request::{Call, PayloadHash};
+use crate::store::Store;
+
+/// Answers of the control plane are pages and errors, not data.
+const REPLY_BYTES: usize = 64 << 20;
+
+/// Sends requests one by one to the first endpoint, over a connection that it keeps.
+#[derive(Debug)]
+pub struct OneShot {
+    runtime: Runtime,
+    store: Store,
+    kept: Option<Connection<Full<Bytes>>>,
+}
+
+/// An answer of any status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Of HTTP.
+    pub status: u16,
+    /// Names in lower case; values that are no text have replacement characters.
+    pub headers: Vec<(String, String)>,
+    /// Whole.
+    pub body: Bytes,
+}
+
+impl OneShot {
+    /// Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the system gives no resources for it.
+    pub fn new(store: Store) -> Result<OneShot> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::io("start", "the S3 client", 0, e))?;
+        Ok(OneShot { runtime, store, kept: None })
+    }
+
+    /// How the endpoint is written.
+    pub fn endpoint_name(&self) -> &str {
+        self.store.endpoint_name(0)
+    }
+
+    /// One request, with a signed body. Where the kept connection turns out to be gone, it is sent
+    /// once more over a new one.
+    ///
+    /// # Errors
+    /// When no whole answer came within `timeout`; an answer with an error status is a [`Reply`].
+    pub fn request(
+        &mut self,
+        method: &str,
+        key: Option<&str>,
+        query: &[(String, String)],
+        body: &[u8],
+        timeout: Duration,
+    ) -> std::result::Result<Reply, Failure> {
+        let OneShot { runtime, store, kept } = self;
+        let method = method
+            .parse::<Method>()
+            .map_err(|_| Failure::Protocol(format!("{method:?} is no method")))?;
+        let query: Vec<(&str, &str)> =
+            query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        // Multi-delete wants it, and some stores with it every POST of XML.
+        let extra: [(HeaderName, HeaderValue); 1] =
+            [(HeaderName::from_static("content-md5"), content_md5(body))];
+        let call = Call {
+            headers: if body.is_empty() { &[] } else { &extra },
+            payload: PayloadHash::Sha256(sha256(body)),
+            content_length: body.len() as u64,
+            query: &query,
+            ..Call::new(method, key)
+        };
+        let body = Bytes::copy_from_slice(body);
+        runtime.block_on(async {
+            let exchange = exchange(store, kept, &call, body, timeout);
+            tokio::time::timeout(timeout, exchange).await.unwrap_or_else(|_| {
+                *kept = None;
+                Err(Failure::TimeOut)
+            })
+        })
+    }
+}
+
+async fn exchange(
+    store: &Store,
+    kept: &mut Option<Connection<Full<Bytes>>>,
+    call: &Call<'_>,
+    body: Bytes,
+    timeout: Duration,
+) -> std::result::Result<Reply, Failure> {
+    let deadline = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
+    let request = || store.request(0, call, Full::new(body.clone())).request;
+    if let Some(mut connection) = kept.take().filter(Connection::usable) {
+        match connection.send(request()).await {
+            Ok(response) => return reply(response, connection, kept).await,
+            // The server had closed it in the meantime.
+            Err(Failure::Closed | Failure::Reset) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    let left = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
+    let mut connection = Connection::open(store, 0, left).await?;
+    let response = connection.send(request()).await?;
+    reply(response, connection, kept).await
+}
+
+/// Reads an answer, and keeps the connection where the whole of it came.
+async fn reply(
+    response: Response<Incoming>,
+    connection: Connection<Full<Bytes>>,
+    kept: &mut Option<Connection<Full<Bytes>>>,
+) -> std::result::Result<Reply, Failure> {
+    let (head, body) = response.into_parts();
+    let headers = head
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .collect();
+    let body = drain(body, REPLY_BYTES).await?;
+    if head.headers.get(header::CONNECTION).is_none_or(|said| said != "close") {
+        *kept = Some(connection);
+    }
+    Ok(Reply { status: head.status.as_u16(), headers, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Addressing, Credentials, StoreSpec};
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    fn client(port: u16) -> OneShot {
+        let spec = StoreSpec {
+            endpoints: vec![format!("http://127.0.0.1:{port}")],
+            bucket: "bucket".to_owned(),
+            region: "us-east-1".to_owned(),
+            addressing: Addressing::Path,
+            ca_file: None,
+            verify_tls: true,
+        };
+        let credentials = Credentials {
+            access_key: "access".to_owned(),
+            secret_key: "secret".to_owned(),
+            session_token: None,
+        };
+        OneShot::new(Store::new(&spec, Some(credentials)).expect("a store")).expect("a client")
+    }
+
+    fn read_request(stream: &mut TcpStream) -> Option<String> {
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while !text.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).ok()?;
+            text.push(byte[0]);
+        }
+        let text = String::from_utf8(text).expect("text");
+        let length = text.split("content-length: ").nth(1).map_or(0, |rest| {
+            rest.split("\r\n").next().and_then(|digits| digits.parse().ok()).expect("a length")
+        });
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        Some(text + std::str::from_utf8(&body).expect("text"))
+    }
+
+    /// Answers `each` requests on a connection with what they were, and closes it without a word.
+    fn server(each: usize) -> (u16, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = connections.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a client");
+                counted.fetch_add(1, Ordering::SeqCst);
+                for _ in 0..each {
+                    let Some(said) = read_request(&mut stream) else { break };
+                    let head = format!(
+                        "HTTP/1.1 418 Teapot\r\nX-Odd: \u{e9}\r\ncontent-length: {}\r\n\r\n",
+                        said.len()
+                    );
+                    stream.write_all((head + &said).as_bytes()).expect("sent");
+                }
+            }
+        });
+        (port, connections)
+    }
+
+    #[test]
+    fn a_reply_of_any_status_and_a_signed_request() {
+        let (port, _) = server(1);
+        let query = [("delete".to_owned(), String::new())];
+        let reply = client(port).request("POST", None, &query, b"<Delete/>", LONG).expect("reply");
+        assert_eq!(reply.status, 418);
+        assert!(reply.headers.contains(&("x-odd".to_owned(), "\u{e9}".to_owned())));
+        let sent = std::str::from_utf8(&reply.body).expect("text");
+        assert!(sent.starts_with("POST /bucket?delete= HTTP/1.1\r\n"), "{sent}");
+        assert!(sent.contains("\r\nauthorization: AWS4-HMAC-SHA256 Credential=access/"), "{sent}");
+        assert!(sent.contains("SignedHeaders=content-md5;host;x-amz-content-sha256;x-amz-date,"));
+        assert!(sent.ends_with("<Delete/>") && !sent.contains("secret"), "{sent}");
+    }
+
+    #[test]
+    fn the_connection_is_kept_and_replaced_when_it_is_gone() {
+        let (port, connections) = server(2);
+        let mut client = client(port);
+        for _ in 0..5 {
+            client.request("GET", Some("k"), &[], b"", LONG).expect("a reply");
+        }
+        assert_eq!(connections.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn silence_is_a_time_out_and_the_next_request_is_a_new_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut client = client(listener.local_addr().expect("bound").port());
+        for _ in 0..2 {
+            let answer = client.request("GET", None, &[], b"", Duration::from_millis(20));
+            assert_eq!(answer.expect_err("silence"), Failure::TimeOut);
+            listener.accept().expect("a connection of its own");
+        }
+        drop(listener);
+        let refused = client.request("GET", None, &[], b"", LONG).expect_err("nobody");
+        assert_eq!(refused.kind(), "connection refused");
+        let odd = client.request("NO SUCH", None, &[], b"", LONG).expect_err("no method");
+        assert_eq!(odd.kind(), "protocol");
+    }
+}

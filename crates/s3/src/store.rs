@@ -1,0 +1,234 @@
+//! A store, ready to be talked to.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use http::{HeaderValue, Uri};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use storlab_base::{wall_clock_ns, Error, Result};
+
+use crate::request::{self, Call, Origin, Signed};
+use crate::sign::Signer;
+use crate::spec::{Addressing, Credentials, StoreSpec};
+use crate::tls;
+
+/// A store: endpoints resolved, TLS configured, requests signed. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    bucket: String,
+    endpoints: Vec<Endpoint>,
+    signer: Option<Signer>,
+}
+
+/// One address of the store, as the study names it.
+pub(super) struct Endpoint {
+    /// For messages.
+    pub(super) name: String,
+    origin: Origin,
+    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    addresses: Vec<SocketAddr>,
+    turn: AtomicUsize,
+}
+
+impl Store {
+    /// Resolves the endpoints' names and reads the authorities to trust. Without credentials,
+    /// requests are not signed.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a store that contradicts itself, [`Error::Io`] for a name that does not
+    /// resolve or a file that cannot be read.
+    pub fn new(spec: &StoreSpec, credentials: Option<Credentials>) -> Result<Store> {
+        check_bucket(spec)?;
+        if spec.endpoints.is_empty() {
+            return Err(Error::spec("endpoints", "is empty", "give http://host:port"));
+        }
+        if HeaderValue::from_str(&spec.region).is_err() || spec.region.is_empty() {
+            let what = format!("{:?} is no region", spec.region);
+            return Err(Error::spec("region", what, "give a name such as us-east-1"));
+        }
+        let signer = match credentials {
+            None => None,
+            Some(credentials) => {
+                Some(Signer::new(credentials, &spec.region, "s3").ok_or_else(|| {
+                    let what = "the access key or session token holds control characters";
+                    Error::spec("credentials", what, "look for a line end in them")
+                })?)
+            }
+        };
+        let mut config = None;
+        let mut endpoints = Vec::with_capacity(spec.endpoints.len());
+        for (index, name) in spec.endpoints.iter().enumerate() {
+            endpoints.push(Endpoint::new(index, name, spec, &mut config)?);
+        }
+        let bucket = spec.bucket.clone();
+        Ok(Store { inner: Arc::new(Inner { bucket, endpoints, signer }) })
+    }
+
+    /// How many endpoints there are.
+    pub fn endpoints(&self) -> usize {
+        self.inner.endpoints.len()
+    }
+
+    /// How an endpoint is written, for messages.
+    ///
+    /// # Panics
+    /// When there is no such endpoint.
+    pub fn endpoint_name(&self, endpoint: usize) -> &str {
+        &self.inner.endpoints[endpoint].name
+    }
+
+    /// Its name.
+    pub fn bucket(&self) -> &str {
+        &self.inner.bucket
+    }
+
+    /// Whether requests are signed.
+    pub fn signs(&self) -> bool {
+        self.inner.signer.is_some()
+    }
+
+    /// The request for a call, signed now. About 1 us.
+    ///
+    /// # Panics
+    /// When there is no such endpoint, or key and query are longer than any store takes (64 KiB).
+    pub fn request<B>(&self, endpoint: usize, call: &Call<'_>, body: B) -> Signed<B> {
+        let origin = &self.inner.endpoints[endpoint].origin;
+        let second = wall_clock_ns() / 1_000_000_000;
+        request::build(origin, self.inner.signer.as_ref(), second, call, body)
+    }
+
+    pub(super) fn endpoint(&self, endpoint: usize) -> &Endpoint {
+        &self.inner.endpoints[endpoint]
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.inner.endpoints.iter().map(|e| e.name.as_str()).collect();
+        f.debug_struct("Store")
+            .field("bucket", &self.inner.bucket)
+            .field("endpoints", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    fn new(
+        index: usize,
+        name: &str,
+        spec: &StoreSpec,
+        config: &mut Option<Arc<ClientConfig>>,
+    ) -> Result<Endpoint> {
+        let field = format!("endpoints[{index}]");
+        let (secure, host, port) = parse(name).ok_or_else(|| {
+            let what = format!("{name:?} is no endpoint");
+            Error::spec(&field, what, "give http://host:port or https://host:port, without a path")
+        })?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse::<IpAddr>().ok();
+        let (host, path_prefix) = match spec.addressing {
+            Addressing::Path => (host.clone(), format!("/{}", spec.bucket)),
+            Addressing::Virtual if address.is_some() => {
+                let what = format!("{name} is an address, which no bucket's name fits before");
+                let fix = "use the host's name, or addressing = \"path\"";
+                return Err(Error::spec(&field, what, fix));
+            }
+            Addressing::Virtual => (format!("{}.{host}", spec.bucket), String::new()),
+        };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let tls = if secure {
+            let config = match config {
+                Some(config) => config.clone(),
+                None => config.insert(tls::config(spec)?).clone(),
+            };
+            let server = ServerName::try_from(bare.to_owned())
+                .map_err(|e| Error::spec(&field, format!("{bare}: {e}"), "give a host's name"))?;
+            Some((config, server))
+        } else {
+            None
+        };
+        let default_port = if secure { 443 } else { 80 };
+        let shown = if port == default_port { host.clone() } else { format!("{host}:{port}") };
+        let host = HeaderValue::from_str(&shown)
+            .map_err(|e| Error::spec(&field, format!("{shown}: {e}"), "give a host's name"))?;
+        let addresses = resolve(bare, port).map_err(|e| Error::io("resolve", name, 0, e))?;
+        let origin = Origin { host, path_prefix };
+        Ok(Endpoint { name: name.to_owned(), origin, tls, addresses, turn: AtomicUsize::new(0) })
+    }
+
+    /// All addresses, each time beginning with the next one.
+    pub(super) fn in_turn(&self) -> impl ExactSizeIterator<Item = SocketAddr> + '_ {
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let count = self.addresses.len();
+        (0..count).map(move |step| self.addresses[first.wrapping_add(step) % count])
+    }
+}
+
+/// TLS or not, host (an IPv6 address with its brackets) and port.
+fn parse(name: &str) -> Option<(bool, String, u16)> {
+    let uri: Uri = name.parse().ok()?;
+    let secure = match uri.scheme_str()? {
+        "http" => false,
+        "https" => true,
+        _ => return None,
+    };
+    let authority = uri.authority()?;
+    let plain = matches!(uri.path(), "" | "/") && uri.query().is_none();
+    let host = authority.host();
+    if !plain || authority.as_str().contains('@') || host.is_empty() {
+        return None;
+    }
+    let port = match authority.port() {
+        Some(port) => port.as_str().parse().ok().filter(|port| *port > 0)?,
+        // "host:" has no port that could be parsed.
+        None if authority.as_str().len() > host.len() => return None,
+        None if secure => 443,
+        None => 80,
+    };
+    Some((secure, host.to_ascii_lowercase(), port))
+}
+
+/// All addresses of a name, each once. Names below `localhost` are this machine (RFC 6761), whether
+/// or not the resolver knows them: that is how virtual-host style works on loopback.
+fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    if host.ends_with(".localhost") {
+        let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        return Ok(both.map(|address| SocketAddr::new(address, port)).to_vec());
+    }
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for address in (host, port).to_socket_addrs()? {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    if found.is_empty() {
+        return Err(std::io::Error::other("the name has no address"));
+    }
+    Ok(found)
+}
+
+fn check_bucket(spec: &StoreSpec) -> Result<()> {
+    let allowed = |byte: u8| {
+        byte.is_ascii_alphanumeric()
+            || byte == b'-'
+            || byte == b'.'
+            // Old buckets, and stores other than AWS; no part of a host's name.
+            || (byte == b'_' && spec.addressing == Addressing::Path)
+    };
+    let dots = spec.bucket.starts_with('.') || spec.bucket.contains("..");
+    if spec.bucket.is_empty() || dots || !spec.bucket.bytes().all(allowed) {
+        let what = format!("{:?} is no bucket's name", spec.bucket);
+        return Err(Error::spec("bucket", what, "use letters, digits, dots and hyphens"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

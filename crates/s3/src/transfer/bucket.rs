@@ -1,0 +1,497 @@
+//! A bucket for work that is not about requests: whole objects, moved by one thread over a few
+//! connections of its own.
+
+mod patience;
+mod requests;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+
+use bytes::Bytes;
+use http::{header, Method, StatusCode};
+use storlab_base::{monotonic_ns, Error, Result};
+use tokio::runtime::Runtime;
+
+use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
+
+pub use patience::{Patience, Told};
+
+use super::body::{Framing, RequestBody};
+use super::content::Content;
+use super::try_join_all;
+use requests::{number_in, Body, Desk, Link, Stopping};
+
+/// How a transfer went: when it began, how long it took, how much it moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Bytes.
+    pub bytes: u64,
+    /// On the run's clock.
+    pub start_ns: u64,
+    /// Until the last byte.
+    pub latency_ns: u64,
+}
+
+/// See the module. Belongs to the thread that made it.
+pub struct Bucket {
+    runtime: Runtime,
+    desk: Desk,
+    links: Vec<Link>,
+}
+
+/// What a transfer calls for every part that has been moved.
+type Heard<'h> = &'h mut dyn FnMut(Moved);
+
+impl Bucket {
+    /// With so many connections, to be made when they are needed; threads are told apart by
+    /// `turn`, so that they go to different endpoints. Requests are as patient as `patience`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a runtime that cannot be had.
+    pub fn new(store: Store, connections: usize, turn: usize, patience: &Patience) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::io("start a runtime for", "a bucket", 0, e))?;
+        let links = (0..connections.max(1)).map(|_| None).collect();
+        Ok(Bucket { runtime, desk: Desk::new(store, turn, patience.clone()), links })
+    }
+
+    /// Read an object, or `range` of it (offset, length). `each` gets its bytes as they come, with
+    /// their place in the object. Returns how many there were; `None` when the run is to end.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key, and what `each` returns.
+    pub fn get(
+        &mut self,
+        key: &str,
+        range: Option<(u64, u64)>,
+        stopping: &dyn Fn() -> bool,
+        mut each: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<Option<u64>> {
+        let Bucket { runtime, desk, links } = self;
+        let from = range.map_or(0, |(at, _)| at);
+        let (mut at, mut wrong) = (from, None);
+        let attempt = async || {
+            // What has been handed over is not asked for again.
+            let rest = match range {
+                Some((from, len)) => Some((at, Some(from + len - at))),
+                None => (at > 0).then_some((at, None)),
+            };
+            let mut each = |place: u64, data: &[u8]| {
+                if stopping() {
+                    return false;
+                }
+                wrong = each(place, data).err();
+                at = place + data.len() as u64;
+                wrong.is_none()
+            };
+            desk.fetch(&mut links[0], key, rest, &mut each).await
+        };
+        let ended = runtime.block_on(desk.patience.lasting(stopping, attempt));
+        match (wrong, ended) {
+            (Some(error), _) => Err(error),
+            (None, Ok(None)) => Ok(None),
+            (None, Ok(Some(_))) => Ok(Some(at - from)),
+            (None, Err(failure)) => Err(said("GET", key, &failure)),
+        }
+    }
+
+    /// Size of an object; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn head(&mut self, key: &str) -> Result<Option<u64>> {
+        let call = Call::new(Method::HEAD, Some(key));
+        match self.one(&call, &RequestBody::none) {
+            Ok((headers, _)) => Ok(number_in(&headers, header::CONTENT_LENGTH)),
+            Err(Failure::Http { status, .. }) if status == StatusCode::NOT_FOUND.as_u16() => {
+                Ok(None)
+            }
+            Err(failure) => Err(said("HEAD", key, &failure)),
+        }
+    }
+
+    /// A small object, whole.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn read(&mut self, key: &str) -> Result<Bytes> {
+        let answer = self.one(&Call::get(key), &RequestBody::none);
+        answer.map(|(_, body)| body).map_err(|failure| said("GET", key, &failure))
+    }
+
+    /// Write an object in one piece.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn put(&mut self, key: &str, bytes: &Bytes) -> Result<()> {
+        let call = Call {
+            payload: PayloadHash::Unsigned,
+            content_length: bytes.len() as u64,
+            ..Call::new(Method::PUT, Some(key))
+        };
+        let answer = self.one(&call, &|| RequestBody::plain(bytes.clone()));
+        answer.map(drop).map_err(|failure| said("PUT", key, &failure))
+    }
+
+    /// Delete one.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn delete(&mut self, key: &str) -> Result<()> {
+        let answer = self.one(&Call::new(Method::DELETE, Some(key)), &RequestBody::none);
+        answer.map(drop).map_err(|failure| said("DELETE", key, &failure))
+    }
+
+    /// All keys below a prefix.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the prefix.
+    pub fn keys(&mut self, prefix: &str) -> Result<Vec<String>> {
+        let mut keys = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let mut query = vec![("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
+            query.extend(after.as_deref().map(|token| ("continuation-token", token)));
+            let call = Call { query: &query, ..Call::new(Method::GET, None) };
+            let page = self
+                .one(&call, &RequestBody::none)
+                .and_then(|(_, body)| xml::list(&body))
+                .map_err(|failure| said("LIST", prefix, &failure))?;
+            keys.extend(page.objects.into_iter().map(|object| object.key));
+            match page.next {
+                None => return Ok(keys),
+                next => after = next,
+            }
+        }
+    }
+
+    /// All multipart uploads below a prefix that were begun and not ended. Empty for a store that
+    /// knows none. MinIO matches a prefix here only as a whole key: where nothing is found by it,
+    /// the uploads of the whole bucket are looked through.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the prefix.
+    pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
+        let found = self.uploads_listed(prefix).map_err(|f| said("LIST uploads", prefix, &f))?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        match self.uploads_listed("") {
+            // Who may list only below his prefix has been answered already.
+            Err(Failure::Http { status: 403, .. }) => Ok(found),
+            Err(failure) => Err(said("LIST uploads", prefix, &failure)),
+            Ok(mut all) => {
+                all.retain(|upload| upload.key.starts_with(prefix));
+                Ok(all)
+            }
+        }
+    }
+
+    fn uploads_listed(&mut self, prefix: &str) -> std::result::Result<Vec<xml::Upload>, Failure> {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let query = xml::uploads_query(prefix, after.as_ref());
+            let call = Call { query: &query, ..Call::new(Method::GET, None) };
+            let page = match self.one(&call, &RequestBody::none) {
+                Ok((_, body)) => xml::uploads(&body)?,
+                Err(Failure::Http { status: 501, .. }) => return Ok(found),
+                Err(failure) => return Err(failure),
+            };
+            found.extend(page.uploads);
+            match page.next {
+                None => return Ok(found),
+                next => after = next,
+            }
+        }
+    }
+
+    /// Give up an upload; one that is gone is no error.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn abort(&mut self, upload: &xml::Upload) -> Result<()> {
+        let Bucket { runtime, desk, links } = self;
+        let ended = runtime.block_on(abort(desk, &mut links[0], &upload.key, &upload.upload_id));
+        ended.map_err(|failure| said("DELETE of an upload", &upload.key, &failure))
+    }
+
+    fn one(
+        &mut self,
+        call: &Call<'_>,
+        body: Body<'_>,
+    ) -> std::result::Result<(http::HeaderMap, Bytes), Failure> {
+        let Bucket { runtime, desk, links } = self;
+        runtime.block_on(desk.exchange(&mut links[0], call, body, &|| false))
+    }
+
+    /// Write an object that holds what its key says, in parts of `part_bytes` over all connections.
+    /// False when the run is to end; nothing of the object is then there.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key.
+    pub fn put_content(
+        &mut self,
+        key: &str,
+        bytes: u64,
+        part_bytes: u64,
+        stopping: &dyn Fn() -> bool,
+        heard: Heard<'_>,
+    ) -> Result<bool> {
+        let Bucket { runtime, desk, links } = self;
+        let upload = Upload {
+            desk,
+            key,
+            bytes,
+            part_bytes,
+            next: Cell::new(0),
+            stopping,
+            heard: RefCell::new(heard),
+        };
+        runtime.block_on(upload.put(links)).map_err(|failure| said("PUT", key, &failure))
+    }
+
+    /// Read an object that holds what its key says, in ranges of `part_bytes` over all connections,
+    /// and compare it where `verify`. False when the run is to end.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the key, also for what is not what was written.
+    pub fn get_content(
+        &mut self,
+        key: &str,
+        bytes: u64,
+        part_bytes: u64,
+        verify: bool,
+        stopping: &dyn Fn() -> bool,
+        heard: Heard<'_>,
+    ) -> Result<bool> {
+        let Bucket { runtime, desk, links } = self;
+        let download = Download {
+            desk,
+            key,
+            bytes,
+            part_bytes,
+            content: verify.then(|| Content::of(key)),
+            wrong_at: Cell::new(None),
+            next: Cell::new(0),
+            stopping,
+            heard: RefCell::new(heard),
+        };
+        let ended =
+            runtime.block_on(try_join_all(links.iter_mut().map(|link| download.receive(link))));
+        match (ended, download.wrong_at.get()) {
+            (Ok(()), _) => Ok(!stopping()),
+            (Err(failure @ Failure::WrongBody(_)), Some(at)) => {
+                let source = io::Error::new(io::ErrorKind::InvalidData, failure.to_string());
+                Err(Error::io("verify", key, at, source))
+            }
+            (Err(failure), _) => Err(said("GET", key, &failure)),
+        }
+    }
+}
+
+/// An object on its way out of the bucket.
+struct Download<'d> {
+    desk: &'d Desk,
+    key: &'d str,
+    bytes: u64,
+    part_bytes: u64,
+    /// To compare with.
+    content: Option<Content>,
+    /// Where it differs.
+    wrong_at: Cell<Option<u64>>,
+    next: Cell<u64>,
+    stopping: Stopping<'d>,
+    heard: RefCell<Heard<'d>>,
+}
+
+impl Download<'_> {
+    /// Part after part over this connection, until none is left.
+    async fn receive(&self, link: &mut Link) -> std::result::Result<(), Failure> {
+        while self.next.get() * self.part_bytes < self.bytes && !(self.stopping)() {
+            let at = self.next.get() * self.part_bytes;
+            self.next.set(self.next.get() + 1);
+            let len = self.part_bytes.min(self.bytes - at);
+            let start_ns = monotonic_ns();
+            let attempt = async || self.receive_part(link, at, len).await;
+            self.desk.patience.lasting(self.stopping, attempt).await?;
+            let latency_ns = monotonic_ns() - start_ns;
+            (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
+        }
+        Ok(())
+    }
+
+    /// One attempt at `len` bytes from `at` on.
+    async fn receive_part(
+        &self,
+        link: &mut Link,
+        at: u64,
+        len: u64,
+    ) -> std::result::Result<(), Failure> {
+        let mut bad = None;
+        let mut each = |place: u64, data: &[u8]| {
+            bad = self.content.and_then(|content| content.compare(place, data));
+            bad.is_none()
+        };
+        let moved = self.desk.fetch(link, self.key, Some((at, Some(len))), &mut each).await?;
+        let (place, what) = match (bad, moved) {
+            (Some(byte), _) => (byte, format!("first at byte {byte} of the object")),
+            (None, Some(bytes)) if bytes != len => {
+                (at + bytes.min(len), format!("{bytes} bytes came instead of {len}"))
+            }
+            _ => return Ok(()),
+        };
+        self.wrong_at.set(Some(place));
+        Err(Failure::WrongBody(what))
+    }
+}
+
+/// An object on its way into the bucket.
+struct Upload<'u> {
+    desk: &'u Desk,
+    key: &'u str,
+    bytes: u64,
+    part_bytes: u64,
+    next: Cell<u64>,
+    stopping: Stopping<'u>,
+    heard: RefCell<Heard<'u>>,
+}
+
+impl Upload<'_> {
+    async fn put(&self, links: &mut [Link]) -> std::result::Result<bool, Failure> {
+        if self.bytes <= self.part_bytes {
+            let call = Call::new(Method::PUT, Some(self.key));
+            self.send(&mut links[0], call, 0, self.bytes).await?;
+            return Ok(true);
+        }
+        let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
+        let none: Body<'_> = &RequestBody::none;
+        let (_, body) = self.desk.exchange(&mut links[0], &call, none, self.stopping).await?;
+        let id = xml::upload_id(&body)?;
+        let ended = match self.parts(links, &id).await {
+            Ok(etags) if !(self.stopping)() => {
+                self.complete(&mut links[0], &id, &etags).await.map(|()| true)
+            }
+            ended => ended.map(|_| false),
+        };
+        // What ended the upload is what counts.
+        let open = !matches!(ended, Ok(true));
+        if open && abort(self.desk, &mut links[0], self.key, &id).await.is_err() {
+            self.desk.patience.orphan();
+        }
+        ended
+    }
+
+    async fn complete(
+        &self,
+        link: &mut Link,
+        id: &str,
+        etags: &[String],
+    ) -> std::result::Result<(), Failure> {
+        let parts: Vec<(u32, &str)> = (1..).zip(etags.iter().map(String::as_str)).collect();
+        let body = xml::complete_body(&parts);
+        let call = Call {
+            query: &[("uploadId", id)],
+            payload: PayloadHash::Sha256(sha256(&body)),
+            content_length: body.len() as u64,
+            ..Call::new(Method::POST, Some(self.key))
+        };
+        let body = || RequestBody::plain(body.clone());
+        let attempt = async || {
+            let ended = self.desk.try_once(link, &call, &body).await;
+            match ended.and_then(|(_, said)| xml::completed(&said)) {
+                // An answer was lost, perhaps: the upload is gone because it is complete.
+                Err(failure) if is_missing(&failure) => self.see_whole(link).await,
+                ended => ended,
+            }
+        };
+        self.desk.patience.lasting(self.stopping, attempt).await
+    }
+
+    /// The object is there, and has its size.
+    async fn see_whole(&self, link: &mut Link) -> std::result::Result<(), Failure> {
+        let call = Call::new(Method::HEAD, Some(self.key));
+        let (headers, _) = self.desk.try_once(link, &call, &RequestBody::none).await?;
+        if number_in(&headers, header::CONTENT_LENGTH) == Some(self.bytes) {
+            return Ok(());
+        }
+        Err(Failure::Protocol("the upload is gone, and its object is not there".to_owned()))
+    }
+
+    async fn parts(
+        &self,
+        links: &mut [Link],
+        id: &str,
+    ) -> std::result::Result<Vec<String>, Failure> {
+        let count = self.bytes.div_ceil(self.part_bytes);
+        let etags = RefCell::new(vec![String::new(); count as usize]);
+        let sending = links.iter_mut().take(count as usize);
+        try_join_all(sending.map(|link| self.send_parts(link, id, &etags))).await?;
+        Ok(etags.into_inner())
+    }
+
+    /// Part after part over this connection, until none is left.
+    async fn send_parts(
+        &self,
+        link: &mut Link,
+        id: &str,
+        etags: &RefCell<Vec<String>>,
+    ) -> std::result::Result<(), Failure> {
+        while self.next.get() * self.part_bytes < self.bytes && !(self.stopping)() {
+            let index = self.next.get();
+            self.next.set(index + 1);
+            let at = index * self.part_bytes;
+            let number = (index + 1).to_string();
+            let query = [("partNumber", number.as_str()), ("uploadId", id)];
+            let call = Call { query: &query, ..Call::new(Method::PUT, Some(self.key)) };
+            let len = self.part_bytes.min(self.bytes - at);
+            let etag = self.send(link, call, at, len).await?;
+            etags.borrow_mut()[index as usize] = etag;
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        link: &mut Link,
+        call: Call<'_>,
+        at: u64,
+        len: u64,
+    ) -> std::result::Result<String, Failure> {
+        let start_ns = monotonic_ns();
+        let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
+        let content = Content::of(self.key);
+        let body = || RequestBody::object(content, at, len, Framing::None, len);
+        let (headers, _) = self.desk.exchange(link, &call, &body, self.stopping).await?;
+        let latency_ns = monotonic_ns() - start_ns;
+        (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
+        let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
+        etag.map(str::to_owned).ok_or_else(|| Failure::Protocol("a part without an ETag".into()))
+    }
+}
+
+/// Give up an upload, patiently: it would take space for ever. One that is gone is no error.
+async fn abort(
+    desk: &Desk,
+    link: &mut Link,
+    key: &str,
+    id: &str,
+) -> std::result::Result<(), Failure> {
+    let query = [("uploadId", id)];
+    let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
+    match desk.exchange(link, &call, &RequestBody::none, &|| false).await {
+        Err(failure) if !is_missing(&failure) => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+fn is_missing(failure: &Failure) -> bool {
+    let gone = StatusCode::NOT_FOUND.as_u16();
+    matches!(failure, Failure::Http { status, .. } if *status == gone)
+}
+
+fn said(verb: &str, what: &str, failure: &Failure) -> Error {
+    let fix = advice(&failure.kind()).to_owned();
+    Error::Store { what: format!("{verb} of {what} failed: {failure}"), fix }
+}

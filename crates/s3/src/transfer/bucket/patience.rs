@@ -1,0 +1,179 @@
+//! How long a request of a bucket may take, and how often it is sent again.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use storlab_base::{lock, monotonic_ns};
+
+use crate::Failure;
+
+/// A pause is looked up from this often.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What happened on the way, over all clones: a run tells it at its end.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Arc<Mutex<Happened>>);
+
+#[derive(Debug, Default)]
+struct Happened {
+    again: BTreeMap<String, u64>,
+    orphans: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    timeout: Duration,
+    retries: u32,
+    backoff_ns: u64,
+    told: Told,
+}
+
+impl Patience {
+    /// `backoff_ns` before the first retry, doubled for each further one.
+    pub fn new(timeout_ns: u64, retries: u32, backoff_ns: u64, told: &Told) -> Self {
+        let timeout = Duration::from_nanos(timeout_ns);
+        Patience { timeout, retries, backoff_ns, told: told.clone() }
+    }
+
+    /// The time for connecting, and that of [`Patience::in_time`].
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What takes longer than it may has ended in a time-out.
+    ///
+    /// # Errors
+    /// TimeOut, and those of the work.
+    pub async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::time::timeout(self.timeout, work).await.unwrap_or(Err(Failure::TimeOut))
+    }
+
+    /// Attempts until one ends well or with what will not pass; no further one when the run is to
+    /// end.
+    ///
+    /// # Errors
+    /// The last attempt's.
+    pub async fn lasting<T>(
+        &self,
+        stopping: &dyn Fn() -> bool,
+        mut attempt: impl AsyncFnMut() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut retry = 0;
+        loop {
+            match attempt().await {
+                Err(failure) if failure.retryable() && retry < self.retries && !stopping() => {
+                    *lock(&self.told.0).again.entry(failure.kind()).or_default() += 1;
+                    self.pause(retry, stopping).await;
+                    retry += 1;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn pause(&self, retry: u32, stopping: &dyn Fn() -> bool) {
+        let until_ns =
+            monotonic_ns().saturating_add(self.backoff_ns.saturating_mul(1 << retry.min(32)));
+        while !stopping() {
+            let left = Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()));
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(LOOK)).await;
+        }
+    }
+
+    /// A multipart upload was begun, and could be neither ended nor given up.
+    pub fn orphan(&self) {
+        lock(&self.told.0).orphans += 1;
+    }
+
+    /// Attempts that were not the first of their request.
+    pub fn retries(&self) -> u64 {
+        lock(&self.told.0).again.values().sum()
+    }
+
+    /// What a run tells of it.
+    pub fn notes(&self) -> Vec<String> {
+        let told = lock(&self.told.0);
+        let mut notes = Vec::new();
+        if !told.again.is_empty() {
+            let kinds: Vec<_> =
+                told.again.iter().map(|(kind, count)| format!("{count} after {kind}")).collect();
+            let count: u64 = told.again.values().sum();
+            let kinds = kinds.join(", ");
+            notes.push(format!(
+                "{count} requests were sent again, and their time is in the figures: {kinds}"
+            ));
+        }
+        if told.orphans > 0 {
+            notes.push(format!(
+                "{} multipart uploads were begun and could not be given up; cleaning up looks for \
+                 them again",
+                told.orphans
+            ));
+        }
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(work)
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_and_told() {
+        let patience = Patience::new(60_000_000_000, 2, 1000, &Told::default());
+        let tries = Cell::new(0);
+        let flaky = async || {
+            tries.set(tries.get() + 1);
+            if tries.get() < 3 {
+                Err(Failure::Reset)
+            } else {
+                Ok(tries.get())
+            }
+        };
+        assert_eq!(run(patience.lasting(&|| false, flaky)), Ok(3));
+        assert_eq!(patience.clone().retries(), 2);
+        assert!(patience.notes()[0].contains("2 after connection reset"));
+    }
+
+    #[test]
+    fn there_is_an_end_to_it() {
+        let tries = Cell::new(0);
+        let never = |failure: Failure| {
+            tries.set(0);
+            let tries = &tries;
+            async move || {
+                tries.set(tries.get() + 1);
+                Err::<(), _>(failure.clone())
+            }
+        };
+        let patience = Patience::new(60_000_000_000, 2, 0, &Told::default());
+        assert_eq!(run(patience.lasting(&|| false, never(Failure::Closed))), Err(Failure::Closed));
+        assert_eq!(tries.get(), 3);
+        let tls = Failure::Tls("no".to_owned());
+        assert_eq!(run(patience.lasting(&|| false, never(tls.clone()))), Err(tls));
+        assert_eq!(tries.get(), 1);
+        // Who is told to stop does not try again.
+        assert_eq!(run(patience.lasting(&|| true, never(Failure::Closed))), Err(Failure::Closed));
+        assert_eq!(tries.get(), 1);
+        let hurried = Patience::new(1_000_000, 1, 0, &Told::default());
+        let silent = async || hurried.in_time(std::future::pending::<Result<(), _>>()).await;
+        assert_eq!(run(hurried.lasting(&|| false, silent)), Err(Failure::TimeOut));
+        assert_eq!(hurried.retries(), 1);
+    }
+}

@@ -1,0 +1,145 @@
+//! One request of a bucket, over a connection that is kept.
+
+use crate::{drain, refusal, xml, Call, Connection, Failure, Store};
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::StatusCode;
+use http_body_util::BodyExt;
+
+use super::Patience;
+use crate::transfer::body::RequestBody;
+
+const ANSWER_BYTES: usize = 8 << 20;
+
+/// A kept connection; none before the first request and while one is out.
+pub type Link = Option<Connection<RequestBody>>;
+type Answered<T> = std::result::Result<T, Failure>;
+
+/// Where a bucket's requests go, and how patiently. Belongs to the thread that made it.
+pub struct Desk {
+    store: Store,
+    endpoint: usize,
+    /// Of every request.
+    pub patience: Patience,
+}
+
+/// Makes a request's body, as often as it is sent.
+pub type Body<'b> = &'b dyn Fn() -> RequestBody;
+/// Told when a run is to end.
+pub type Stopping<'s> = &'s dyn Fn() -> bool;
+type Response = http::Response<hyper::body::Incoming>;
+
+impl Desk {
+    /// Threads are told apart by `turn`, so that they go to different endpoints.
+    pub fn new(store: Store, turn: usize, patience: Patience) -> Self {
+        let endpoint = turn % store.endpoints();
+        Desk { store, endpoint, patience }
+    }
+
+    /// A request and its whole answer, as often as patience has it.
+    pub async fn exchange(
+        &self,
+        link: &mut Link,
+        call: &Call<'_>,
+        body: Body<'_>,
+        stopping: Stopping<'_>,
+    ) -> Answered<(HeaderMap, Bytes)> {
+        self.patience.lasting(stopping, async || self.try_once(link, call, body).await).await
+    }
+
+    /// One attempt.
+    pub async fn try_once(
+        &self,
+        link: &mut Link,
+        call: &Call<'_>,
+        body: Body<'_>,
+    ) -> Answered<(HeaderMap, Bytes)> {
+        let work = async {
+            let (connection, response) = self.send(link, call, body).await?;
+            let (head, body) = response.into_parts();
+            let body = drain(body, ANSWER_BYTES).await?;
+            *link = Some(connection);
+            xml::refused(&body)?;
+            Ok((head.headers, body))
+        };
+        self.patience.in_time(work).await
+    }
+
+    /// One attempt at an object's bytes, or those of a range (offset, length; `None`: to its end):
+    /// `each` gets them as they come, with their place. `None` when it wants no more. The time is
+    /// that until the next byte: an object may be of any size.
+    pub async fn fetch(
+        &self,
+        link: &mut Link,
+        key: &str,
+        range: Option<(u64, Option<u64>)>,
+        each: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> Answered<Option<u64>> {
+        let headers = range.and_then(range_header);
+        let headers: Vec<_> = headers.map(|value| (header::RANGE, value)).into_iter().collect();
+        let call = Call { headers: &headers, ..Call::get(key) };
+        let sent = self.send(link, &call, &RequestBody::none);
+        let (connection, response) = self.patience.in_time(sent).await?;
+        let first = range.map_or(0, |(at, _)| at);
+        if first > 0 && response.status() != StatusCode::PARTIAL_CONTENT {
+            return Err(Failure::Protocol("a range was asked for, and did not come".to_owned()));
+        }
+        let mut body = response.into_body();
+        let mut bytes = 0;
+        loop {
+            let frame = self.patience.in_time(async { Ok(body.frame().await) }).await?;
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|e| Failure::of_body(&e))?;
+            let Some(data) = frame.data_ref() else { continue };
+            if !each(first + bytes, data) {
+                return Ok(None);
+            }
+            bytes += data.len() as u64;
+        }
+        *link = Some(connection);
+        Ok(Some(bytes))
+    }
+
+    /// Sends a request and waits for the head of an answer that is a success.
+    async fn send(
+        &self,
+        link: &mut Link,
+        call: &Call<'_>,
+        body: Body<'_>,
+    ) -> Answered<(Connection<RequestBody>, Response)> {
+        let request = || self.store.request(self.endpoint, call, body()).request;
+        // A server closes connections that have been idle, and nobody looks at them meanwhile:
+        // where a kept one turns out dead, the request goes over a new one.
+        if let Some(mut kept) = link.take().filter(Connection::usable) {
+            match kept.send(request()).await {
+                Ok(response) => return succeeded(kept, response).await,
+                Err(Failure::Closed | Failure::Reset) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let timeout = self.patience.timeout();
+        let mut connection = Connection::open(&self.store, self.endpoint, timeout).await?;
+        let response = connection.send(request()).await?;
+        succeeded(connection, response).await
+    }
+}
+
+fn range_header((at, len): (u64, Option<u64>)) -> Option<HeaderValue> {
+    let last = len.map(|len| (at + len.max(1) - 1).to_string()).unwrap_or_default();
+    HeaderValue::from_str(&format!("bytes={at}-{last}")).ok()
+}
+
+/// What a header says in numbers.
+pub fn number_in(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.parse().ok()
+}
+
+async fn succeeded(
+    connection: Connection<RequestBody>,
+    response: Response,
+) -> Answered<(Connection<RequestBody>, Response)> {
+    if response.status().is_success() {
+        return Ok((connection, response));
+    }
+    Err(refusal(response).await)
+}

@@ -1,0 +1,384 @@
+//! The XML of S3: what a store answers, and the two bodies that are sent. Anything that is not what
+//! S3 says is a [`Failure::Protocol`].
+
+use bytes::Bytes;
+use quick_xml::escape::{escape, resolve_predefined_entity};
+use quick_xml::events::Event;
+use quick_xml::Reader;
+
+use crate::checksum::crc32_base64;
+use crate::failure::Failure;
+use crate::uri;
+
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+/// How much is shown of an error's body that is not S3's.
+const OTHER_MESSAGE_CHARS: usize = 200;
+
+/// One key of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Whole, with its prefix.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// One page of `ListObjectsV2`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// In the order of the store.
+    pub objects: Vec<Listed>,
+    /// With a delimiter: what was rolled up.
+    pub common_prefixes: Vec<String>,
+    /// `continuation-token` of the next page; None: this was the last.
+    pub next: Option<String>,
+}
+
+/// An `Error` body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorBody {
+    /// S3's word.
+    pub code: Option<String>,
+    /// For people.
+    pub message: String,
+    /// Where the bucket is, if the store says so.
+    pub region: Option<String>,
+}
+
+/// One key that a multi-delete did not delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotDeleted {
+    /// Which.
+    pub key: String,
+    /// S3's word.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+/// One upload of `ListMultipartUploads` that was begun and not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Of the object to be.
+    pub key: String,
+    /// To abort it with.
+    pub upload_id: String,
+}
+
+/// One page of `ListMultipartUploads`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UploadPage {
+    /// In the order of the store.
+    pub uploads: Vec<Upload>,
+    /// `key-marker` and `upload-id-marker` of the next page; None: this was the last.
+    pub next: Option<(String, String)>,
+}
+
+/// Of a `ListObjectsV2` answer.
+///
+/// # Errors
+/// Protocol.
+pub fn list(body: &[u8]) -> Result<Page, Failure> {
+    let mut page = Page::default();
+    let (mut key, mut size) = (None, None);
+    let (mut truncated, mut encoded) = (false, false);
+    walk(body, "ListBucketResult", |path, text| {
+        match path {
+            "Contents/Key" => key = Some(text.to_owned()),
+            "Contents/Size" => size = Some(number(text)?),
+            "Contents" => {
+                let key = key.take().ok_or_else(|| wrong("an object without a key"))?;
+                let size = size.take().ok_or_else(|| wrong("an object without a size"))?;
+                page.objects.push(Listed { key, size });
+            }
+            "CommonPrefixes/Prefix" => page.common_prefixes.push(text.to_owned()),
+            "NextContinuationToken" => page.next = Some(text.to_owned()),
+            "IsTruncated" => truncated = text == "true",
+            "EncodingType" => encoded = text == "url",
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if encoded {
+        let keys = page.objects.iter_mut().map(|object| &mut object.key);
+        for text in keys.chain(&mut page.common_prefixes) {
+            *text = uri::decode(text).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
+        }
+    }
+    if truncated && page.next.is_none() {
+        return Err(wrong("a truncated listing without a token to go on with"));
+    }
+    page.next = page.next.filter(|_| truncated);
+    Ok(page)
+}
+
+/// Of an answer with an error status; whatever it is, something can be said.
+pub fn error(body: &[u8]) -> ErrorBody {
+    let mut found = ErrorBody::default();
+    let read = walk(body, "Error", |path, text| {
+        match path {
+            "Code" => found.code = Some(text.to_owned()),
+            "Message" => found.message = text.to_owned(),
+            "Region" => found.region = Some(text.to_owned()),
+            _ => {}
+        }
+        Ok(())
+    });
+    if read.is_err() && found == ErrorBody::default() {
+        let text = String::from_utf8_lossy(body);
+        found.message = text.trim().chars().take(OTHER_MESSAGE_CHARS).collect();
+    }
+    found.code = found.code.filter(|code| !code.is_empty());
+    found
+}
+
+/// UploadId of an `InitiateMultipartUpload` answer.
+///
+/// # Errors
+/// Protocol.
+pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
+    let mut found = None;
+    walk(body, "InitiateMultipartUploadResult", |path, text| {
+        if path == "UploadId" {
+            found = Some(text.to_owned());
+        }
+        Ok(())
+    })?;
+    found.filter(|id| !id.is_empty()).ok_or_else(|| wrong("no UploadId"))
+}
+
+/// Of a `CompleteMultipartUpload` answer with status 200, which may still be an error.
+///
+/// # Errors
+/// Http with status 200 and the code; Protocol.
+pub fn completed(body: &[u8]) -> Result<(), Failure> {
+    let Err(other) = walk(body, "CompleteMultipartUploadResult", |_, _| Ok(())) else {
+        return Ok(());
+    };
+    Err(refused(body).err().unwrap_or(other))
+}
+
+/// Some stores begin an answer with status 200, and then find that they cannot do what was asked.
+///
+/// # Errors
+/// Http with status 200 and the code, for a body that is an `Error` with a code.
+pub fn refused(body: &[u8]) -> Result<(), Failure> {
+    if body.is_empty() || walk(body, "Error", |_, _| Ok(())).is_err() {
+        return Ok(());
+    }
+    let ErrorBody { code, message, .. } = error(body);
+    match code {
+        None => Ok(()),
+        code => Err(Failure::Http { status: 200, code, message }),
+    }
+}
+
+/// Of a multi-delete's answer: what was not deleted.
+///
+/// # Errors
+/// Protocol.
+pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
+    let mut found = Vec::new();
+    let nothing = || NotDeleted { key: String::new(), code: String::new(), message: String::new() };
+    let mut next = nothing();
+    walk(body, "DeleteResult", |path, text| {
+        match path {
+            "Error/Key" => next.key = text.to_owned(),
+            "Error/Code" => next.code = text.to_owned(),
+            "Error/Message" => next.message = text.to_owned(),
+            "Error" => found.push(std::mem::replace(&mut next, nothing())),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The query of `ListMultipartUploads`, for the page behind `after` (key and upload id).
+pub fn uploads_query<'q>(
+    prefix: &'q str,
+    after: Option<&'q (String, String)>,
+) -> Vec<(&'static str, &'q str)> {
+    let mut query = vec![("uploads", ""), ("prefix", prefix), ("encoding-type", "url")];
+    if let Some((key, upload_id)) = after {
+        query.push(("key-marker", key));
+        query.extend((!upload_id.is_empty()).then_some(("upload-id-marker", upload_id.as_str())));
+    }
+    query
+}
+
+/// Of a `ListMultipartUploads` answer.
+///
+/// # Errors
+/// Protocol.
+pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
+    let mut page = UploadPage::default();
+    let (mut key, mut upload_id) = (None, None);
+    let (mut next_key, mut next_id) = (String::new(), String::new());
+    let (mut truncated, mut encoded) = (false, false);
+    walk(body, "ListMultipartUploadsResult", |path, text| {
+        match path {
+            "Upload/Key" => key = Some(text.to_owned()),
+            "Upload/UploadId" => upload_id = Some(text.to_owned()),
+            "Upload" => {
+                let key = key.take().ok_or_else(|| wrong("an upload without a key"))?;
+                let id = upload_id.take().ok_or_else(|| wrong("an upload without an id"))?;
+                page.uploads.push(Upload { key, upload_id: id });
+            }
+            "NextKeyMarker" => text.clone_into(&mut next_key),
+            "NextUploadIdMarker" => text.clone_into(&mut next_id),
+            "IsTruncated" => truncated = text == "true",
+            "EncodingType" => encoded = text == "url",
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if encoded {
+        let keys = page.uploads.iter_mut().map(|upload| &mut upload.key);
+        for text in keys.chain([&mut next_key]) {
+            *text = uri::decode(text).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
+        }
+    }
+    if truncated && next_key.is_empty() && next_id.is_empty() {
+        return Err(wrong("a truncated listing of uploads that does not say where to go on"));
+    }
+    page.next = truncated.then_some((next_key, next_id));
+    Ok(page)
+}
+
+/// Body of `CompleteMultipartUpload`: part numbers (from 1, rising) and the ETags as they came.
+pub fn complete_body(parts: &[(u32, &str)]) -> Bytes {
+    complete(parts.iter().map(|&(number, etag)| (number, etag, None)))
+}
+
+/// The same for parts that were sent with a CRC32 (AWS wants it named where the upload was created
+/// with `x-amz-checksum-algorithm: CRC32`).
+pub fn complete_body_crc32(parts: &[(u32, &str, u32)]) -> Bytes {
+    complete(parts.iter().map(|&(number, etag, crc32)| (number, etag, Some(crc32))))
+}
+
+fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
+    let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
+    for (number, etag, crc32) in parts {
+        out.push_str("<Part>");
+        push_element(&mut out, "PartNumber", &number.to_string());
+        push_element(&mut out, "ETag", etag);
+        if let Some(crc32) = crc32 {
+            push_element(&mut out, "ChecksumCRC32", &crc32_base64(crc32));
+        }
+        out.push_str("</Part>");
+    }
+    out.push_str("</CompleteMultipartUpload>");
+    out.into()
+}
+
+/// Body of a quiet multi-delete. Send it with [`crate::content_md5`] in `content-md5` and its
+/// [`crate::sha256`] as payload hash: some stores insist on one of the two.
+pub fn delete_body<'a>(keys: impl IntoIterator<Item = &'a str>) -> Bytes {
+    let mut out = format!("<Delete xmlns=\"{NAMESPACE}\">");
+    for key in keys {
+        out.push_str("<Object>");
+        push_element(&mut out, "Key", key);
+        out.push_str("</Object>");
+    }
+    out.push_str("<Quiet>true</Quiet></Delete>");
+    out.into()
+}
+
+fn push_element(into: &mut String, name: &str, text: &str) {
+    for piece in ["<", name, ">", &escape(text), "</", name, ">"] {
+        into.push_str(piece);
+    }
+}
+
+/// Calls `at` at the end of each element below the root: with its path below the root and, for
+/// elements without children, its text.
+fn walk(
+    body: &[u8],
+    root: &str,
+    mut at: impl FnMut(&str, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| wrong("not UTF-8"))?;
+    let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
+    reader.config_mut().expand_empty_elements = true;
+    let mut place = Place::default();
+    loop {
+        match reader.read_event().map_err(|e| wrong(&e.to_string()))? {
+            Event::Start(start) => place.enter(start.local_name().as_ref(), root)?,
+            Event::End(_) => {
+                let path = place.path();
+                if !path.is_empty() {
+                    at(path, &place.text)?;
+                }
+                place.leave();
+            }
+            Event::Text(piece) => place.text.push_str(&piece.xml10_content()),
+            Event::CData(piece) => place.text.push_str(&piece.xml10_content()),
+            Event::GeneralRef(name) => place.text.push_str(&meant(&name)?),
+            Event::Eof => break,
+            Event::Decl(_) | Event::PI(_) | Event::DocType(_) | Event::Comment(_) => {}
+            Event::Empty(_) => return Err(wrong("an empty element")),
+        }
+    }
+    if place.depth > 0 || !place.seen {
+        return Err(wrong("the answer ends in the middle"));
+    }
+    Ok(())
+}
+
+/// Where a walk is.
+#[derive(Default)]
+struct Place {
+    /// Local names below the root, each with a slash before it.
+    names: String,
+    depth: usize,
+    seen: bool,
+    text: String,
+}
+
+impl Place {
+    fn enter(&mut self, name: &str, root: &str) -> Result<(), Failure> {
+        if self.depth == 0 {
+            if self.seen || name != root {
+                return Err(wrong(&format!("{name} instead of {root}")));
+            }
+            self.seen = true;
+        } else {
+            self.names.push('/');
+            self.names.push_str(name);
+        }
+        self.depth += 1;
+        self.text.clear();
+        Ok(())
+    }
+
+    fn path(&self) -> &str {
+        self.names.get(1..).unwrap_or_default()
+    }
+
+    fn leave(&mut self) {
+        self.names.truncate(self.names.rfind('/').unwrap_or(0));
+        self.depth = self.depth.saturating_sub(1);
+        self.text.clear();
+    }
+}
+
+/// What an entity stands for.
+fn meant(name: &quick_xml::events::BytesRef<'_>) -> Result<String, Failure> {
+    if let Some(character) = name.resolve_char_ref().map_err(|e| wrong(&e.to_string()))? {
+        return Ok(character.to_string());
+    }
+    let known = resolve_predefined_entity(&name.xml10_content());
+    known.map(str::to_owned).ok_or_else(|| wrong("an unknown entity"))
+}
+
+fn number(text: &str) -> Result<u64, Failure> {
+    text.trim().parse().map_err(|_| wrong("a size that is no number"))
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::Protocol(format!("unexpected answer: {what}"))
+}
+
+#[cfg(test)]
+mod tests;
