@@ -18,6 +18,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import SIZE_PATTERN, Duration, Size, Swept
 from storlab.workloads.block.job import BlockJob, Mix, Offsets, Payload, Sync, Verify
+from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
 from storlab.workloads.block.rules import (
@@ -296,7 +297,7 @@ def region_of(params: dict[str, Any], size: int) -> tuple[int, int]:
     return start, length
 
 
-class BlockWorkload:
+class BlockWorkload(Layout):
     """Block and file I/O. Implements :class:`storlab.workloads.Workload`."""
 
     kind = "block"

@@ -25,6 +25,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
+from storlab.workloads.object.clear import Clear
 from storlab.workloads.object.job import OBJECT_OPERATIONS, Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
@@ -223,7 +224,7 @@ class ObjectSpec(WorkloadSpec):
         return point
 
 
-class ObjectWorkload:
+class ObjectWorkload(Clear):
     """Object storage. Implements :class:`storlab.workloads.Workload`."""
 
     kind = "object"
