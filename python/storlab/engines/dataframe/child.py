@@ -37,7 +37,7 @@ from storlab.engines.dataframe.layout import (
 from storlab.engines.dataframe.library import Library
 from storlab.engines.dataframe.units import Unit, carry_out, pool_of
 from storlab.engines.dataframe.worker import Worker, mean_row_bytes
-from storlab.engines.torch.child import said_of, store
+from storlab.process.child_side import failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 from storlab.process.session_cpu import family
 
@@ -184,7 +184,7 @@ class Run:
             "device_read_bytes": read,
             "device_written_bytes": written,
         }
-        store(self._work_dir, self.result)
+        store_result(self._work_dir, self.result)
 
     def _ingest(self) -> None:
         places = sorted({part.parquet.parent for part in self._parts})
@@ -381,8 +381,8 @@ def main(order_file: str) -> int:
     except RunError as error:
         failure = error.said
     except OSError as error:
-        failure = said_of(error)
-    store(path.parent, {**result, "failure": failure})
+        failure = failure_of(error)
+    store_result(path.parent, {**result, "failure": failure})
     return 0 if failure is None else 1
 
 
