@@ -14,14 +14,13 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from storlab.base.errors import FieldProblems, Problem
-from storlab.base.units import NS_PER_S
+from storlab.base.units import GB, NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome, Sample
 from storlab.model.study import MeterSpec, Target
 
-_GB = 10**9
 _READS = ("read", "get")
 _WRITES = ("write", "put")
 _HOW = (
@@ -71,7 +70,7 @@ class DeclaredOptions(MeterOptions):
         if self.joules_per_byte is not None:
             return size * self.joules_per_byte
         per_gb = self.joules_per_gb_read if operation in _READS else self.joules_per_gb_written
-        return size / _GB * (per_gb or 0.0)
+        return size / GB * (per_gb or 0.0)
 
 
 class DeclaredMeter:

@@ -14,6 +14,8 @@ from pydantic import Field
 
 from storlab.model.types import Table
 
+LARGEST_IO = 1 << 30  # of the engine, in bytes
+MOST_IN_FLIGHT = 65_535  # of the engine
 MemberKind = Literal["file", "block_device", "null"]
 
 

@@ -31,6 +31,8 @@ from storlab.process.open_files import allow_open_files
 from storlab.process.parent_death import start_child
 from storlab.process.session_cpu import SessionTrace, is_alive
 
+GRACE_NS = 600 * NS_PER_S  # beyond what a run should take, before it counts as hung
+STEP_NS = 5_000_000  # of the wall clock against the run's clock: it was set
 ENDED = Snapshot("done", 0, None, 0.0, 0.0, None, None)
 _MOST_TEXT = 32 * 1024  # bytes from either end of what a program printed
 _LAST_LINES = 6  # of standard error, in a failure

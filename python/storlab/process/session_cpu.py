@@ -21,6 +21,7 @@ from storlab.model.result import CpuUse
 from storlab.process.device_counter import counter_of, moved_bytes
 from storlab.process.machine_cpu import MachineTrace
 
+TICK_NS = NS_PER_S // os.sysconf("SC_CLK_TCK")
 _PARENT = 3  # fields of /proc/PID/stat, from 0
 _USER, _SYSTEM, _KIDS_USER, _KIDS_SYSTEM = 13, 14, 15, 16
 _BORN = 21
@@ -38,7 +39,6 @@ class SessionTrace:
     ) -> None:
         self._leader = leader
         self._alone = alone
-        self._tick_ns = NS_PER_S // os.sysconf("SC_CLK_TCK")
         self._times: list[int] = [started_ns]
         self._user: list[int] = [0]
         self._system: list[int] = [0]
@@ -52,9 +52,7 @@ class SessionTrace:
         used = account(self._leader) if self._alone else family(self._leader)
         if used:
             self.relatives = {pid: times[2] for pid, times in used.items() if pid != self._leader}
-            user, system = (
-                self._tick_ns * sum(times[n] for times in used.values()) for n in (0, 1)
-            )
+            user, system = (TICK_NS * sum(times[n] for times in used.values()) for n in (0, 1))
             self._add(monotonic_ns(), user, system)
         self._machine.read()
         moved = moved_bytes(self._counter)

@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Any
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.units import NS_PER_S
 from storlab.engines.dataframe.encode import Journal, encode_units
 from storlab.engines.dataframe.layout import (
     CATEGORICAL,
@@ -39,7 +38,7 @@ from storlab.engines.dataframe.units import Unit, carry_out, pool_of
 from storlab.engines.dataframe.worker import Worker, mean_row_bytes
 from storlab.process.child_side import failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
-from storlab.process.session_cpu import family
+from storlab.process.session_cpu import TICK_NS, family
 
 _LOOK_S = 0.25  # between two readings of memory
 _VOCABULARY = ("values", "counts")
@@ -326,7 +325,7 @@ def _refusal(
 def _cpu_ns() -> int:
     """User and system time of this process and of its workers so far."""
     ticks = sum(user + system for user, system, _ in family(os.getpid()).values())
-    return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
+    return ticks * TICK_NS
 
 
 def _library(engine: str) -> Library:

@@ -8,12 +8,12 @@ import os
 from dataclasses import dataclass
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.engines.fio import job as fio_job
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
 from storlab.engines.fio.failure import Ended, explain
-from storlab.engines.fio.result import NS_PER_MS, Figures, FioFormatError, FioOutput
+from storlab.engines.fio.result import Figures, FioFormatError, FioOutput
 from storlab.engines.fio.series import Status
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.process.child import ENDED, ChildRun, Launch

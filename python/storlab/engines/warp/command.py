@@ -9,15 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from storlab.base.units import format_size
+from storlab.base.units import NS_PER_MS, format_size
 from storlab.workloads.object.job import ObjectJob, ObjectSizes
 
 _MIXABLE = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _ALONE = {"get": "get", "head": "stat", "put": "put"}
-_LIBRARY_PART = 16 << 20  # larger objects are uploaded in parts of this size, where no flag says
+LIBRARY_PART = 16 << 20  # larger objects are uploaded in parts of this size, where no flag says
 _LIBRARY_PARTS_IN_FLIGHT = 4
 _WEIGHT_SCALE = 1_000_000
-NS_PER_MS = 1_000_000
 _MARGIN_NS = 250 * NS_PER_MS  # the load goes on a little longer than the window
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -149,7 +148,7 @@ def _refuse_uploads(job: ObjectJob) -> str | None:
             f"warp uploads {_LIBRARY_PARTS_IN_FLIGHT} parts of an object at a time: set "
             f"part_concurrency = {_LIBRARY_PARTS_IN_FLIGHT}, or use native"
         )
-    if benchmark(job) == "mixed" and job.part_size != _LIBRARY_PART:
+    if benchmark(job) == "mixed" and job.part_size != LIBRARY_PART:
         return 'warp\'s mix uploads in parts of 16 MiB: set part_size = "16MiB", or use native'
     return None
 

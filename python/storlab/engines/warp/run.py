@@ -18,7 +18,7 @@ from storlab.engines.warp import summary as warp_summary
 from storlab.engines.warp.failure import Ended, explain
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
-from storlab.process.child import ENDED, ChildRun, Launch
+from storlab.process.child import ENDED, STEP_NS, ChildRun, Launch
 from storlab.workloads.object.job import ObjectJob
 
 KILL_AFTER_S = 3.0  # warp writes nothing on SIGINT, so that patience brings nothing
@@ -27,7 +27,6 @@ _IDLE_SHARE = 0.05  # of a core; below it warp is in that pause
 _GRACE_NS = 300 * NS_PER_S  # beyond the load and its drain, before a run counts as hung
 _SLOWEST_PREPARE_BYTES_S = 5_000_000
 _ANALYZE_S = 300
-_STEP_NS = 5_000_000  # of the wall clock against the run's clock
 
 
 class WarpRun(ChildRun):
@@ -81,7 +80,7 @@ class WarpRun(ChildRun):
 
     def finish(self) -> RunOutcome:
         """The outcome of a warp that has ended."""
-        stepped = abs(self.ended_ns - wall_at_ns(self.ended_ns) - self._offset_ns) > _STEP_NS
+        stepped = abs(self.ended_ns - wall_at_ns(self.ended_ns) - self._offset_ns) > STEP_NS
         raw = self.raw()
         files = sorted(self.launch.work_dir.glob("requests*.csv.zst"))
         load: Records | None = None

@@ -6,7 +6,7 @@ from storlab.model.s3 import S3Access
 from storlab.workloads.object.job import ObjectJob
 
 CONCURRENCY = 8
-RETRIES = 5
+RETRIES = 5  # making and removing objects is not measured, so that it may try again
 BACKOFF_NS = 200_000_000
 
 

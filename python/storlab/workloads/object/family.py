@@ -25,7 +25,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
-from storlab.workloads.object.clear import Clear
+from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
 from storlab.workloads.object.job import OBJECT_OPERATIONS, Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
@@ -40,8 +40,6 @@ from storlab.workloads.object.rules import (
 from storlab.workloads.object.sizes import ObjectSize, mean_size, sizes_of
 
 PREPARE_CONCURRENCY = 16  # at least, of what is not measured
-PREPARE_RETRIES = 5  # making and removing objects is not measured, so that it may try again
-PREPARE_BACKOFF_NS = 200_000_000
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Requests = Annotated[int, Field(ge=1, le=65_535)]
@@ -412,8 +410,8 @@ def _unmeasured(
         payload=params["payload"],
         routing=params["routing"],
         request_timeout_ns=params["request_timeout"],
-        retries=PREPARE_RETRIES,
-        backoff_ns=PREPARE_BACKOFF_NS,
+        retries=RETRIES,
+        backoff_ns=BACKOFF_NS,
         drain_timeout_ns=params["request_timeout"],
         seed=context.header.seed if pool is None else pool.seed,
     )

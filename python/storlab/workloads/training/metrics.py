@@ -14,12 +14,12 @@ from typing import Any
 from storlab.base.units import GB, MB, NS_PER_S
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.common import metrics as common
 from storlab.workloads.training.page import READS
 from storlab.workloads.training.rules import (
     FEW_STEPS,
     Settings,
-    host_memory_bytes,
     settings_of,
     size_rule_text,
 )
