@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from storlab.base.errors import Problem
 from storlab.base.units import LARGEST, NS_PER_S, format_size, parse_size
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.job import LARGEST_IO, MOST_IN_FLIGHT, Arrival, Member, WeightedSize
@@ -302,6 +303,7 @@ class BlockWorkload(Layout):
     kind = "block"
     fixed_work = False
     spec: type[WorkloadSpec] = BlockSpec
+    details: type[Details] = Details
     places: tuple[str, ...] = ("path", "paths", "directory")
     page: Page = BLOCK_PAGE
     figures: tuple[str, ...] = (

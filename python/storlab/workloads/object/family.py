@@ -17,6 +17,7 @@ from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival
@@ -26,6 +27,7 @@ from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
 from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
+from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.job import OBJECT_OPERATIONS, Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
@@ -228,6 +230,7 @@ class ObjectWorkload(Clear):
     kind = "object"
     fixed_work = False
     spec: type[WorkloadSpec] = ObjectSpec
+    details: type[Details] = ObjectDetails
     places: tuple[str, ...] = ("s3",)
     page: Page = OBJECT_PAGE
     figures: tuple[str, ...] = (

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 from storlab.base.errors import Problem, StudyError
 from storlab.base.nearest import suggest
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
@@ -24,6 +25,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
 from storlab.workloads.common.store_fields import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, Retries
+from storlab.workloads.training.details import TrainingDetails
 from storlab.workloads.training.job import Records, TrainingJob
 from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training.page import TRAINING_PAGE
@@ -185,6 +187,7 @@ class TrainingWorkload:
     kind = "training"
     fixed_work = True
     spec: type[WorkloadSpec] = TrainingSpec
+    details: type[Details] = TrainingDetails
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = TRAINING_PAGE
     figures: tuple[str, ...] = (
