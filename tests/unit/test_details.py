@@ -65,7 +65,7 @@ def test_what_nobody_here_knows_is_kept(kind: str, tmp_path: Path) -> None:
     [
         ("training", {"epochs": [EPOCH, {**EPOCH, "bytes": "many"}]}, "epochs.1.bytes"),
         ("checkpoint", {"writes": [{"start_ns": 1, "bytes": 2}]}, "writes.0.durable_ns"),
-        ("preprocess", {"stages": [{"rows": 1}]}, "stages.0.name"),
+        ("preprocess", {"stages": [{"rows": "many"}]}, "stages.0.rows"),
         ("object", {"error_examples": {"timeout": 3}}, "error_examples.timeout"),
         ("block", {"device": {}}, "device.read_bytes"),
     ],

@@ -37,10 +37,32 @@ class DeviceMoved(Told):
     devices: tuple[str, ...] = ()
 
 
+class StageTimes(Told):
+    """One stage of work that consists of them, one after the other. Clock readings in ns.
+
+    Of a run that failed not every engine tells all of it.
+    """
+
+    name: str = ""
+    start_ns: int = 0
+    end_ns: int = 0
+    rows: int = 0
+    input_bytes: int = 0
+    output_bytes: int = 0
+    cpu_ns: int = 0
+    peak_memory_bytes: int = 0
+    parts: int = 0
+    resumed_parts: int = 0  # of these, what an earlier process had done
+    passes: int = 1  # over its input
+    device_read_bytes: int | None = None  # None: nobody counted it
+    device_written_bytes: int | None = None
+
+
 class Details(Told):
     """What every family's details may have."""
 
     device: DeviceMoved | None = None
+    stages: tuple[StageTimes, ...] = ()  # that were finished
 
     @classmethod
     def of(cls, run: HasDetails) -> Self:

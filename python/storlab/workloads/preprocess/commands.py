@@ -15,12 +15,9 @@ from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_duration, f
 from storlab.cli.common import JsonOption, console, emit_json, log, report_error
 
 if TYPE_CHECKING:
+    from storlab.contracts.details import StageTimes
     from storlab.model.result import RunOutcome
-    from storlab.workloads.preprocess.details import (
-        MalformedLines,
-        PreprocessDetails,
-        StageTimes,
-    )
+    from storlab.workloads.preprocess.details import MalformedLines, PreprocessDetails
     from storlab.workloads.preprocess.own_logs import Preprocessing
 
 _MOST_SAMPLES = 5  # that are printed; --json has all that were kept

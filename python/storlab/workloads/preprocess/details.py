@@ -10,24 +10,6 @@ from pydantic import Field
 from storlab.contracts.details import Details, Told
 
 
-class StageTimes(Told):
-    """One stage that was finished. Of a run that failed not every engine tells all of it."""
-
-    name: str
-    start_ns: int = 0
-    end_ns: int = 0
-    rows: int = 0
-    input_bytes: int = 0
-    output_bytes: int = 0
-    cpu_ns: int = 0
-    peak_memory_bytes: int = 0
-    parts: int = 0
-    resumed_parts: int = 0  # of these, what an earlier process had done
-    passes: int = 1  # over its input
-    device_read_bytes: int | None = None  # None: nobody counted it
-    device_written_bytes: int | None = None
-
-
 class MalformedLine(Told):
     """A sample."""
 
@@ -49,7 +31,6 @@ class MalformedLines(Told):
 class PreprocessDetails(Details):
     """Of a whole run; of one that failed only what was known by then."""
 
-    stages: tuple[StageTimes, ...] = ()
     rows: int = 0
     lines: int = 0
     input_bytes: int = 0

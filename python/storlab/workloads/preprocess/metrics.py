@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size
+from storlab.contracts.details import StageTimes
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads.common import metrics as common
-from storlab.workloads.preprocess.details import PreprocessDetails, StageTimes
+from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 
 LEAST_DEVICE_SHARE = 0.9
