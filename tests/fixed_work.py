@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.job import Member, WeightedSize
@@ -39,6 +40,7 @@ class DrillWorkload:
     kind = "drill"
     fixed_work = True
     spec: type[WorkloadSpec] = DrillSpec
+    details: type[Details] = Details
     places: tuple[str, ...] = ("directory",)
     page = Page(operations=("read",), moved=("read",), axes=("accelerators",))
     figures: tuple[str, ...] = ()

@@ -18,11 +18,11 @@ import pytest
 from rich.console import Console
 
 from storlab.base.errors import GuardError, PreflightError
+from storlab.lab.run.clean_store import clean_store
 from storlab.lab.run.progress import PlainReporter
 from storlab.model.target import Target
 from storlab.process.execution import StopRequest
 from storlab.stores.s3 import embedded as embedded_server
-from storlab.stores.s3.clean import clean_store
 from storlab.stores.s3.control import S3Control
 from storlab.stores.s3.embedded import MARKER, EmbeddedServer, check_directory
 from storlab.stores.s3.target import S3Hold

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from s3_servers import S3Server, free_port, versitygw
 from storlab.base.errors import GuardError, PreflightError, StorlabError
+from storlab.lab.run.clean_store import clean_store
 from storlab.lab.run.progress import PlainReporter
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
 from storlab.process.execution import Interrupted, StopRequest
-from storlab.stores.s3.clean import clean_store
 from storlab.stores.s3.target import S3Hold
 
 CAMPAIGN = "0123456789ab"

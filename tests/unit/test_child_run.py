@@ -29,6 +29,15 @@ class Run(ChildRun):
         return outcome
 
 
+class Piped(Run):
+    piped = True
+
+    def line(self, text: str) -> None:
+        if text == "7\n":
+            raise ValueError("seven")
+        self.launch.work_dir.joinpath(text.strip()).touch()
+
+
 def start(tmp_path: Path, code: str, limit_ns: int | None = None) -> Run:
     launch = Launch(
         name="the child",
@@ -118,6 +127,65 @@ def test_a_family_is_a_process_and_its_descendants(tmp_path: Path) -> None:
     assert family(2**30) == {}
     run.cancel()
     ended(run)
+
+
+def piped(tmp_path: Path, code: str) -> Piped:
+    launch = Launch("the child", [sys.executable, "-uc", code], {}, tmp_path, kill_after_s=0.2)
+    return Piped(launch, EngineInfo(name="x", version="1"))
+
+
+def test_lines_of_a_pipe_are_read_as_they_arrive_and_to_the_end(tmp_path: Path) -> None:
+    code = (
+        "import pathlib\nprint('first')\n"
+        "while not pathlib.Path('first').exists(): pass\nprint('last')\n"
+    )
+    outcome = ended(piped(tmp_path, code))
+    assert (outcome.status, outcome.failure) == ("finished", None)
+    assert (tmp_path / "last").exists()
+    assert "stdout.txt" not in outcome.raw
+
+
+def test_a_line_that_cannot_be_read_ends_the_program(tmp_path: Path) -> None:
+    outcome = ended(piped(tmp_path, f"print(7)\n{FOREVER}"))
+    assert outcome.failure is not None
+    assert "ValueError: seven" in outcome.failure.message
+
+
+def test_one_that_keeps_the_pipe_open_behind_it_keeps_nobody(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {FOREVER!r}])\n"
+        "while not pathlib.Path('ready').exists(): pass\nprint('last')\n"
+    )
+    outcome = ended(piped(tmp_path, code))
+    assert (outcome.status, outcome.failure) == ("finished", None)
+    assert (tmp_path / "last").exists()
+
+
+def test_the_end_is_polled_for_where_the_kernel_does_not_tell_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: int) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr("os.pidfd_open", refused)
+    outcome = ended(start(tmp_path, "print('hello')"))
+    assert (outcome.status, outcome.failure) == ("finished", None)
+
+
+def test_secrets_reach_it_and_nobody_else(tmp_path: Path) -> None:
+    code = "import os\nprint(os.environ['KEY'], os.environ.get('HOME'))"
+    launch = Launch(
+        "the child",
+        [sys.executable, "-c", code],
+        {},
+        tmp_path,
+        secrets={"KEY": "hush-hush"},
+        inherits=lambda name: name != "HOME",
+    )
+    outcome = ended(Run(launch, EngineInfo(name="x", version="1")))
+    assert outcome.raw["stdout.txt"] == b"*** None\n"
+    assert not any(b"hush" in content for content in outcome.raw.values())
 
 
 def test_it_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:

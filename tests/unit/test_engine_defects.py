@@ -10,14 +10,11 @@ import pytest
 from storlab.base.errors import RunError
 from storlab.engines.fio import run as fio_run
 from storlab.engines.fio.run import FioRun
-from storlab.engines.fio.run import Launch as FioLaunch
-from storlab.engines.warp.command import Launch as WarpLaunch
 from storlab.engines.warp.run import WarpRun
 from storlab.model.job import Member, WeightedSize
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.model.s3 import Credentials, S3Store
-from storlab.process.child import ChildRun
-from storlab.process.child import Launch as ChildLaunch
+from storlab.process.child import ChildRun, Launch
 from storlab.process.execution import StopRequest, finish
 from storlab.process.session_cpu import SessionTrace
 from storlab.workloads.block.job import BlockJob, Mix, Offsets
@@ -53,7 +50,7 @@ class Escapes(ChildRun):
 
 def child(kind: type[ChildRun], work_dir: Path, code: str = "pass") -> ChildRun:
     command = [sys.executable, "-c", code]
-    return kind(ChildLaunch("child", command, {}, work_dir, kill_after_s=0.1), INFO)
+    return kind(Launch("child", command, {}, work_dir, kill_after_s=0.1), INFO)
 
 
 def blocks(path: Path, **bound: int) -> BlockJob:
@@ -105,7 +102,7 @@ def test_a_child_that_nobody_can_watch_is_ended(
 
 def test_a_warp_whose_files_are_gone(tmp_path: Path) -> None:
     command = ["sh", "-c", f"rm stdout.txt; echo {SECRET}"]
-    launch = WarpLaunch(command, {}, {"WARP_SECRET_KEY": SECRET}, tmp_path)
+    launch = Launch("warp", command, {}, tmp_path, secrets={"WARP_SECRET_KEY": SECRET})
     run = WarpRun(OBJECTS, launch, INFO)
     assert "No such file" in failure_of(run).message
     outcome = run.wait(1)
@@ -114,7 +111,7 @@ def test_a_warp_whose_files_are_gone(tmp_path: Path) -> None:
 
 
 def test_a_fio_whose_files_are_gone(tmp_path: Path) -> None:
-    launch = FioLaunch(["sh", "-c", "echo no job file here"], {}, tmp_path)
+    launch = Launch("fio", ["sh", "-c", "echo no job file here"], {}, tmp_path)
     run = FioRun(blocks(tmp_path / "data", window_ns=1), launch, INFO)
     assert "job.fio" in failure_of(run).message
 
@@ -124,7 +121,7 @@ def test_a_fio_that_moves_nothing_more_has_a_limit_too(
 ) -> None:
     monkeypatch.setattr(fio_run, "_STALL_NS", 1)
     (tmp_path / "job.fio").touch()
-    launch = FioLaunch(["sleep", "600"], {}, tmp_path)
+    launch = Launch("fio", ["sleep", "600"], {}, tmp_path)
     run = FioRun(blocks(tmp_path / "data", window_bytes=1 << 20), launch, INFO)
     assert "did not end in time" in failure_of(run).message
 

@@ -22,7 +22,7 @@ STANDIN = HERE.parent / "simulators" / "warp.py"
 RUN = "from test_child_run import FOREVER, start; start(Path.cwd(), FOREVER)"
 WARP = "from test_warp_run import start; start(Path.cwd())"
 RANKS = (
-    "from storlab.engines.torch.child import Crew\n"
+    "from storlab.engines.torch.ranks import Crew\n"
     "def work(rank, pipe):\n"
     "    Path(f'rank-{rank}').touch()\n"
     "    while True: pass\n"

@@ -18,8 +18,9 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.checks import Check
 from storlab.lab.preflight.machine import core_checks, load_check, spin_check, spin_ns
 from storlab.lab.preflight.preflight import check_machine, check_study, refuse_errors
-from storlab.lab.results.environment import describe_environment, memory_bytes
+from storlab.lab.results.environment import describe_environment
 from storlab.lab.study.file import LoadedStudy, load_study
+from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.filesystems import file_system_of, free_bytes, supports_direct
 
 
@@ -316,7 +317,7 @@ def test_the_environment_is_json_and_knows_the_drive_below_a_file(tmp_path: Path
     study = loaded(tmp_path, f'path = "{tmp_path}/data"\nsize = "1MiB"').study
     environment = json.loads(json.dumps(describe_environment(study), allow_nan=False))
     assert environment["cpu"]["cores"] == os.cpu_count()
-    assert environment["memory"]["total_bytes"] == memory_bytes() > 0
+    assert environment["memory"]["total_bytes"] == host_memory_bytes() > 0
     assert environment["engines"]["native"]["version"]
     about = environment["targets"]["t"]
     assert about["kind"] == "file"

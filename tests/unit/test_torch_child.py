@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.engines.torch import engine
-from storlab.engines.torch.child import ChildError, Crew, drop_caches
 from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps_of
+from storlab.engines.torch.ranks import Crew, drop_caches
 from storlab.engines.torch.writer import MANIFEST, Shelf, resident_bytes
+from storlab.process.child_side import ChildError
 from torch_data import FILES, job_of, make_set, payload
 
 
@@ -207,8 +208,8 @@ def test_the_first_error_of_a_process_ends_all() -> None:
     with pytest.raises(ChildError) as caught:
         crew.all({})
     crew.end(kill=True)
-    assert caught.value.said["path"] == "/some/file"
-    assert caught.value.said["errno"] == 2
+    assert caught.value.failure["path"] == "/some/file"
+    assert caught.value.failure["errno"] == 2
 
 
 @forks

@@ -101,7 +101,7 @@ def test_training_is_not_for_the_distributed_writer() -> None:
 def test_a_checkpoint_that_memory_does_not_hold_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_machine_memory_bytes", lambda: 10 * GB)
+    monkeypatch.setattr(module, "host_memory_bytes", lambda: 10 * GB)
     fits, twice = checkpoint(size=3 * GB, restores=0), checkpoint(size=3 * GB)
     assert TorchEngine().refuse(fits) is None
     reason = TorchEngine().refuse(twice)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from storlab.engines.warp import command as warp_command
-from storlab.engines.warp.command import Launch
 from storlab.model.job import Arrival, WeightedSize
 from storlab.model.s3 import Credentials, S3Store
+from storlab.process.child import Launch
 from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, ObjectSizes, Pool
 
 MIB = 1 << 20
@@ -125,10 +125,12 @@ def test_several_endpoints_tls_and_virtual_hosts() -> None:
 def test_keys_are_in_the_environment_only(tmp_path: Path) -> None:
     wanted = job()
     launch = Launch(
+        name="warp",
         command=["warp", *options(wanted)],
         environment=warp_command.environment(wanted),
         secrets=warp_command.secrets(wanted),
         work_dir=tmp_path,
+        inherits=warp_command.inherits,
     )
     assert not re.search("the-(access-key|secret-key|token)", launch.text)
     given = launch.child_environment(

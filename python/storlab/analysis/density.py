@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.stats import Interval
+from storlab.base.units import TB
 from storlab.model.facts import Rack
 from storlab.model.study import Target
 
-TB = 1e12
 MONEY = 1000.0  # throughput is said per 1,000 units of currency
 
 

@@ -18,12 +18,12 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import RESOLUTION, Interval, mean_interval
+from storlab.base.units import TB_KWH_PER_MB_J
 from storlab.lab.power.efficiency import idles, net_uncertainty_j
 from storlab.lab.power.summary import idle_uncertainty_w, parts_at
 from storlab.model.power import Boundary, PowerSummary
 from storlab.model.result import Metric, RunRecord
 
-TB_KWH_PER_MB_J = 3.6  # exactly: 10^6 B/J x 3.6 x 10^6 J/kWh = 3.6 x 10^12 B/kWh
 WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
 READ_OFF = ("power_p95_w", "idle_power_w")  # of the repeats, as they are

@@ -14,11 +14,8 @@ from typing import Any
 from storlab.analysis.compare import Cell
 from storlab.analysis.dataset import RunData
 from storlab.analysis.stats import Interval, mean_interval
+from storlab.base.units import J_PER_WH, MB, NS_PER_S
 from storlab.model.power import Boundary
-
-NS_PER_S = 1_000_000_000
-MB = 1_000_000
-J_PER_WH = 3600
 
 
 @dataclass(frozen=True, slots=True)

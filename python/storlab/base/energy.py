@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storlab.base.units import MB, NS_PER_S
-
-J_PER_WH = 3_600
-TB_KWH_PER_MB_J = 3.6
-"""MB/J to TB/kWh: 1 TB is 10^6 MB, and 1 kWh is 3.6 x 10^6 J."""
+from storlab.base.units import J_PER_WH, MB, NS_PER_S, TB_KWH_PER_MB_J
 
 GAP_PERIODS = 4
 LEAST_GAP_NS = NS_PER_S

@@ -12,8 +12,15 @@ import re
 from fractions import Fraction
 
 NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
 MB = 1_000_000
 GB = 1_000_000_000
+TB = 1_000_000_000_000
+MIB = 1 << 20
+GIB = 1 << 30
+J_PER_WH = 3_600
+J_PER_KWH = 3_600_000
+TB_KWH_PER_MB_J = 3.6  # exactly: 1 TB is 10^6 MB, and 1 kWh is 3.6 x 10^6 J
 LARGEST = 2**63 - 1  # bytes or nanoseconds: what the kernel and the engine can count
 
 SIZE_UNITS: dict[str, int] = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from storlab.contracts.details import Details
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
@@ -83,6 +84,7 @@ class Workload(Protocol):
     kind: str
     fixed_work: bool  # a run ends when its work is done: no ramp, no runtime, no steady state
     spec: type[WorkloadSpec]
+    details: type[Details]  # of what engines tell of its runs
     places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
     page: Page
     figures: tuple[str, ...]  # names in storlab.figures, in the order of the brief

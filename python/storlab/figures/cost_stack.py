@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.density import TB, costs
+from storlab.analysis.density import costs
 from storlab.analysis.points import Section
+from storlab.base.units import TB
 from storlab.figures import Figure
 from storlab.figures.common import slug
 from storlab.figures.theme import WIDTH, configured, part_fill, role

@@ -12,8 +12,8 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.efficiency import TB_KWH_PER_MB_J
 from storlab.analysis.points import Section, WorkloadPoint, title_of
+from storlab.base.units import TB_KWH_PER_MB_J
 from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,

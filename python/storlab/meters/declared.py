@@ -7,21 +7,20 @@ Everything that rests on it has provenance ``declared``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from pydantic import Field, model_validator
 
 from storlab.base.errors import FieldProblems, Problem
-from storlab.base.units import NS_PER_S
+from storlab.base.units import GB, NS_PER_S
+from storlab.contracts.details import Details, StageTimes
 from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome, Sample
 from storlab.model.study import MeterSpec, Target
 
-_GB = 10**9
 _READS = ("read", "get")
 _WRITES = ("write", "put")
 _HOW = (
@@ -71,7 +70,7 @@ class DeclaredOptions(MeterOptions):
         if self.joules_per_byte is not None:
             return size * self.joules_per_byte
         per_gb = self.joules_per_gb_read if operation in _READS else self.joules_per_gb_written
-        return size / _GB * (per_gb or 0.0)
+        return size / GB * (per_gb or 0.0)
 
 
 class DeclaredMeter:
@@ -130,28 +129,30 @@ class DeclaredMeter:
 def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
     """Energy of the bytes by the end of their interval; of all bytes where there are no samples."""
     costs: dict[int, float] = {}
-    if outcome.details.get("stages"):
-        return _costs_of_stages(outcome, options)
+    stages = Details.of(outcome).stages
+    if stages:
+        return _costs_of_stages(outcome, stages, options)
     for end_ns, operation, size in _moved(outcome, outcome.samples):
         costs[end_ns] = costs.get(end_ns, 0.0) + options.joules(operation, size)
     return costs
 
 
-def _costs_of_stages(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
-    """Energy of what stages of preprocessing move, spread evenly over their time.
+def _costs_of_stages(
+    outcome: RunOutcome, stages: Sequence[StageTimes], options: DeclaredOptions
+) -> dict[int, float]:
+    """Energy of what stages move, spread evenly over their time.
 
     Their operations are no reads and writes. What counts is what the device moved; where nobody
     counts that, what the stage read and wrote.
     """
-    stages = outcome.details["stages"]
     edges = {sample.end_ns for sample in outcome.samples}
-    edges.update(stage[edge] for stage in stages for edge in ("start_ns", "end_ns"))
+    edges.update(edge for stage in stages for edge in (stage.start_ns, stage.end_ns))
     costs: dict[int, float] = {}
     for since, until in pairwise(sorted(edges)):
         costs[until] = math.fsum(
             _stage_j(stage, options) * share
             for stage in stages
-            if (share := _share(stage["start_ns"], stage["end_ns"], since, until))
+            if (share := _share(stage.start_ns, stage.end_ns, since, until))
         )
     return costs
 
@@ -161,10 +162,10 @@ def _share(start_ns: int, end_ns: int, since_ns: int, until_ns: int) -> float:
     return max(0, min(end_ns, until_ns) - max(start_ns, since_ns)) / max(1, end_ns - start_ns)
 
 
-def _stage_j(stage: dict[str, Any], options: DeclaredOptions) -> float:
-    read, written = stage["device_read_bytes"], stage["device_written_bytes"]
+def _stage_j(stage: StageTimes, options: DeclaredOptions) -> float:
+    read, written = stage.device_read_bytes, stage.device_written_bytes
     if read is None or written is None:
-        read, written = stage["input_bytes"], stage["output_bytes"]
+        read, written = stage.input_bytes, stage.output_bytes
     return options.joules("read", read) + options.joules("write", written)
 
 

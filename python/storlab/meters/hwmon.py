@@ -17,6 +17,7 @@ from pydantic import Field
 
 from storlab.base.errors import MeterError, StudyError
 from storlab.base.nearest import suggest
+from storlab.base.units import NS_PER_MS
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
@@ -27,7 +28,6 @@ from storlab.model.study import MeterSpec, Target
 ROOT = Path("/sys")
 _INPUT = re.compile(r"(power\d+)_(input|average)|(energy\d+)_(input)")
 _MICRO = 1e-6
-_NS_PER_MS = 1_000_000
 
 
 class HwmonOptions(MeterOptions):
@@ -82,7 +82,7 @@ def _input(chip: Path, file: str) -> Input:
         name=name,
         label=read_text(chip / f"{name}_label") or name,
         file=chip / file,
-        interval_ns=interval_ms * _NS_PER_MS if kind == "average" and interval_ms else None,
+        interval_ns=interval_ms * NS_PER_MS if kind == "average" and interval_ms else None,
         gain_accuracy=_accuracy(read_text(chip / f"{name}_accuracy")),
     )
 

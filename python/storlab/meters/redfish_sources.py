@@ -12,12 +12,11 @@ from decimal import Decimal
 from typing import Any, Literal, TypeGuard
 
 from storlab.base.errors import MeterError
-from storlab.base.units import NS_PER_S
+from storlab.base.units import J_PER_KWH, NS_PER_S
 from storlab.model.power import Sampling, Supply
 
 Get = Callable[[str], dict[str, Any]]
 Quantity = Literal["power", "average", "energy"]
-JOULES_PER_KWH = 3_600_000
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _EXCERPTS = {"power": ("PowerWatts", "InputPowerWatts"), "energy": ("EnergyJoules", "EnergykWh")}
 
@@ -56,7 +55,7 @@ def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
         excerpt = resource.get(name)
         number = excerpt.get("Reading") if isinstance(excerpt, dict) else None
         if _is_number(number):
-            factor = JOULES_PER_KWH if name == "EnergykWh" else 1
+            factor = J_PER_KWH if name == "EnergykWh" else 1
             return _value(number, factor, "counter" if quantity == "energy" else "instantaneous")
     return None
 
@@ -110,7 +109,7 @@ def _from_sensor(resource: dict[str, Any], quantity: Quantity) -> Value | None:
     if quantity == "average":
         about["interval_ns"] = duration_ns(resource.get("AveragingInterval"))
         return _value(number, 1, "interval_mean", **about) if about["interval_ns"] else None
-    factor = JOULES_PER_KWH if kind == "EnergykWh" else 1
+    factor = J_PER_KWH if kind == "EnergykWh" else 1
     return _value(number, factor, "counter" if quantity == "energy" else "instantaneous", **about)
 
 

@@ -6,12 +6,16 @@ file has what all families share.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
 from storlab.model.types import Table
 
+LARGEST_IO = 1 << 30  # of the engine, in bytes
+MOST_IN_FLIGHT = 65_535  # of the engine
 MemberKind = Literal["file", "block_device", "null"]
 
 
@@ -54,6 +58,21 @@ class WeightedSize(Table):
 
     bytes: int = Field(gt=0)
     weight: float = Field(default=1.0, gt=0)
+
+
+class RereadJob(Job, ABC):
+    """A job whose run keeps a record of what it wrote, in verify mode, to be read again by."""
+
+    members: list[Member] = Field(min_length=1)
+
+    @property
+    @abstractmethod
+    def state(self) -> str | None:
+        """The file of that record; None: nothing is to be read again."""
+
+    @abstractmethod
+    def with_state(self, path: Path) -> Self:
+        """The same job with its record in that file. Of a job in verify mode."""
 
 
 class Arrival(Table):

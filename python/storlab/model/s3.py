@@ -16,6 +16,10 @@ from storlab.model.types import StudyTable, Table
 
 Addressing = Literal["path", "virtual"]
 EMBEDDED = "embedded:"
+LEAST_PART = 5 << 20  # of an upload in parts, but for the last one
+LARGEST_PART = 5 << 30  # also the largest object that is uploaded in one request
+MOST_PARTS = 10_000
+LARGEST_OBJECT = 5 << 40
 
 
 class S3Options(StudyTable):

@@ -2,8 +2,8 @@
 
 Only the standard library is used, so that a child in another Python can import it.
 
-Source: Documentation/ABI/stable/sysfs-block of the kernel: sectors of 512 bytes, counted when an
-I/O has completed.
+Source: Documentation/ABI/stable/sysfs-block and admin-guide/iostats.rst of the kernel: sectors
+of 512 bytes, counted when an I/O has completed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ def moved_bytes(counter: Path | None) -> tuple[int, int] | None:
     if counter is None:
         return None
     try:
-        fields = counter.read_text().split()
-        return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
-    except (OSError, IndexError, ValueError):
+        return counted_bytes(counter)
+    except (OSError, ValueError):
         return None
+
+
+def counted_bytes(counter: Path) -> tuple[int, int]:
+    """As ``moved_bytes``. Raises OSError for a file that cannot be read or counts nothing."""
+    fields = counter.read_text().split()
+    if len(fields) < 7:
+        raise OSError("not the counters of a block device")
+    return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES

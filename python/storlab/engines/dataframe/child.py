@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Any
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.units import NS_PER_S
 from storlab.engines.dataframe.encode import Journal, encode_units
 from storlab.engines.dataframe.layout import (
     CATEGORICAL,
@@ -37,9 +36,9 @@ from storlab.engines.dataframe.layout import (
 from storlab.engines.dataframe.library import Library
 from storlab.engines.dataframe.units import Unit, carry_out, pool_of
 from storlab.engines.dataframe.worker import Worker, mean_row_bytes
-from storlab.engines.torch.child import said_of, store
+from storlab.process.child_side import failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
-from storlab.process.session_cpu import family
+from storlab.process.session_cpu import TICK_NS, family
 
 _LOOK_S = 0.25  # between two readings of memory
 _VOCABULARY = ("values", "counts")
@@ -184,7 +183,7 @@ class Run:
             "device_read_bytes": read,
             "device_written_bytes": written,
         }
-        store(self._work_dir, self.result)
+        store_result(self._work_dir, self.result)
 
     def _ingest(self) -> None:
         places = sorted({part.parquet.parent for part in self._parts})
@@ -326,7 +325,7 @@ def _refusal(
 def _cpu_ns() -> int:
     """User and system time of this process and of its workers so far."""
     ticks = sum(user + system for user, system, _ in family(os.getpid()).values())
-    return ticks * NS_PER_S // os.sysconf("SC_CLK_TCK")
+    return ticks * TICK_NS
 
 
 def _library(engine: str) -> Library:
@@ -381,8 +380,8 @@ def main(order_file: str) -> int:
     except RunError as error:
         failure = error.said
     except OSError as error:
-        failure = said_of(error)
-    store(path.parent, {**result, "failure": failure})
+        failure = failure_of(error)
+    store_result(path.parent, {**result, "failure": failure})
     return 0 if failure is None else 1
 
 

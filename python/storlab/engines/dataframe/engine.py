@@ -17,12 +17,11 @@ from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.engines.dataframe.run import DataframeRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
-from storlab.process.child import Launch
+from storlab.process.child import GRACE_NS, Launch
 from storlab.workloads.preprocess.job import PreprocessJob
 
 _INSTALL = "`pip install 'storlab[preprocess]'`"
 _SLOWEST_BYTES_S = 1_000_000  # before a run counts as hung
-_GRACE_NS = 600 * NS_PER_S
 _MODULE = "storlab.engines.dataframe.child"
 
 
@@ -102,4 +101,4 @@ class DataframeEngine:
 def _limit_ns(job: PreprocessJob) -> int:
     """Inputs that are missing are found out by the child."""
     size = sum(path.stat().st_size for path in map(Path, job.inputs) if path.exists())
-    return size * NS_PER_S // _SLOWEST_BYTES_S + _GRACE_NS
+    return size * NS_PER_S // _SLOWEST_BYTES_S + GRACE_NS

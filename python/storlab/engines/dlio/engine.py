@@ -24,7 +24,7 @@ from storlab.engines.dlio.config import Program
 from storlab.engines.dlio.run import DlioRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
-from storlab.process.child import Launch
+from storlab.process.child import GRACE_NS, Launch
 from storlab.workloads.training.job import TrainingJob
 
 _INSTALL = (
@@ -34,7 +34,6 @@ _INSTALL = (
 )
 _MPI = "install an MPI (Debian: openmpi-bin; PyPI: mpich), or set STORLAB_MPIRUN to its mpirun"
 _SLOWEST_BYTES_S = 20_000_000  # of a read, before a run counts as hung
-_GRACE_NS = 600 * NS_PER_S
 _PROBE = """
 import importlib.metadata as m, importlib.util as u, json, os
 spec = u.find_spec("dlio_benchmark")
@@ -111,7 +110,7 @@ def _limit_ns(job: TrainingJob) -> int:
     steps = job.epochs * dlio_config.steps(job)
     step_bytes = job.batch * job.accelerators * job.records.record_bytes
     reading_ns = steps * step_bytes * NS_PER_S // _SLOWEST_BYTES_S
-    return reading_ns + steps * job.computation_ns * 3 + _GRACE_NS
+    return reading_ns + steps * job.computation_ns * 3 + GRACE_NS
 
 
 def find_dlio() -> Path:

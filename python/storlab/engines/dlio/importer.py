@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from storlab.base.errors import ResultError
-from storlab.base.units import MB, NS_PER_S
+from storlab.base.units import GIB, MB, NS_PER_S
 from storlab.engines.dlio import result as dlio_result
-from storlab.engines.dlio.result import GIB, DlioFormatError, Moved, Results
+from storlab.engines.dlio.result import DlioFormatError, Moved, Results
 from storlab.exchange.formats import ImportedRun
 from storlab.model.result import EngineInfo, Failure, OperationTotals, RunOutcome, Span
 from storlab.process.events import samples, totals

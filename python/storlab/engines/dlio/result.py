@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from storlab.base.units import NS_PER_S
+from storlab.base.units import MIB, NS_PER_S
 from storlab.model.result import Span
 from storlab.process.events import NONE, Events, Ints
 
 Floats = npt.NDArray[np.float64]
-GIB = 1 << 30
-MIB = 1 << 20
 _OUTPUT = re.compile(r"(\d+)_output\.json")
 _STATS = re.compile(r"(?:(\d+)_)?per_epoch_stats\.json")
 _BLOCK = re.compile(r"block(\d+)")

@@ -10,10 +10,9 @@ from storlab.engines.dlio import config as dlio_config
 from storlab.engines.dlio import result as dlio_result
 from storlab.engines.dlio.result import DlioFormatError, Results, Timeline
 from storlab.model.result import EngineInfo, Failure, RunOutcome
-from storlab.process.child import ChildRun, Launch
+from storlab.process.child import STEP_NS, ChildRun, Launch
 from storlab.workloads.training.job import TrainingJob
 
-_STEP_NS = 5_000_000  # of the wall clock against the run's clock
 _FIX = (
     "see raw/stderr.txt; DLIO needs PyTorch (for TFRecord TensorFlow), and an MPI that its mpi4py "
     "was built with"
@@ -31,7 +30,7 @@ class DlioRun(ChildRun):
 
     def finish(self) -> RunOutcome:
         """The outcome of a DLIO that has ended."""
-        stepped = abs(self.ended_ns - wall_at_ns(self.ended_ns) - self._offset_ns) > _STEP_NS
+        stepped = abs(self.ended_ns - wall_at_ns(self.ended_ns) - self._offset_ns) > STEP_NS
         files = self._files(self.launch.work_dir / dlio_config.OUTPUT)
         results: Results | None = None
         damage: str | None = None

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from storlab.base.errors import EngineError
 from storlab.engines.fio import job as fio_job
-from storlab.engines.fio.run import FioRun, Launch
+from storlab.engines.fio.run import KILL_AFTER_S, FioRun
 from storlab.model.result import EngineInfo
+from storlab.process.child import Launch
 from storlab.workloads.block.job import BlockJob
 
 OLDEST = (3, 33)
@@ -64,8 +65,16 @@ class FioEngine:
             features=[f"ioengine={engine}", *(["huge_pages"] if extra else [])],
             clock="fio",
         )
-        command = fio_job.command(program, job_path, job)
-        return FioRun(job, Launch(command, extra, work_dir), info)
+        launch = Launch(
+            name="fio",
+            command=fio_job.command(program, job_path, job),
+            environment=extra,
+            work_dir=work_dir,
+            kill_after_s=KILL_AFTER_S,
+            pass_fds=fio_job.held_fds(job),
+            alone=True,
+        )
+        return FioRun(job, launch, info)
 
 
 def _extra_environment() -> dict[str, str]:

@@ -14,13 +14,12 @@ from typing import Any
 from storlab import __version__
 from storlab._native import Histogram
 from storlab.base.errors import UsageError
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.engines.fio.importer import OWN_KEY, OwnFacts
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import LatencySummary, OperationTotals, RunRecord
 
-NS_PER_MS = 1_000_000
 _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p9999_ns": 99.99}
 _MORE_PERCENTS = (1, 5, 10, 20, 30, 40, 60, 70, 80, 95, 99.5, 99.95)
 _DURATIONS = ("drain_timeout",)  # parameters that a study gives with their unit

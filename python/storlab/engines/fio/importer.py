@@ -13,10 +13,11 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from storlab.base.errors import ResultError
+from storlab.base.units import NS_PER_MS
 from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
-from storlab.engines.fio.result import NS_PER_MS, Figures, FioFormatError
+from storlab.engines.fio.result import Figures, FioFormatError
 from storlab.exchange.formats import ImportedRun
 from storlab.model.result import (
     CpuUse,

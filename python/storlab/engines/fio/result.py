@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from storlab._native import Histogram
+from storlab.base.units import NS_PER_MS
 from storlab.model.result import LatencySummary, Operation, OperationTotals
 
-NS_PER_MS = 1_000_000
 OPERATIONS: tuple[Operation, ...] = ("read", "write", "trim", "sync")
 _SUMMARY_PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 _SUMMARY_PERCENTS["p9999_ns"] = 99.99

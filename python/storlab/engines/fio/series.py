@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from storlab.engines.fio.result import NS_PER_MS, Direction, Figures, histogram
+from storlab.base.units import NS_PER_MS
+from storlab.engines.fio.result import Direction, Figures, histogram
 from storlab.model.result import Sample
 
 _START_TOLERANCE_MS = 300

@@ -12,7 +12,7 @@ from typing import Any
 from storlab import __version__, _native
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
-from storlab.model.job import Job
+from storlab.model.job import Job, RereadJob
 from storlab.model.result import (
     CpuUse,
     EngineInfo,
@@ -26,7 +26,6 @@ from storlab.model.result import (
     VerifyReport,
 )
 from storlab.process.open_files import allow_open_files
-from storlab.workloads.block.job import BlockJob
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
 KINDS = ("block", "object", "training", "checkpoint", "preprocess")
@@ -98,7 +97,7 @@ class NativeRun:
         return self._ended
 
 
-def verify_pass(job: BlockJob, keep_going: Callable[[], bool] | None = None) -> VerifyReport:
+def verify_pass(job: RereadJob, keep_going: Callable[[], bool] | None = None) -> VerifyReport:
     """Read again everything that a verify-mode job wrote, in this process or an earlier one.
 
     Signals are handled meanwhile: Ctrl-C raises KeyboardInterrupt, or calls its handler. The pass

@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storlab import _native
 from storlab.base.errors import EngineError
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.engines.torch.run import TorchRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
-from storlab.process.child import Launch
+from storlab.process.child import GRACE_NS, Launch
+from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
 
@@ -34,7 +34,6 @@ _OLDEST = (2, 4)
 _HOME = Path(__file__).resolve().parents[2]  # the package storlab
 _MEMORY_SHARE = 0.8  # of this machine's memory, for the tensors of all ranks
 _SLOWEST_BYTES_S = 5_000_000  # before a run counts as hung
-_GRACE_NS = 600 * NS_PER_S
 
 # The packages are made without their __init__.py: those need what the other Python does not have.
 BOOT = """
@@ -123,7 +122,7 @@ def _refuse_checkpoint(job: CheckpointJob, kind: str) -> str | None:
         return "it restores only what it has written itself"
     if all(file.bytes == 0 for file in job.files):
         return "the checkpoint is empty"
-    needed, memory = _memory_bytes(job, kind), _machine_memory_bytes()
+    needed, memory = _memory_bytes(job, kind), host_memory_bytes()
     if needed > _MEMORY_SHARE * memory:
         return (
             f"PyTorch holds the checkpoint in memory: {format_bytes_si(needed)} with what it "
@@ -146,10 +145,6 @@ def _memory_bytes(job: CheckpointJob, kind: str) -> int:
     return total + sum(largest.values())
 
 
-def _machine_memory_bytes() -> int:
-    return _native.memory_bytes()
-
-
 def _limit_ns(job: TrainingJob | CheckpointJob) -> int:
     if isinstance(job, TrainingJob):
         records = job.records
@@ -159,7 +154,7 @@ def _limit_ns(job: TrainingJob | CheckpointJob) -> int:
     else:
         moved = (job.writes + job.restores) * sum(file.bytes for file in job.files)
         waited_ns = job.writes * job.pause_ns
-    return moved * NS_PER_S // _SLOWEST_BYTES_S + waited_ns + _GRACE_NS
+    return moved * NS_PER_S // _SLOWEST_BYTES_S + waited_ns + GRACE_NS
 
 
 def _training_notes(job: TrainingJob) -> list[str]:

@@ -21,14 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.engines.torch.child import FORK, ChildError, Crew, Log, Order, drop_caches, store
+from storlab.base.units import NS_PER_S
+from storlab.engines.torch.ranks import FORK, Crew, Log, Order, drop_caches
+from storlab.process.child_side import ChildError, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 from storlab.process.parent_death import end_with
 
 Bytes = npt.NDArray[np.uint8]
 SECTOR = 4096
 FRAME = 12  # of a TFRecord: length and its checksum; behind the payload, 4 bytes more
-NS_PER_S = 1_000_000_000
 
 
 class Window(io.RawIOBase):
@@ -253,7 +254,7 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
             span = {key: epoch[key] for key in ("start_ns", "end_ns", "bytes")}
             result["spans"].append({"kind": "epoch", "name": f"epoch {number}", **span})
             result["end_ns"] = epoch["end_ns"]
-            store(work_dir, result)
+            store_result(work_dir, result)
     except BaseException:
         crew.end(kill=True)
         raise

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from storlab.engines.torch.child import KINDS
+from storlab.engines.torch.ranks import KINDS
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Span
 from storlab.process.child import ChildRun, Launch
 from storlab.process.events import Events, Ints

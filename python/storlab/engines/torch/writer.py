@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.engines.torch.child import ChildError, Crew, Log, Order, drop_caches, said_of, store
+from storlab.base.units import NS_PER_S
+from storlab.engines.torch.ranks import Crew, Log, Order, drop_caches
+from storlab.process.child_side import ChildError, failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 
 TENSOR_BYTES = 256 << 20  # at most; a file holds several
@@ -29,7 +31,6 @@ PAGE = 4096
 MANIFEST = "storlab-checkpoint.json"  # the names of crates/families/checkpoint/src/publish.rs
 PARTIAL = ".partial-"
 WHOLE = "checkpoint-"
-NS_PER_S = 1_000_000_000
 
 
 def run(order: Order, work_dir: Path, result: Order) -> None:
@@ -154,10 +155,10 @@ class Coordinator:
                 self.discard(number)
                 raise
             self.delete_old()
-            store(self.work_dir, self.result)
+            store_result(self.work_dir, self.result)
         for _ in range(self.job["restores"]):
             self.restore()
-            store(self.work_dir, self.result)
+            store_result(self.work_dir, self.result)
 
     def write(self, number: int) -> None:
         """One checkpoint."""
@@ -390,7 +391,7 @@ def flush(path: Path) -> None:
         os.fsync(descriptor)
     except OSError as error:
         error.filename = str(path)
-        raise ChildError(said_of(error, "sync")) from error
+        raise ChildError(failure_of(error, "sync")) from error
     finally:
         os.close(descriptor)
 

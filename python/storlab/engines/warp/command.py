@@ -6,49 +6,24 @@ where warp always does the same and the numbers stay comparable.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from storlab.base.units import format_size
+from storlab.base.units import NS_PER_MS, format_size
 from storlab.workloads.object.job import ObjectJob, ObjectSizes
 
 _MIXABLE = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _ALONE = {"get": "get", "head": "stat", "put": "put"}
-_LIBRARY_PART = 16 << 20  # larger objects are uploaded in parts of this size, where no flag says
+LIBRARY_PART = 16 << 20  # larger objects are uploaded in parts of this size, where no flag says
 _LIBRARY_PARTS_IN_FLIGHT = 4
 _WEIGHT_SCALE = 1_000_000
-NS_PER_MS = 1_000_000
 _MARGIN_NS = 250 * NS_PER_MS  # the load goes on a little longer than the window
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How to start warp. ``secrets`` are set in the environment, and never shown."""
-
-    command: list[str]
-    environment: dict[str, str]
-    secrets: dict[str, str]
-    work_dir: Path
-
-    @property
-    def text(self) -> str:
-        """As one would type it, with the names of the variables that hold secrets."""
-        said = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
-        hidden = [f'{name}="${name}"' for name in self.secrets]
-        return " ".join([*hidden, *said, shlex.join(self.command)])
-
-    def child_environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """What warp gets: nothing of an outer WARP_*, and no proxy between it and the store."""
-        kept = {
-            name: value
-            for name, value in inherited.items()
-            if not name.startswith("WARP_") and name.lower() not in _PROXIES
-        }
-        return {**kept, **self.environment, **self.secrets}
+def inherits(name: str) -> bool:
+    """Which variables warp gets: nothing of an outer WARP_*, no proxy between it and the store."""
+    return not name.startswith("WARP_") and name.lower() not in _PROXIES
 
 
 def benchmark(job: ObjectJob) -> str | None:
@@ -173,7 +148,7 @@ def _refuse_uploads(job: ObjectJob) -> str | None:
             f"warp uploads {_LIBRARY_PARTS_IN_FLIGHT} parts of an object at a time: set "
             f"part_concurrency = {_LIBRARY_PARTS_IN_FLIGHT}, or use native"
         )
-    if benchmark(job) == "mixed" and job.part_size != _LIBRARY_PART:
+    if benchmark(job) == "mixed" and job.part_size != LIBRARY_PART:
         return 'warp\'s mix uploads in parts of 16 MiB: set part_size = "16MiB", or use native'
     return None
 

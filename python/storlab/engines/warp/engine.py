@@ -16,10 +16,10 @@ from pathlib import Path
 
 from storlab.base.errors import EngineError
 from storlab.engines.warp import command as warp_command
-from storlab.engines.warp.command import Launch
-from storlab.engines.warp.run import WarpRun
+from storlab.engines.warp.run import KILL_AFTER_S, WarpRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
+from storlab.process.child import Launch
 from storlab.workloads.object.job import ObjectJob
 
 _INSTALL = (
@@ -77,10 +77,14 @@ class WarpEngine:
             clock="warp",
         )
         launch = Launch(
+            name="warp",
             command=warp_command.command(program, job, work_dir / "requests"),
             environment=warp_command.environment(job),
             secrets=warp_command.secrets(job),
             work_dir=work_dir,
+            kill_after_s=KILL_AFTER_S,
+            inherits=warp_command.inherits,
+            alone=True,
         )
         return WarpRun(job, launch, info)
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from storlab.base.units import NS_PER_S, parse_size
+from storlab.engines.warp.command import LIBRARY_PART
 from storlab.engines.warp.records import Records
 from storlab.model.result import Operation
 
 Flags = Mapping[str, str]
 
-_LIBRARY_PART = 16 << 20  # of warp's client: larger objects are uploaded in parts of this size
 _MOST_SIZES = 16  # that are told as a list of weights
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
@@ -129,7 +129,7 @@ def _uploads(flags: Flags, seen: Seen, notes: list[str]) -> dict[str, Any]:
     else:
         notes.append("the file does not tell warp's options, so that payload and parts are guesses")
     largest = max(seen.sizes, default=0)
-    part = _size(flags.get("part.size", "")) or _LIBRARY_PART
+    part = _size(flags.get("part.size", "")) or LIBRARY_PART
     if largest > part and "disable-multipart" not in flags:
         result |= {"part_size": part, "part_concurrency": 4}
     return result

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storlab.base.units import MB, NS_PER_S, format_latency
+from storlab.base.units import MB, NS_PER_MS, NS_PER_S, format_latency
 from storlab.engines.warp.records import NAMES, Ints, Records, WarpFormatError
 from storlab.model.result import Operation
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
-NS_PER_MS = 1_000_000
 _WORTH_SAYING = 0.10  # a difference of percentiles, as a share
 
 

@@ -21,10 +21,10 @@ from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
-from storlab.lab.results.environment import memory_bytes
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase, Target
+from storlab.process.host_memory import host_memory_bytes
 
 LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
 MOST_RUNS = 1_000_000
@@ -235,7 +235,7 @@ def _refuse_impossible(
 
 
 def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
-    memory = memory_bytes()
+    memory = host_memory_bytes()
     for point in points:
         target = study.target_named(point.target)
         needed = FAMILIES[point.kind].estimate(point, study.study, target).buffer_bytes

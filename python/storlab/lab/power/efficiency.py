@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, TB
 from storlab.contracts.page import Page
 from storlab.lab.power.summary import BoundaryPower, weakest_provenance
 from storlab.model.power import Boundary, SpanPower
@@ -18,7 +18,6 @@ from storlab.model.study import Target
 from storlab.workloads.common.metrics import bytes_moved, operations_done
 
 MOVING_SHARE = 0.95  # of the window: with less, its energy is not that of moving data
-_TB = 10**12
 _KILO = 1_000
 _PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a plainer name when divided by W
 _RATE_UNITS = {"iops": "IOPS", "requests_s": "requests/s"}  # the rates that families count by
@@ -182,12 +181,12 @@ def density_metrics(
             mean = mean.model_copy(update={"uncertainty": uncertainty})
         found += _per_fact("power_w", "W", mean, target, money=False)
     if target.capacity and target.rack_units:
-        tb_ru = target.capacity / _TB / target.rack_units
+        tb_ru = target.capacity / TB / target.rack_units
         found.append(
             Metric(name="capacity_tb_ru", value=tb_ru, unit="TB/RU", provenance="declared")
         )
     if target.capacity and target.price:
-        tb_money = target.capacity / _TB / (target.price / _KILO)
+        tb_money = target.capacity / TB / (target.price / _KILO)
         unit = f"TB/k{target.currency}"
         found.append(
             Metric(name="capacity_tb_kmoney", value=tb_money, unit=unit, provenance="declared")
@@ -284,7 +283,7 @@ def _per_fact(
     name: str, unit: str, of: Metric, target: Target, *, money: bool = True
 ) -> Iterable[Metric]:
     facts = [
-        ("tb", "TB", target.capacity and target.capacity / _TB),
+        ("tb", "TB", target.capacity and target.capacity / TB),
         ("ru", "RU", target.rack_units),
     ]
     if money:

@@ -19,9 +19,10 @@ from storlab.lab.preflight.checks import Check
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.preflight.s3 import store_checks
-from storlab.lab.results.environment import governor, memory_bytes, numa_node, scheduler
+from storlab.lab.results.environment import governor, numa_node, scheduler
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.process.open_files import most_open_files
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.devices import Device, device_number, read_fact
@@ -367,7 +368,7 @@ def _cache_check(target: Target, plan: Plan, places: Sequence[Path]) -> Iterator
     size = plan.data_bytes_by_target.get(target.name, 0)
     if target.direct or not size or file_system_of(places[0]).in_memory:
         return
-    memory = memory_bytes()
+    memory = host_memory_bytes()
     if size <= memory:
         yield _warn(
             "data set",

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from storlab.base.errors import StorlabError
 from storlab.base.units import format_bytes_si
 from storlab.lab.preflight.checks import Check
-from storlab.lab.results.environment import memory_bytes
 from storlab.model.point import Plan
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.filesystems import existing_parent, file_system_of, free_bytes
 from storlab.stores.s3.target import S3Hold
 
@@ -83,7 +83,7 @@ def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
         yield _check("ok", "medium", f"memory ({under.kind} at {under.mount_point}), not a drive")
         return
     yield _check("ok", "medium", f"{under.kind} at {under.mount_point} ({under.options})")
-    memory = memory_bytes()
+    memory = host_memory_bytes()
     if 0 < needed <= memory:
         yield _check(
             "warning",

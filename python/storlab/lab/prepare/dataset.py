@@ -15,18 +15,17 @@ from storlab import __version__
 from storlab.base.errors import PreflightError, RunError
 from storlab.base.seeds import derive_seed
 from storlab.base.units import format_bytes_si
+from storlab.contracts.offers import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
-from storlab.model.job import Member, WeightedSize
+from storlab.model.job import Member
 from storlab.model.result import Failure, Snapshot
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.filesystems import existing_parent, free_bytes, supports_direct
 from storlab.stores.home import HomeNeed
 from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, is_ours
-from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
 
-BLOCK = 1 << 20
-QUEUE_DEPTH = 8
+GRAIN = 1 << 20  # files are filled in such pieces
 
 
 class PrepareError(RunError):
@@ -163,7 +162,7 @@ def _lay_out_one(
         hold.write(replace(sidecar, inode=inode))
         os.ftruncate(fd, 0)
         os.ftruncate(fd, member.size)
-        whole = member.size // BLOCK * BLOCK
+        whole = member.size // GRAIN * GRAIN
         _write_tail(fd, whole, member.size - whole, seed)
     finally:
         os.close(fd)
@@ -181,10 +180,10 @@ def fill(
 
     Sizes are multiples of 1 MiB. Raises PrepareError, and Interrupted on a stop request.
     """
-    engine = get_engine("native")
+    engine, family = get_engine("native"), fills_members()
     handles = [
         engine.start(
-            fill_job(member, direct=direct, seed=derive_seed(seed, "fill", n)),
+            family.fill_job(member, GRAIN, direct=direct, seed=derive_seed(seed, "fill", n)),
             Path(member.path).parent,
         )
         for n, member in enumerate(members)
@@ -200,22 +199,6 @@ def fill(
             handle.cancel()
         for handle in handles:
             handle.wait()
-
-
-def fill_job(member: Member, *, direct: bool, seed: int) -> BlockJob:
-    """The job that writes one member once, sequentially, with incompressible data."""
-    return BlockJob(
-        members=[member],
-        direct=direct,
-        jobs=1,
-        queue_depth=QUEUE_DEPTH,
-        mix=Mix(read=0, write=100),
-        block_sizes=[WeightedSize(bytes=BLOCK)],
-        offsets=Offsets(kind="sequential"),
-        sync=Sync(kind="fsync", final=True),
-        window_bytes=member.size,
-        seed=seed,
-    )
 
 
 class ByteMeter:

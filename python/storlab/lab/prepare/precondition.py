@@ -12,14 +12,14 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.seeds import derive_seed
 from storlab.base.steady import steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_bytes_si
+from storlab.contracts.offers import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
-from storlab.lab.prepare.dataset import BLOCK, PrepareError, fill
+from storlab.lab.prepare.dataset import GRAIN, PrepareError, fill
 from storlab.lab.results.store import ResultStore
-from storlab.model.job import Member, WeightedSize
+from storlab.model.job import Member
 from storlab.model.study import Precondition, Target
 from storlab.process.execution import StopRequest, finish
-from storlab.workloads.block.job import BlockJob, Mix, Offsets
 
 
 def target_slug(name: str) -> str:
@@ -65,7 +65,7 @@ def precondition(
 def _fill(
     target: Target, members: Sequence[Member], seed: int, stop: StopRequest, reporter: Reporter
 ) -> dict[str, int]:
-    whole = [m.model_copy(update={"size": m.size // BLOCK * BLOCK}) for m in members]
+    whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in members]
     size = sum(m.size for m in whole)
     reporter.step(f"preconditioning {target.name}: fill ({format_bytes_si(size)})", float(size))
     started_ns = monotonic_ns()
@@ -84,14 +84,14 @@ def _rounds(
     store: ResultStore,
     name: str,
 ) -> None:
-    engine = get_engine("native")
+    engine, family = get_engine("native"), fills_members()
     values: list[float] = []
     for number in range(1, spec.max_rounds + 1):
         reporter.step(
             f"preconditioning {target.name}: round {number} of at most {spec.max_rounds}",
             float(spec.round),
         )
-        job = round_job(
+        job = family.overwrite_job(
             target, spec, members, derive_seed(seed, "precondition", target.name, number)
         )
         outcome = finish(
@@ -112,19 +112,3 @@ def _rounds(
         if verdict.steady:
             return
     reporter.note(f"{target.name}: not steady after {spec.max_rounds} rounds; its runs say so")
-
-
-def round_job(target: Target, spec: Precondition, members: Sequence[Member], seed: int) -> BlockJob:
-    """One round: random overwrite of the whole target for the round's time."""
-    return BlockJob(
-        members=list(members),
-        layout="jbod",
-        direct=target.direct,
-        jobs=len(members),
-        queue_depth=spec.queue_depth,
-        mix=Mix(read=0, write=100),
-        block_sizes=[WeightedSize(bytes=spec.block_size)],
-        offsets=Offsets(kind="uniform"),
-        window_ns=spec.round,
-        seed=seed,
-    )

@@ -12,12 +12,13 @@ from subprocess import SubprocessError
 from typing import Any
 from urllib.parse import urlsplit
 
-from storlab import __version__, _native
+from storlab import __version__
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import StorlabError
 from storlab.contracts.registry import ENGINES, get_engine
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import StudyBase, Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.stores.filesystems import file_system_of
 
@@ -39,7 +40,7 @@ def describe_environment(
         "kernel": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
         "cpu": cpu_facts(),
-        "memory": {"total_bytes": memory_bytes(), "huge_pages_bytes": _huge_pages_bytes()},
+        "memory": {"total_bytes": host_memory_bytes(), "huge_pages_bytes": _huge_pages_bytes()},
         "clock_source": read_fact(
             Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         ),
@@ -75,11 +76,6 @@ def governor() -> str | None:
         for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     }
     return ", ".join(sorted(name for name in found if name)) or None
-
-
-def memory_bytes() -> int:
-    """Memory that this process may use: RAM of the machine, or the limit of its control groups."""
-    return _native.memory_bytes()
 
 
 def target_facts(target: Target, base: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
+from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
 from storlab.model.point import Plan
 from storlab.model.result import RunRecord
@@ -63,6 +64,11 @@ def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
         value = json_object(path, content)  # which says more where it is not JSON at all
         check_version(path, value)
         raise damaged(path, str(error), run_dir) from error
+    try:
+        if record.status == "finished" and record.kind in FAMILIES:
+            FAMILIES[record.kind].details.of(record)
+    except ValidationError as error:
+        raise damaged(path, f"its details: {error}", run_dir) from error
     if record.run_id != run_id:
         raise damaged(path, f"it is the record of {record.run_id}", run_dir)
     return record

@@ -25,6 +25,7 @@ from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import precondition
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.clean_store import clean_store
 from storlab.lab.run.device_bytes import DeviceBytes, devices_behind
 from storlab.lab.run.records import completed_record, failed_record
 from storlab.lab.run.verification import Verification, asks_for_check
@@ -36,7 +37,6 @@ from storlab.model.result import Failure, RunOutcome, RunRecord
 from storlab.model.study import Target
 from storlab.process.execution import Interrupted, StopRequest, finish
 from storlab.process.server_cpu import ServerCpu
-from storlab.stores.s3.clean import clean_store
 
 AGAIN_AFTER_S = (1.0, 4.0)
 """Pauses before each further try to put a target right: a store may only be busy."""

@@ -70,7 +70,7 @@ class SearchSession:
 def capacity_cases(
     loaded: LoadedStudy, target: str | None = None, most: int | None = None
 ) -> list[Case]:
-    """Every search that a study asks for: its training workloads on their targets.
+    """Every search that a study asks for: its workloads with accelerators on their targets.
 
     ``target`` narrows them to one, ``most`` bounds the accelerators. Raises UsageError where none
     is left or a workload does not run with one accelerator, StudyError as ``make_plan``.
@@ -86,11 +86,8 @@ def capacity_cases(
     if not found:
         kinds = sorted(k for k, w in FAMILIES.items() if PARAMETER in w.spec.model_fields)
         where = "the study" if target is None else f'target "{target}"'
-        raise UsageError(
-            "STUDY",
-            f"{where} has no workload with accelerators",
-            f"add a workload of kind {' or '.join(kinds) or 'training'}",
-        )
+        fix = f"add a workload of kind {' or '.join(kinds)}" if kinds else "install storlab whole"
+        raise UsageError("STUDY", f"{where} has no workload with accelerators", fix)
     return list(found.values())
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from storlab.base.errors import GuardError, ResultError, StorlabError
 from storlab.contracts.reporter import Reporter
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.clean_store import clean_store
 from storlab.model.study import Target
 from storlab.process.execution import StopRequest
 from storlab.stores.home import HomeHold
-from storlab.stores.s3.clean import clean_store
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import SUFFIX, DataFileHold
 

@@ -2,9 +2,6 @@
 
 A read that a cache has served is not among the bytes that its device read. Others may use the same
 device, so the counters are an upper bound of what the run itself made it do.
-
-Source: Documentation/ABI/stable/sysfs-block and admin-guide/iostats.rst of the kernel: sectors are
-of 512 bytes, and counted when an I/O has completed.
 """
 
 from __future__ import annotations
@@ -19,10 +16,10 @@ from storlab.contracts.family import Access
 from storlab.model.s3 import EMBEDDED
 from storlab.model.study import Target
 from storlab.process.counters import CounterReading, CounterWatch
+from storlab.process.device_counter import counted_bytes
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.stores.filesystems import existing_parent, file_system_of
 
-SECTOR_BYTES = 512
 _BTRFS = Path("/sys/fs/btrfs")
 
 
@@ -60,17 +57,10 @@ def _reader(devices: Sequence[Device]) -> Callable[[], tuple[int, ...]]:
     places = [device.sysfs / "stat" for device in devices]
 
     def read() -> tuple[int, ...]:
-        counted = [_bytes(place.read_text()) for place in places]
+        counted = [counted_bytes(place) for place in places]
         return sum(read for read, _ in counted), sum(written for _, written in counted)
 
     return read
-
-
-def _bytes(stat: str) -> tuple[int, int]:
-    fields = stat.split()
-    if len(fields) < 7:
-        raise OSError("not the counters of a block device")
-    return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
 
 
 def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
@@ -137,6 +127,6 @@ def _is_counted(device: Device) -> bool:
     try:
         if read_fact(device.whole.sysfs / "queue" / "iostats") == "0":
             return False
-        return any(_bytes((device.sysfs / "stat").read_text()))
+        return any(counted_bytes(device.sysfs / "stat"))
     except OSError:
         return False

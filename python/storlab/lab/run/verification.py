@@ -17,18 +17,18 @@ from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
 from storlab.base.files import replace_file
+from storlab.contracts.offers import rereads_members
 from storlab.lab.prepare.precondition import target_slug
-from storlab.model.job import Job
+from storlab.model.job import Job, RereadJob
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import Target
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores.sidecar import DataFileHold, read_sidecar
-from storlab.workloads.block.job import BlockJob
 
 
-def asks_for_check(job: Job) -> TypeGuard[BlockJob]:
+def asks_for_check(job: Job) -> TypeGuard[RereadJob]:
     """Whether the blocks of this job's run are to be read again behind it: verify mode."""
-    return isinstance(job, BlockJob) and job.verify is not None
+    return isinstance(job, RereadJob) and job.state is not None
 
 
 class Verification:
@@ -44,17 +44,16 @@ class Verification:
         Returns the job to run. The job is on the device before the run is: a crash finds it.
         """
         _forget(self._root, job.touches())
-        if not isinstance(job, BlockJob) or job.verify is None:
+        if not asks_for_check(job):
             return job
         shutil.rmtree(self._home, ignore_errors=True)  # of one that was killed before its job.json
         self._home.mkdir(parents=True)
-        state = str(self._home / "state")
-        job = job.model_copy(update={"verify": job.verify.model_copy(update={"state": state})})
+        job = job.with_state(self._home / "state")
         replace_file(self._home / "run_id", f"{run_id}\n".encode())
         replace_file(self._home / "job.json", job.stored())
         return job
 
-    def check(self, job: BlockJob, outcome: RunOutcome, stop: StopRequest) -> None:
+    def check(self, job: RereadJob, outcome: RunOutcome, stop: StopRequest) -> None:
         """After a run: read everything again, and add the findings to the outcome's.
 
         Raises Interrupted on a stop request: it may be terabytes.
@@ -84,7 +83,7 @@ class Verifiable:
     """One run whose blocks can still be verified."""
 
     run_id: str
-    job: BlockJob
+    job: RereadJob
 
 
 def verifiable_runs(directory: Path) -> list[Verifiable]:
@@ -96,20 +95,19 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
     for job_file in sorted((directory / "verify").glob("*/job.json")):
         try:
             run_id = (job_file.parent / "run_id").read_text().strip()
-            job = BlockJob.model_validate_json(job_file.read_bytes())
+            job = rereads_members().stored_job(job_file.read_bytes())
         except (OSError, ValidationError) as error:
             raise ResultError(
                 str(job_file), f"is damaged: {error}", "run the study again"
             ) from error
-        if job.verify is not None:
+        if job.state is not None:
             # the directory may have been moved since
-            state = job.verify.model_copy(update={"state": str(job_file.parent / "state")})
-            found.append(Verifiable(run_id, job.model_copy(update={"verify": state})))
+            found.append(Verifiable(run_id, job.with_state(job_file.parent / "state")))
     return found
 
 
 @contextmanager
-def held_files(job: BlockJob, campaign: str) -> Iterator[None]:
+def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
     """Hold the data files of a job while they are read again.
 
     Raises GuardError where a campaign uses one, ResultError where another campaign than that of
@@ -133,7 +131,7 @@ def held_files(job: BlockJob, campaign: str) -> Iterator[None]:
 def _forget(root: Path, touched: set[str]) -> None:
     for job_file in root.glob("*/job.json"):
         try:
-            earlier = BlockJob.model_validate_json(job_file.read_bytes())
+            earlier = rereads_members().stored_job(job_file.read_bytes())
         except ValidationError:
             continue
         if touched & {member.name for member in earlier.members}:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storlab.base.units import format_bytes_si, format_size
+from storlab.base.units import GIB, format_bytes_si, format_size
 from storlab.stores.devices import (
     STABLE_DIRECTORIES,
     Device,
@@ -26,7 +26,6 @@ from storlab.stores.filesystems import file_system_of, free_bytes, supports_dire
 
 _SYS_BLOCK = Path("/sys/block")
 _NOT_DRIVES = ("loop", "ram", "zram", "sr", "fd", "nbd")
-_GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,14 @@ def file_targets(directory: Path) -> list[FileTarget]:
         FileTarget(
             name="memory file" if on.in_memory else "disk file",
             path=path if disk == directory else str(disk / path),
-            size_bytes=_share(disk, 5, 4 * _GIB),
+            size_bytes=_share(disk, 5, 4 * GIB),
             direct=supports_direct(disk) and not on.in_memory,
             where=f"on {on.mount_point} ({on.kind})",
         )
     ]
     memory = Path("/dev/shm")  # noqa: S108 - the tmpfs itself, not a temporary file
     if not on.in_memory and memory.is_dir() and file_system_of(memory).in_memory:
-        size = _share(memory, 8, _GIB)
+        size = _share(memory, 8, GIB)
         path = str(memory / "storlab-memory.dat")
         targets.append(FileTarget("memory file", path, size, False, "in memory (tmpfs)"))
     return targets

@@ -25,6 +25,7 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import replace_file
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import Credentials, S3Store
+from storlab.process.session_cpu import TICK_NS, account
 from storlab.stores.data_file import is_kernel_place
 
 BUCKET = "storlab"
@@ -90,10 +91,10 @@ class EmbeddedServer:
 
         Raises OSError when it has ended.
         """
-        text = Path(f"/proc/{self.pid}/stat").read_text()
-        user, system = text.rpartition(")")[2].split()[11:13]  # the name before may hold anything
-        tick_ns = NS_PER_S // os.sysconf("SC_CLK_TCK")
-        return int(user) * tick_ns, int(system) * tick_ns
+        if self.pid not in (found := account(self.pid)):
+            raise ProcessLookupError(self.pid)
+        user, system, _ = found[self.pid]
+        return user * TICK_NS, system * TICK_NS
 
     def remove_empty(self) -> list[str]:
         """End the server, then remove the bucket's directory, and the whole where storlab made it.

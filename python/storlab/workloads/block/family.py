@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.base.units import NS_PER_S
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival, Member
@@ -13,6 +14,7 @@ from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.block.job import BlockJob, Offsets, Payload, Sync, Verify
+from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
 from storlab.workloads.block.rules import (
@@ -30,12 +32,13 @@ from storlab.workloads.block.spec import (
 )
 
 
-class BlockWorkload:
+class BlockWorkload(Layout):
     """Block and file I/O. Implements :class:`storlab.contracts.family.Workload`."""
 
     kind = "block"
     fixed_work = False
     spec: type[WorkloadSpec] = BlockSpec
+    details: type[Details] = Details
     places: tuple[str, ...] = ("path", "paths", "directory")
     page: Page = BLOCK_PAGE
     figures: tuple[str, ...] = (

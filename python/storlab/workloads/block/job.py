@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from storlab.model.job import Arrival, Job, Member, WeightedSize
+from storlab.model.job import Arrival, RereadJob, WeightedSize
 from storlab.model.types import Table
 
 
@@ -50,13 +51,12 @@ class Verify(Table):
     check_reads: bool = True
 
 
-class BlockJob(Job):
+class BlockJob(RereadJob):
     """One run of block I/O, engine-independent. All sizes in bytes, all times in ns."""
 
     kind: ClassVar[str] = "block"
 
     backend: Literal["auto", "uring", "posix", "null"] = "auto"
-    members: list[Member] = Field(min_length=1)
     layout: Literal["jbod", "stripe", "per_job"] = "jbod"
     stripe_chunk: int | None = None
     direct: bool = True
@@ -73,6 +73,19 @@ class BlockJob(Job):
     verify: Verify | None = None
     window_ns: int | None = None  # exactly one of window_ns and window_bytes
     window_bytes: int | None = None  # over all jobs
+
+    @property
+    def state(self) -> str | None:
+        """Of verify mode."""
+        return None if self.verify is None else self.verify.state
+
+    def with_state(self, path: Path) -> Self:
+        """Its state in that file. Raises ValueError for a job that is not of verify mode."""
+        if self.verify is None:
+            raise ValueError("the job is not of verify mode")
+        return self.model_copy(
+            update={"verify": self.verify.model_copy(update={"state": str(path)})}
+        )
 
     def stored(self) -> bytes:
         """Devices by their names, since the held file is gone with its process."""

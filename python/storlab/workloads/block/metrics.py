@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from storlab.base.units import format_bytes_si
+from storlab.contracts.details import Details
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.block.rules import write_percent
@@ -89,16 +90,16 @@ def _page_cache_flag(target: Target) -> Flag | None:
 
 def _device_bytes_flag(params: Params, target: Target, outcome: RunOutcome) -> Flag | None:
     """Reads that never came to the device. Reads by others only add to what it counts."""
-    device = outcome.details.get("device")
+    device = Details.of(outcome).device
     if device is None or not target.direct or params["backend"] == "null":
         return None
     read = common.bytes_moved(outcome, ("read",))
-    if not device["read_bytes"] < LEAST_DEVICE_SHARE * read:
+    if not device.read_bytes < LEAST_DEVICE_SHARE * read:
         return None
     return Flag(
         kind="device-bytes",
         message=f"{format_bytes_si(read)} were read, and the device counted "
-        f"{format_bytes_si(device['read_bytes'])}: a cache served the rest",
+        f"{format_bytes_si(device.read_bytes)}: a cache served the rest",
     )
 
 

@@ -9,16 +9,11 @@ from typing import Any
 from storlab.base.errors import Problem
 from storlab.base.units import format_size, parse_size
 from storlab.model.study import Target
+from storlab.workloads.common.skew import needless, skew_problems
 
 SECTOR = 512  # O_DIRECT: no device has smaller logical blocks
 LEAST_VERIFIED = 512  # a verified block holds a header
 
-OWNERS = {
-    "zipf_theta": "zipf",
-    "hot_space_percent": "hot_cold",
-    "hot_access_percent": "hot_cold",
-}
-"""Fields that only one kind of offsets has a use for."""
 SYNC_FIELDS = ("sync", "sync_every", "final_sync")
 
 Params = dict[str, Any]
@@ -37,7 +32,7 @@ def combination_problems(values: list[Params], given: set[str]) -> list[Problem]
 
 def needless_fields(params: Params) -> list[str]:
     """What one point has no use for, because it belongs to other values of what is swept."""
-    named = [field for field, owner in OWNERS.items() if params["offsets"] != owner]
+    named = needless(params["offsets"])
     return named if _writes(params) else [*named, *SYNC_FIELDS]
 
 
@@ -60,9 +55,7 @@ def _needless_problems(values: list[Params], given: set[str]) -> Iterable[Proble
             ("offsets",), "sequential access has no other offsets", 'set access = "random"'
         )
         return
-    for field, owner in OWNERS.items():
-        if field in given and owner not in offsets:
-            yield Problem((field,), f'belongs to offsets = "{owner}"', f'add offsets = "{owner}"')
+    yield from skew_problems("offsets", offsets, given)
     if values[0]["arrival"] is not None and values[0]["rate_iops"] is None:
         yield Problem(
             ("arrival",),

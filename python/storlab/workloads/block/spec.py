@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from storlab.base.errors import Problem
 from storlab.base.units import LARGEST, format_size, parse_size
-from storlab.model.job import WeightedSize
+from storlab.model.job import LARGEST_IO, MOST_IN_FLIGHT, WeightedSize
 from storlab.model.study import WorkloadSpec
 from storlab.model.types import SIZE_PATTERN, Duration, Size, Swept
 from storlab.workloads.block.job import Mix
@@ -20,7 +20,6 @@ from storlab.workloads.block.rules import (
 )
 
 ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
-LARGEST_BLOCK = 1 << 30  # of the engine
 REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
 PERCENT_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"
 
@@ -50,8 +49,8 @@ def _read_block_size(value: object) -> int | dict[str, float]:
 
 
 def _bounded(size: int) -> int:
-    if size > LARGEST_BLOCK:
-        raise ValueError(f"a block has at most {format_size(LARGEST_BLOCK)}")
+    if size > LARGEST_IO:
+        raise ValueError(f"a block has at most {format_size(LARGEST_IO)}")
     return size
 
 
@@ -107,7 +106,7 @@ Region = Annotated[
     ),
 ]
 Percent = Annotated[float, Field(ge=0, le=100)]
-Count = Annotated[int, Field(ge=1, le=65_535)]
+Count = Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)]
 Rate = Annotated[float, Field(gt=0, le=1e9)]
 Access = Literal["random", "sequential"]
 OffsetKind = Literal["uniform", "zipf", "hot_cold", "permutation"]

@@ -11,14 +11,16 @@ from typing import Any
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.checkpoint.details import CheckpointDetails
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
-from storlab.workloads.checkpoint.metrics import entries, run_concurrency, run_flags, run_metrics
+from storlab.workloads.checkpoint.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.checkpoint.page import CHECKPOINT_PAGE
 from storlab.workloads.checkpoint.rules import (
     memory_problem,
@@ -35,6 +37,7 @@ class CheckpointWorkload:
     kind = "checkpoint"
     fixed_work = True
     spec: type[WorkloadSpec] = CheckpointSpec
+    details: type[Details] = CheckpointDetails
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = CHECKPOINT_PAGE
     figures: tuple[str, ...] = (
@@ -151,5 +154,5 @@ def _place(params: dict[str, Any], context: JobContext) -> DataPlace:
 
 def _ranks_seen(outcome: RunOutcome) -> int:
     """How many ranks wrote. From the run itself: a profile may have changed since."""
-    found = [*entries(outcome, "writes"), *entries(outcome, "restores")]
-    return max((len(entry.get("ranks") or ()) for entry in found), default=0)
+    told = CheckpointDetails.of(outcome)
+    return max((len(each.ranks) for each in (*told.writes, *told.restores)), default=0)

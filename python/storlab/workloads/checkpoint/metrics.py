@@ -13,6 +13,7 @@ from typing import Any
 from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
+from storlab.workloads.checkpoint.details import CheckpointDetails, CheckpointWrite, Moved, Restore
 from storlab.workloads.checkpoint.interval import (
     daly_interval,
     of_whole,
@@ -27,12 +28,6 @@ COLD_SHARE = 0.90  # of the bytes, that the device has to have moved
 RESIDENT_SHARE = 0.01  # of the bytes, that may lie in memory before a restore that is called cold
 
 Params = dict[str, Any]
-Entry = dict[str, Any]
-
-
-def entries(outcome: RunOutcome, kind: str) -> list[Entry]:
-    """What the engine says of each checkpoint ``writes`` or ``restores``."""
-    return list(outcome.details.get(kind) or ())
 
 
 def run_concurrency(params: Params, ranks: int, outcome: RunOutcome) -> Concurrency:
@@ -53,12 +48,12 @@ def run_metrics(params: Params, ranks: int, outcome: RunOutcome) -> list[Metric]
     """All metrics of a run; none when its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
-    writes, restores = entries(outcome, "writes"), entries(outcome, "restores")
+    told = CheckpointDetails.of(outcome)
     return [
         *_rates(outcome),
-        *_write_metrics(params, writes),
-        *_restore_metrics(restores),
-        *_training_metrics(params, writes, restores),
+        *_write_metrics(params, told.writes),
+        *_restore_metrics(told.restores),
+        *_lost_metrics(params, told),
         *common.time_metrics(outcome, WORK, "latency"),
         *common.cpu_metrics(outcome, WORK, "cpu_us_per_io"),
         *_cpu_per_gb(outcome),
@@ -68,9 +63,10 @@ def run_metrics(params: Params, ranks: int, outcome: RunOutcome) -> list[Metric]
 
 def _busy_ns(outcome: RunOutcome) -> dict[Operation, int]:
     """How long checkpoints were written and restored: neither pauses nor deletions."""
+    told = CheckpointDetails.of(outcome)
     return {
-        "write": sum(w["durable_ns"] - w["start_ns"] for w in entries(outcome, "writes")),
-        "read": sum(r["end_ns"] - r["start_ns"] for r in entries(outcome, "restores")),
+        "write": sum(write.durable_ns - write.start_ns for write in told.writes),
+        "read": sum(restore.end_ns - restore.start_ns for restore in told.restores),
     }
 
 
@@ -90,46 +86,44 @@ def _rates(outcome: RunOutcome) -> Iterable[Metric]:
         yield Metric(name="iops", value=count / seconds, unit="1/s", operation=scope)
 
 
-def _seconds(found: Sequence[Entry], start: str, end: str) -> list[float]:
-    return [(entry[end] - entry[start]) / NS_PER_S for entry in found if entry.get(end) is not None]
+def _seconds(found: Sequence[Moved]) -> list[float]:
+    return [(each.ended_ns - each.start_ns) / NS_PER_S for each in found]
 
 
-def _time_and_rate(found: Sequence[Entry], start: str, end: str, name: str) -> Iterable[Metric]:
-    ended = [entry for entry in found if entry.get(end) is not None]
-    seconds = _seconds(ended, start, end)
+def _time_and_rate(name: str, seconds: Sequence[float], moved: int) -> Iterable[Metric]:
     if not seconds:
         return
     yield _metric(f"{name}_time_s", _mean(seconds), "s")
     total = math.fsum(seconds)
     if total > 0:
-        moved = sum(entry["bytes"] for entry in ended)
         yield _metric(f"{name}_mb_s", moved / total / MB, "MB/s")
 
 
-def _write_metrics(params: Params, writes: Sequence[Entry]) -> Iterable[Metric]:
-    yield from _time_and_rate(writes, "start_ns", "written_ns", "write")
+def _write_metrics(params: Params, writes: Sequence[CheckpointWrite]) -> Iterable[Metric]:
+    written = [(w.written_ns - w.start_ns, w.bytes) for w in writes if w.written_ns is not None]
+    lengths = [length / NS_PER_S for length, _ in written]
+    yield from _time_and_rate("write", lengths, sum(size for _, size in written))
     if params["sync"] == "fsync":
-        yield from _time_and_rate(writes, "start_ns", "durable_ns", "durable")
-        seconds = _seconds(writes, "start_ns", "durable_ns")
+        seconds = _seconds(writes)
+        yield from _time_and_rate("durable", seconds, sum(write.bytes for write in writes))
         if seconds:
             yield _metric("durable_time_max_s", max(seconds), "s")
     yield from _slowest(writes, "slowest_rank")
-    yield from _device_ratio(writes, "device_written_bytes", "write_device_ratio")
+    yield from _device_ratio(writes, "write_device_ratio")
 
 
-def _restore_metrics(restores: Sequence[Entry]) -> Iterable[Metric]:
-    yield from _time_and_rate(restores, "start_ns", "end_ns", "restore")
+def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
+    moved = sum(restore.bytes for restore in restores)
+    yield from _time_and_rate("restore", _seconds(restores), moved)
     yield from _slowest(restores, "restore_slowest_rank")
-    yield from _device_ratio(restores, "device_read_bytes", "restore_device_ratio")
+    yield from _device_ratio(restores, "restore_device_ratio")
 
 
-def _slowest(found: Sequence[Entry], name: str) -> Iterable[Metric]:
+def _slowest(found: Sequence[Moved], name: str) -> Iterable[Metric]:
     """Of each checkpoint the rank that took longest, and the one with the lowest rate."""
     times, rates = [], []
-    for entry in found:
-        own = [
-            (rank["end_ns"] - rank["start_ns"], rank["bytes"]) for rank in entry.get("ranks") or ()
-        ]
+    for each in found:
+        own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in each.ranks]
         if own:
             times.append(max(length for length, _ in own) / NS_PER_S)
         moved = [size * NS_PER_S / length / MB for length, size in own if length > 0 and size > 0]
@@ -141,24 +135,22 @@ def _slowest(found: Sequence[Entry], name: str) -> Iterable[Metric]:
         yield _metric(f"{name}_mb_s", _mean(rates), "MB/s")
 
 
-def _device_ratio(found: Sequence[Entry], counter: str, name: str) -> Iterable[Metric]:
-    ratio = device_share(found, counter)
+def _device_ratio(found: Sequence[Moved], name: str) -> Iterable[Metric]:
+    ratio = device_share(found)
     if ratio is not None:
         yield _metric(name, ratio, "1")
 
 
-def device_share(found: Sequence[Entry], counter: str) -> float | None:
+def device_share(found: Sequence[Moved]) -> float | None:
     """Bytes that the device counted over bytes of the checkpoints; None where it does not count."""
-    known = [entry for entry in found if entry.get(counter) is not None]
-    moved = sum(entry["bytes"] for entry in known)
-    return sum(entry[counter] for entry in known) / moved if moved else None
+    known = [(counted, m.bytes) for m in found if (counted := m.device_bytes) is not None]
+    moved = sum(size for _, size in known)
+    return sum(counted for counted, _ in known) / moved if moved else None
 
 
-def _training_metrics(
-    params: Params, writes: Sequence[Entry], restores: Sequence[Entry]
-) -> Iterable[Metric]:
+def _lost_metrics(params: Params, told: CheckpointDetails) -> Iterable[Metric]:
     """Of the whole checkpoint, as if one that was shrunk had been as fast for every byte."""
-    stops = _seconds(writes, "start_ns", "durable_ns")
+    stops = _seconds(told.writes)
     if not stops or _mean(stops) <= 0:
         return
     cost = of_whole(_mean(stops), params["scale"])
@@ -170,7 +162,7 @@ def _training_metrics(
     yield _modelled("optimal_interval_young_s", young_interval(cost, mtbf), "s")
     daly = daly_interval(cost, mtbf)
     yield _modelled("optimal_interval_daly_s", daly, "s")
-    restarts = _seconds(restores, "start_ns", "end_ns")
+    restarts = _seconds(told.restores)
     if not restarts:
         return
     for name, at in (
@@ -235,8 +227,7 @@ def _durable_flag(params: Params, outcome: RunOutcome) -> Flag | None:
             message='sync = "none": nothing was flushed, so that a loss of power may lose the '
             "checkpoint after it was called written",
         )
-    writes = entries(outcome, "writes")
-    share = device_share(writes, "device_written_bytes")
+    share = device_share(CheckpointDetails.of(outcome).writes)
     if share is None or share >= COLD_SHARE:
         return None
     return Flag(
@@ -248,12 +239,12 @@ def _durable_flag(params: Params, outcome: RunOutcome) -> Flag | None:
 
 def _cold_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     """A restore that is called cold, and was served from memory."""
-    restores = entries(outcome, "restores")
+    restores = CheckpointDetails.of(outcome).restores
     if not restores or params["cold"] == "as_is":
         return None
-    share = device_share(restores, "device_read_bytes")
-    moved = sum(entry["bytes"] for entry in restores)
-    resident = sum(entry.get("resident_before_bytes") or 0 for entry in restores)
+    share = device_share(restores)
+    moved = sum(restore.bytes for restore in restores)
+    resident = sum(restore.resident_before_bytes or 0 for restore in restores)
     said = []
     if resident > RESIDENT_SHARE * moved:
         said.append(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from storlab import _native
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
+from storlab.model.job import LARGEST_IO
+from storlab.model.s3 import LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.checkpoint.job import CheckpointFile
 from storlab.workloads.checkpoint.profiles import (
     Profile,
@@ -20,9 +22,6 @@ from storlab.workloads.checkpoint.profiles import (
 )
 
 BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
-LARGEST_IO = 1 << 30  # of the engine
-LEAST_PART = 5 << 20  # of S3, but for the last part of an object
-MOST_PARTS = 10_000  # of S3
 ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct", "preallocate": True}
 """What says something of files only, and its default."""
 SPARE_BUFFERS = 4  # of each rank, beside those in flight
@@ -145,7 +144,7 @@ def buffer_bytes(params: Params, ranks: int) -> int:
 def memory_problem(params: Params, ranks: int) -> str | None:
     """The buffers would not fit into this machine's memory; None where they do."""
     needed = buffer_bytes(params, ranks)
-    memory = _native.memory_bytes()
+    memory = host_memory_bytes()
     if needed <= MEMORY_SHARE * memory:
         return None
     return (

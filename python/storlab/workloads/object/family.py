@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival
@@ -20,6 +21,8 @@ from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
+from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
@@ -30,20 +33,16 @@ from storlab.workloads.object.rules import (
     target_problem,
 )
 from storlab.workloads.object.sizes import mean_size, sizes_of
-from storlab.workloads.object.spec import (
-    PREPARE_BACKOFF_NS,
-    PREPARE_CONCURRENCY,
-    PREPARE_RETRIES,
-    ObjectSpec,
-)
+from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 
 
-class ObjectWorkload:
+class ObjectWorkload(Clear):
     """Object storage. Implements :class:`storlab.contracts.family.Workload`."""
 
     kind = "object"
     fixed_work = False
     spec: type[WorkloadSpec] = ObjectSpec
+    details: type[Details] = ObjectDetails
     places: tuple[str, ...] = ("s3",)
     page: Page = OBJECT_PAGE
     figures: tuple[str, ...] = (
@@ -226,8 +225,8 @@ def _unmeasured(
         payload=params["payload"],
         routing=params["routing"],
         request_timeout_ns=params["request_timeout"],
-        retries=PREPARE_RETRIES,
-        backoff_ns=PREPARE_BACKOFF_NS,
+        retries=RETRIES,
+        backoff_ns=BACKOFF_NS,
         drain_timeout_ns=params["request_timeout"],
         seed=context.header.seed if pool is None else pool.seed,
     )

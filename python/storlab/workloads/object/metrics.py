@@ -15,6 +15,7 @@ from storlab.base.units import GB, NS_PER_S
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
+from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.page import MOVED, WORDS
 from storlab.workloads.object.rules import shares
@@ -145,7 +146,7 @@ def _damage_flag(outcome: RunOutcome) -> Flag | None:
         return None
     every = totals.operations + sum(totals.errors.values())
     said = ", ".join(f"{count:,} {kind}" for kind, count in bad.items())
-    examples = outcome.details.get("error_examples", {})
+    examples = ObjectDetails.of(outcome).error_examples
     said += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
     return Flag(
         kind="verify-failed",

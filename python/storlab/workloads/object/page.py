@@ -7,8 +7,9 @@ from typing import Any
 
 from storlab.contracts.page import Page
 from storlab.model.result import Operation
+from storlab.workloads.common.skew import OWNERS
 from storlab.workloads.object.job import OBJECT_OPERATIONS
-from storlab.workloads.object.rules import KEY_OWNERS, PERCENTS, shares
+from storlab.workloads.object.rules import PERCENTS, shares
 from storlab.workloads.object.sizes import describe_sizes
 
 MOVED: tuple[Operation, ...] = ("get", "put")
@@ -62,8 +63,8 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
     asked = shares({LANES: None, **dict.fromkeys(PERCENTS, 0.0), **params})
     if name in PERCENTS and name != MIX:
         return PERCENTS[name] in asked
-    if name in KEY_OWNERS:
-        return params.get("keys") == KEY_OWNERS[name]
+    if name in OWNERS:
+        return bool(params.get("keys") == OWNERS[name])
     needs = {
         "list_max_keys": "list" in asked,
         "delete_batch": "multi_delete" in asked,

@@ -7,14 +7,12 @@ from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import format_size
+from storlab.model.job import MOST_IN_FLIGHT
+from storlab.model.s3 import LARGEST_PART, LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
+from storlab.workloads.common.skew import needless, skew_problems
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.sizes import bounds_of
-
-LEAST_PART = 5 << 20  # of S3, but for the last part of an object
-LARGEST_PART = 5 << 30  # of S3; also the largest object that is uploaded in one request
-MOST_PARTS = 10_000  # of S3
-MOST_IN_FLIGHT = 65_535  # of the engine
 
 PERCENTS = {
     "get_percent": "get",
@@ -27,12 +25,6 @@ PERCENTS = {
 DELETES = frozenset({"delete", "multi_delete"})
 POOL_USERS = frozenset({"get", "head", "list"}) | DELETES
 READERS = frozenset({"get", "head"})
-KEY_OWNERS = {
-    "zipf_theta": "zipf",
-    "hot_space_percent": "hot_cold",
-    "hot_access_percent": "hot_cold",
-}
-"""Fields that only one way of choosing keys has a use for."""
 _USERS: dict[str, tuple[frozenset[str], str]] = {
     "objects": (POOL_USERS, "only reads, lists and deletes have objects that are there before"),
     "prefixes": (POOL_USERS, "only reads, lists and deletes have objects that are there before"),
@@ -78,11 +70,7 @@ def needless_fields(params: Params) -> list[str]:
     """What one point has no use for, because it belongs to other values of what is swept."""
     kinds = set(shares(params))
     named = [field for field, (users, _) in _USERS.items() if not kinds & users]
-    named += [
-        field
-        for field, owner in KEY_OWNERS.items()
-        if params["keys"] != owner or not kinds & READERS
-    ]
+    named += needless(params["keys"] if kinds & READERS else None)
     if "put" not in kinds:
         named.append("read_written")
     if not _has_parts(params):
@@ -144,9 +132,7 @@ def _needless_problems(values: list[Params], given: set[str]) -> Iterable[Proble
         if said and not kinds & users:
             yield Problem((field,), why, f"remove {field}, or add such requests")
     keys = {v["keys"] for v in values}
-    for field, owner in KEY_OWNERS.items():
-        if field in given and owner not in keys:
-            yield Problem((field,), f'belongs to keys = "{owner}"', f'add keys = "{owner}"')
+    yield from skew_problems("keys", keys, given)
     if any(v["read_written"] for v in values) and "put" not in kinds:
         yield Problem(("read_written",), "nothing is written", "set get_percent below 100")
     if values[0]["arrival"] is not None and values[0]["rate_requests"] is None:

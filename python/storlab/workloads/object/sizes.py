@@ -16,10 +16,10 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from storlab.base.units import format_size, parse_size
 from storlab.model.job import WeightedSize
+from storlab.model.s3 import LARGEST_OBJECT
 from storlab.model.types import SIZE_PATTERN
 from storlab.workloads.object.job import ObjectSizes
 
-LARGEST_OBJECT = 5 << 40  # of S3
 LEAST_ACCEPTED = 0.01  # a log-normal size is drawn again outside its bounds
 _SHAPES = ("uniform", "lognormal")
 _LOGNORMAL = ("median", "sigma", "min", "max")

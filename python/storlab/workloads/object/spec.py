@@ -18,8 +18,6 @@ from storlab.workloads.object.rules import (
 from storlab.workloads.object.sizes import ObjectSize
 
 PREPARE_CONCURRENCY = 16  # at least, of what is not measured
-PREPARE_RETRIES = 5  # making and removing objects is not measured, so that it may try again
-PREPARE_BACKOFF_NS = 200_000_000
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Requests = Annotated[int, Field(ge=1, le=65_535)]

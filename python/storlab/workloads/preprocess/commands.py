@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,9 @@ from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_duration, f
 from storlab.cli.common import JsonOption, console, emit_json, log, report_error
 
 if TYPE_CHECKING:
+    from storlab.contracts.details import StageTimes
     from storlab.model.result import RunOutcome
+    from storlab.workloads.preprocess.details import MalformedLines, PreprocessDetails
     from storlab.workloads.preprocess.own_logs import Preprocessing
 
 _MOST_SAMPLES = 5  # that are printed; --json has all that were kept
@@ -138,13 +141,15 @@ def _error(planned: Preprocessing, outcome: RunOutcome) -> RunError | None:
     failure = outcome.failure
     if failure is None:
         return None
-    refused = planned.job.malformed == "refuse" and _malformed(outcome)["count"]
+    malformed = _details(outcome).malformed
+    refused = planned.job.malformed == "refuse" and malformed is not None and malformed.count
     return RunError(str(planned.directory), failure.message, _SKIP if refused else failure.fix)
 
 
-def _malformed(outcome: RunOutcome) -> dict[str, Any]:
-    found: dict[str, Any] = outcome.details.get("malformed", {"count": 0, "samples": []})
-    return found
+def _details(outcome: RunOutcome) -> PreprocessDetails:
+    from storlab.workloads.preprocess.details import PreprocessDetails
+
+    return PreprocessDetails.of(outcome)
 
 
 def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> dict[str, Any]:
@@ -169,10 +174,10 @@ def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None
 def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> None:
     from storlab.workloads.preprocess.own_logs import told_flags
 
-    stages = outcome.details.get("stages", [])
+    stages = _details(outcome).stages
     if stages:
         console.print(_table(outcome, stages))
-    _print_samples(_malformed(outcome))
+    _print_samples(_details(outcome).malformed)
     if error is not None:
         report_error(error, as_json=False)
         return
@@ -186,7 +191,7 @@ def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) 
     console.print(f"feature specification: {feature_spec}", soft_wrap=True)
 
 
-def _table(outcome: RunOutcome, stages: list[dict[str, Any]]) -> Table:
+def _table(outcome: RunOutcome, stages: Sequence[StageTimes]) -> Table:
     from storlab.workloads.preprocess.job import STAGES
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -194,47 +199,51 @@ def _table(outcome: RunOutcome, stages: list[dict[str, Any]]) -> Table:
     for column in ("time", "rows/s", "MB/s in", "CPU s", "peak memory", "parts"):
         table.add_column(column, justify="right")
     for stage in stages:
-        table.add_row(stage["name"], *_figures(stage))
+        table.add_row(stage.name, *_figures(stage))
     if len(stages) == len(STAGES):
         table.add_row("all", *_figures(_sum(outcome, stages)), style="bold")
     return table
 
 
-def _sum(outcome: RunOutcome, stages: list[dict[str, Any]]) -> dict[str, Any]:
+def _sum(outcome: RunOutcome, stages: Sequence[StageTimes]) -> StageTimes:
     """The stages as one; its input is the raw data, as in studies."""
-    return {
-        **stages[0],
-        "start_ns": outcome.window_start_ns,
-        "end_ns": outcome.window_end_ns,
-        "cpu_ns": sum(stage["cpu_ns"] for stage in stages),
-        "peak_memory_bytes": max(stage["peak_memory_bytes"] for stage in stages),
-        "resumed_parts": sum(stage["resumed_parts"] for stage in stages),
-        "parts": None,
-    }
+    return stages[0].model_copy(
+        update={
+            "start_ns": outcome.window_start_ns,
+            "end_ns": outcome.window_end_ns,
+            "cpu_ns": sum(stage.cpu_ns for stage in stages),
+            "peak_memory_bytes": max(stage.peak_memory_bytes for stage in stages),
+            "resumed_parts": sum(stage.resumed_parts for stage in stages),
+            "parts": None,
+        }
+    )
 
 
-def _figures(stage: dict[str, Any]) -> list[str]:
+def _figures(stage: StageTimes) -> list[str]:
     """Rates only where this process has done all of it."""
-    time_ns = stage["end_ns"] - stage["start_ns"]
-    seconds, whole = max(time_ns, 1) / NS_PER_S, not stage["resumed_parts"]
-    moved = stage.get("input_bytes")  # of a run that failed not every engine tells
-    parts = "" if stage["parts"] is None else f"{stage['parts']:,}"
-    before = "" if whole or not parts else f", {stage['resumed_parts']:,} before"
+    time_ns = stage.end_ns - stage.start_ns
+    seconds, whole = max(time_ns, 1) / NS_PER_S, not stage.resumed_parts
+    moved = stage.input_bytes  # of a run that failed not every engine tells
+    parts = "" if stage.parts is None else f"{stage.parts:,}"
+    before = "" if whole or not parts else f", {stage.resumed_parts:,} before"
     return [
         format_duration(time_ns),
-        format_number(stage["rows"] / seconds) if whole else "",
+        format_number(stage.rows / seconds) if whole else "",
         format_number(moved / seconds / MB) if whole and moved else "",
-        format_number(stage["cpu_ns"] / NS_PER_S),
-        format_bytes_si(stage["peak_memory_bytes"]),
+        format_number(stage.cpu_ns / NS_PER_S),
+        format_bytes_si(stage.peak_memory_bytes),
         f"{parts}{before}",
     ]
 
 
-def _print_samples(malformed: dict[str, Any]) -> None:
-    for sample in malformed["samples"][:_MOST_SAMPLES]:
-        where = f"{sample['file']}, line {sample['line']:,}"
-        field = "" if sample["field"] is None else f", field {sample['field']}"
-        text = sample["text"][:_MOST_TEXT]
-        console.print(f"{where}: {sample['reason']}{field}: {text}", soft_wrap=True)
-    if malformed["count"] > _MOST_SAMPLES:
-        console.print(f"and {malformed['count'] - _MOST_SAMPLES:,} malformed lines more")
+def _print_samples(malformed: MalformedLines | None) -> None:
+    if malformed is None:
+        return
+    for sample in malformed.samples[:_MOST_SAMPLES]:
+        where = f"{sample.file}, line {sample.line:,}"
+        field = "" if sample.field is None else f", field {sample.field}"
+        console.print(
+            f"{where}: {sample.reason}{field}: {sample.text[:_MOST_TEXT]}", soft_wrap=True
+        )
+    if malformed.count > _MOST_SAMPLES:
+        console.print(f"and {malformed.count - _MOST_SAMPLES:,} malformed lines more")

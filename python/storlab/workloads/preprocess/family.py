@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.job import Clicks, PreprocessJob
 from storlab.workloads.preprocess.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.preprocess.page import PREPROCESS_PAGE
@@ -41,6 +43,7 @@ class PreprocessWorkload:
     kind = "preprocess"
     fixed_work = True
     spec: type[WorkloadSpec] = PreprocessSpec
+    details: type[Details] = PreprocessDetails
     places: tuple[str, ...] = ("directory",)
     page: Page = PREPROCESS_PAGE
     figures: tuple[str, ...] = (

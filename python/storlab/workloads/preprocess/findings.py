@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
@@ -21,6 +21,7 @@ from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, Tabl
 from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
 from storlab.brief.text import and_list, breakable, plural, ratio_spread, sentence_case
 from storlab.figures.common import place_of, times_text
+from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 
 KIND = "preprocess"
@@ -216,19 +217,21 @@ def _bound(one: Saturation | None, cell: Cell) -> Number:
 
 def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
     """The first malformed lines of an input; None where it had none."""
-    had = (run for run in work.runs if (run.record.details.get("malformed") or {}).get("count"))
-    run = next(had, None)
-    if run is None:
+    every = ((run, PreprocessDetails.of(run.record)) for run in work.runs)
+    found = next(
+        ((run, told) for run, told in every if told.malformed and told.malformed.count), None
+    )
+    if found is None or (malformed := found[1].malformed) is None:
         return None
-    details = run.record.details
-    said: Mapping[str, Any] = details["malformed"]
-    shown = list(said["samples"])[:SAMPLES]
+    run, told = found
+    shown = malformed.samples[:SAMPLES]
     if not shown:
         return None
-    reasons = ", ".join(f"{name}: {count:,}" for name, count in said["by_reason"].items() if count)
+    by_reason = malformed.by_reason.items()
+    reasons = ", ".join(f"{name}: {count:,}" for name, count in by_reason if count)
     rows = [_sample(comparison, run, one, first=number == 0) for number, one in enumerate(shown)]
     return DataTable(
-        f"Malformed lines, left out: {said['count']:,} of {details['lines']:,} ({reasons}); the "
+        f"Malformed lines, left out: {malformed.count:,} of {told.lines:,} ({reasons}); the "
         f"first {len(shown):,}",
         ["file", "line", "reason"],
         [("field", ""), ("text", "")],
@@ -237,13 +240,11 @@ def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
     )
 
 
-def _sample(
-    comparison: Comparison, run: RunData, one: Mapping[str, Any], *, first: bool
-) -> TableRow:
-    text = str(one["text"])
+def _sample(comparison: Comparison, run: RunData, line: MalformedLine, *, first: bool) -> TableRow:
+    text = line.text
     cut = f"{text[:TEXT]}…" if len(text) > TEXT else text
-    field = "–" if one["field"] is None else _FIELDS[one["field"] - 1]
-    heads = [(breakable(str(one["file"])), 1), (f"{one['line']:,}", 1), (str(one["reason"]), 1)]
+    field = "–" if line.field is None else _FIELDS[line.field - 1]
+    heads = [(breakable(line.file), 1), (f"{line.line:,}", 1), (line.reason, 1)]
     numbers = [Number(field, fact=True), Number(cut, fact=True)]
     index = comparison.targets.index(run.target)
     links = [(run.record.run_id, run.record.point_id)]

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size
+from storlab.contracts.details import StageTimes
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads.common import metrics as common
+from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
-from storlab.workloads.preprocess.page import resumed
 
 LEAST_DEVICE_SHARE = 0.9
 """Of the raw bytes, what the device must have read while they were ingested."""
@@ -27,7 +28,6 @@ _REASONS = {
 }
 
 Params = dict[str, Any]
-Stage = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +49,42 @@ class Scope:
         return self.ns / NS_PER_S
 
 
-def stages_of(outcome: RunOutcome) -> list[Stage]:
-    """What the engine says of each stage that was finished."""
-    return list(outcome.details.get("stages") or ())
-
-
 def scopes_of(outcome: RunOutcome) -> list[Scope]:
     """The run and its stages, without those of which an earlier process did a part."""
-    stages, details, begun = stages_of(outcome), outcome.details, resumed(outcome.details)
+    told = PreprocessDetails.of(outcome)
+    stages, begun = told.stages, told.resumed
     found = [
         Scope(
-            operation=stage["name"],
-            ns=stage["end_ns"] - stage["start_ns"],
-            rows=stage["rows"],
-            input_bytes=stage["input_bytes"],
-            cpu_ns=stage["cpu_ns"],
-            peak_memory_bytes=stage["peak_memory_bytes"],
-            device_read_bytes=stage["device_read_bytes"],
-            device_written_bytes=stage["device_written_bytes"],
+            operation=stage.name,
+            ns=stage.end_ns - stage.start_ns,
+            rows=stage.rows,
+            input_bytes=stage.input_bytes,
+            cpu_ns=stage.cpu_ns,
+            peak_memory_bytes=stage.peak_memory_bytes,
+            device_read_bytes=stage.device_read_bytes,
+            device_written_bytes=stage.device_written_bytes,
         )
         for stage in stages
-        if stage["name"] not in begun
+        if stage.name not in begun
     ]
     if stages and not begun:
         whole = Scope(
             operation="all",
-            ns=max(stage["end_ns"] for stage in stages)
-            - min(stage["start_ns"] for stage in stages),
-            rows=details["rows"],
-            input_bytes=details["input_bytes"],
-            cpu_ns=sum(stage["cpu_ns"] for stage in stages),
-            peak_memory_bytes=details["peak_memory_bytes"],
-            device_read_bytes=_sum(stages, "device_read_bytes"),
-            device_written_bytes=_sum(stages, "device_written_bytes"),
+            ns=max(stage.end_ns for stage in stages) - min(stage.start_ns for stage in stages),
+            rows=told.rows,
+            input_bytes=told.input_bytes,
+            cpu_ns=sum(stage.cpu_ns for stage in stages),
+            peak_memory_bytes=told.peak_memory_bytes,
+            device_read_bytes=_sum([stage.device_read_bytes for stage in stages]),
+            device_written_bytes=_sum([stage.device_written_bytes for stage in stages]),
         )
         found.append(whole)
     return [scope for scope in found if scope.ns > 0]
 
 
-def _sum(stages: Sequence[Stage], name: str) -> int | None:
-    known = [stage[name] for stage in stages if stage[name] is not None]
-    return sum(known) if len(known) == len(stages) else None
+def _sum(counted: Sequence[int | None]) -> int | None:
+    known = [size for size in counted if size is not None]
+    return sum(known) if len(known) == len(counted) else None
 
 
 def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
@@ -111,7 +106,7 @@ def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
     ]
     whole = next((scope for scope in scopes if scope.operation == "all"), None)
     if whole is not None:
-        found += _whole(whole, outcome.details["output_bytes"])
+        found += _whole(whole, PreprocessDetails.of(outcome).output_bytes or 0)
     return [*found, *common.concurrency_metric(run_concurrency(params, outcome).implied)]
 
 
@@ -175,11 +170,12 @@ def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
 
 def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     """Of lines that were left out; where they are refused, the failure tells of them."""
-    said = outcome.details.get("malformed")
-    if not said or not said["count"] or params["malformed"] == "refuse":
+    told = PreprocessDetails.of(outcome)
+    malformed = told.malformed
+    if malformed is None or not malformed.count or params["malformed"] == "refuse":
         return None
-    count, lines = said["count"], outcome.details["lines"]
-    reasons = [f"{_REASONS.get(name, name)}: {n:,}" for name, n in said["by_reason"].items() if n]
+    count, lines = malformed.count, told.lines
+    reasons = [f"{_REASONS.get(name, name)}: {n:,}" for name, n in malformed.by_reason.items() if n]
     return Flag(
         kind="malformed-lines",
         message=f"{count:,} of {lines:,} lines ({100 * count / lines:.2g} %) are malformed and "
@@ -188,7 +184,7 @@ def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:
 
 
 def _resumed_flag(outcome: RunOutcome) -> Flag | None:
-    parts = outcome.details.get("resumed_parts", 0)
+    parts = PreprocessDetails.of(outcome).resumed_parts
     if not parts:
         return None
     return Flag(
@@ -198,8 +194,9 @@ def _resumed_flag(outcome: RunOutcome) -> Flag | None:
     )
 
 
-def _stage(outcome: RunOutcome, name: str) -> Stage | None:
-    return next((stage for stage in stages_of(outcome) if stage["name"] == name), None)
+def _stage(outcome: RunOutcome, name: str) -> StageTimes | None:
+    stages = PreprocessDetails.of(outcome).stages
+    return next((stage for stage in stages if stage.name == name), None)
 
 
 def _cache_flag(params: Params, outcome: RunOutcome) -> Flag | None:
@@ -207,7 +204,7 @@ def _cache_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     ingest = _stage(outcome, "ingest")
     if ingest is None:
         return None
-    read, size = ingest["device_read_bytes"], ingest["input_bytes"]
+    read, size = ingest.device_read_bytes, ingest.input_bytes
     if read is not None and size and read < LEAST_DEVICE_SHARE * size:
         said = (
             f"the device read {100 * read / size:.3g} % of the raw bytes while they were ingested: "
@@ -227,9 +224,9 @@ def _cache_flag(params: Params, outcome: RunOutcome) -> Flag | None:
 
 def _idle_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     ingest, workers = _stage(outcome, "ingest"), params["workers"]
-    if ingest is None or ingest["parts"] >= workers:
+    if ingest is None or ingest.parts >= workers:
         return None
-    parts = ingest["parts"]
+    parts = ingest.parts
     return Flag(
         kind="workers-idle",
         message=f"the raw data are {parts:,} part{'' if parts == 1 else 's'}, so that "
@@ -238,10 +235,10 @@ def _idle_flag(params: Params, outcome: RunOutcome) -> Flag | None:
 
 
 def _passes_flag(params: Params, outcome: RunOutcome) -> Flag | None:
-    several = [stage for stage in stages_of(outcome) if stage["passes"] > 1]
+    several = [stage for stage in PreprocessDetails.of(outcome).stages if stage.passes > 1]
     if not several:
         return None
-    said = " and ".join(f"{stage['name']} {stage['passes']:,} times" for stage in several)
+    said = " and ".join(f"{stage.name} {stage.passes:,} times" for stage in several)
     return Flag(
         kind="several-passes",
         message=f"memory = {format_size(params['memory'])} is so little that data were read more "
@@ -250,7 +247,7 @@ def _passes_flag(params: Params, outcome: RunOutcome) -> Flag | None:
 
 
 def _memory_flag(params: Params, outcome: RunOutcome) -> Flag | None:
-    peak, limit = outcome.details.get("peak_memory_bytes", 0), params["memory"]
+    peak, limit = PreprocessDetails.of(outcome).peak_memory_bytes, params["memory"]
     if peak <= limit:
         return None
     return Flag(

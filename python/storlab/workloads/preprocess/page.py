@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from storlab.contracts.page import Page
+from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.quantities import (
     PREPROCESS_FINDINGS,
@@ -66,8 +67,7 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
 
 def resumed(details: Mapping[str, Any]) -> frozenset[str]:
     """Names of the stages of which an earlier process did a part, from a run's details."""
-    stages = details.get("stages") or ()
-    return frozenset(stage["name"] for stage in stages if stage["resumed_parts"])
+    return PreprocessDetails.model_validate(details).resumed
 
 
 PREPROCESS_PAGE = Page(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storlab import _native
 from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
 from storlab.model.study import Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.preprocess.job import LIBRARY_BYTES, Clicks
 
 ROW_BYTES = 245
@@ -268,10 +268,6 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _machine_memory() -> int:
-    return _native.memory_bytes()
-
-
 def cautions(params: Params, data: RawData) -> tuple[str, ...]:
     """What will bend the numbers of a run: workers without a part or a core, too much memory."""
     found, workers = [], params["workers"]
@@ -289,9 +285,9 @@ def cautions(params: Params, data: RawData) -> tuple[str, ...]:
             f"workers: {workers:,} share the {usable_cores():,} cores that this machine lets "
             "storlab use"
         )
-    if params["memory"] > _machine_memory():
+    if params["memory"] > host_memory_bytes():
         found.append(
             f"memory: {format_size(params['memory'])} are more than the "
-            f"{format_bytes_si(_machine_memory())} of this machine"
+            f"{format_bytes_si(host_memory_bytes())} of this machine"
         )
     return tuple(found)

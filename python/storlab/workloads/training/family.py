@@ -12,12 +12,14 @@ from typing import Any
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.training.details import TrainingDetails
 from storlab.workloads.training.job import Records, TrainingJob
 from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training.page import TRAINING_PAGE
@@ -36,6 +38,7 @@ class TrainingWorkload:
     kind = "training"
     fixed_work = True
     spec: type[WorkloadSpec] = TrainingSpec
+    details: type[Details] = TrainingDetails
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = TRAINING_PAGE
     figures: tuple[str, ...] = (

@@ -14,12 +14,13 @@ from typing import Any
 from storlab.base.units import GB, MB, NS_PER_S
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.common import metrics as common
+from storlab.workloads.training.details import AcceleratorTimes, TrainingDetails
 from storlab.workloads.training.page import READS
 from storlab.workloads.training.rules import (
     FEW_STEPS,
     Settings,
-    host_memory_bytes,
     settings_of,
     size_rule_text,
 )
@@ -49,20 +50,19 @@ class AcceleratorEpoch:
     late: int | None = None  # by how much threads came after the end of computing, all steps
 
     @classmethod
-    def of(cls, said: dict[str, Any]) -> AcceleratorEpoch:
-        """From what the engine says of it."""
-        start = said["start_ns"]
+    def of(cls, times: AcceleratorTimes) -> AcceleratorEpoch:
+        """From what the engine tells of it."""
         return cls(
-            steps=said["steps"],
-            total=said["end_ns"] - start,
-            first_total=said["first_end_ns"] - start,
-            compute=said["compute_ns"],
-            first_compute=said["first_compute_ns"],
-            wait=said["wait_ns"],
-            barrier=said["barrier_ns"],
-            scheduled=said.get("scheduled_ns"),
-            first_scheduled=said.get("first_scheduled_ns"),
-            late=said.get("late_ns"),
+            steps=times.steps,
+            total=times.end_ns - times.start_ns,
+            first_total=times.first_end_ns - times.start_ns,
+            compute=times.compute_ns,
+            first_compute=times.first_compute_ns,
+            wait=times.wait_ns,
+            barrier=times.barrier_ns,
+            scheduled=times.scheduled_ns,
+            first_scheduled=times.first_scheduled_ns,
+            late=times.late_ns,
         )
 
     @property
@@ -86,13 +86,13 @@ def epochs_of(outcome: RunOutcome) -> list[Epoch]:
     """The epochs that a run finished, in order."""
     return [
         Epoch(
-            duration_ns=said["end_ns"] - said["start_ns"],
-            bytes=said["bytes"],
-            samples=said["samples"],
-            device_read_bytes=said.get("device_read_bytes"),
-            accelerators=[AcceleratorEpoch.of(each) for each in said["accelerators"]],
+            duration_ns=epoch.end_ns - epoch.start_ns,
+            bytes=epoch.bytes,
+            samples=epoch.samples,
+            device_read_bytes=epoch.device_read_bytes,
+            accelerators=[AcceleratorEpoch.of(each) for each in epoch.accelerators],
         )
-        for said in outcome.details.get("epochs", [])
+        for epoch in TrainingDetails.of(outcome).epochs
     ]
 
 
@@ -260,10 +260,10 @@ def device_share(outcome: RunOutcome, epochs: Sequence[Epoch]) -> tuple[float | 
     read = sum(epoch.bytes for epoch in later)
     if later and len(counted) == len(later) and read:
         return sum(counted) / read, when
-    whole = outcome.details.get("device")
+    whole = TrainingDetails.of(outcome).device
     moved = common.bytes_moved(outcome, READS)
     if whole is not None and moved:
-        return whole["read_bytes"] / moved, "in the whole run"
+        return whole.read_bytes / moved, "in the whole run"
     return None, when
 
 
@@ -318,7 +318,7 @@ def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoc
     if late is None or late <= 100 * MOST_LATE:
         return None
     said = f"accelerator threads were woken late by {late:.3g} % of the compute time"
-    precedence = outcome.details.get("accelerator_precedence")
+    precedence = TrainingDetails.of(outcome).accelerator_precedence
     if precedence is not None:
         said += f" (their precedence over readers: {precedence})"
     au, corrected = au_percent(epochs), au_corrected_percent(epochs, settings.computation_ns)
@@ -356,7 +356,7 @@ def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -
 
 
 def _size_flag(settings: Settings, target: Target, outcome: RunOutcome) -> Flag | None:
-    memory_bytes = outcome.details.get(HOST_MEMORY, 0)
+    memory_bytes = TrainingDetails.of(outcome).host_memory_bytes
     if memory_bytes is None:
         return None
     said = size_rule_text(settings, memory_bytes or host_memory_bytes())

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from storlab import _native
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
+from storlab.model.s3 import LARGEST_PART
 from storlab.model.study import Target
+from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.training.job import Records
 from storlab.workloads.training.profiles import Profile, data_set_bytes, load_profile, make_profile
 
@@ -27,7 +28,6 @@ OWN = "storlab"
 FEW_STEPS = 50  # of an epoch: then the first one matters
 LEAST_STEPS = 500  # of an epoch, of each accelerator ...
 MEMORY_TIMES = 5  # ... and of the hosts' memory: MLPerf Storage's rules for the size of a data set
-MOST_OBJECT_BYTES = 5 << 30  # of an upload in one request: S3
 EDITION_FIELDS = ("shuffle", "check", "barrier")
 
 
@@ -220,7 +220,7 @@ def _bucket_problem(params: Params, settings: Settings) -> str | None:
             "choose another edition"
         )
     largest = data_set_bytes(settings.profile, 1)
-    if largest > MOST_OBJECT_BYTES:
+    if largest > LARGEST_PART:
         return (
             f"profile: a file of {format_bytes_si(largest)} is more than S3 takes in one request; "
             "use a directory, or fewer samples in a file"
@@ -242,11 +242,6 @@ def least_samples(settings: Settings, memory_bytes: int) -> int:
     by_steps = LEAST_STEPS * settings.batch * settings.accelerators
     by_memory = math.ceil(MEMORY_TIMES * memory_bytes / settings.nominal_bytes)
     return max(by_steps, by_memory)
-
-
-def host_memory_bytes() -> int:
-    """Memory of this machine."""
-    return _native.memory_bytes()
 
 
 def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:

@@ -6,18 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storlab.base.errors import RunError
+from storlab.contracts.offers import clears_buckets
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.model.result import RunOutcome
-from storlab.model.s3 import S3Access
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.s3.keys import MARKER, PROBE
 from storlab.stores.s3.target import S3Hold
-from storlab.workloads.object.job import ObjectJob
-
-CONCURRENCY = 8
-RETRIES = 5
-BACKOFF_NS = 200_000_000
 
 
 def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str]:
@@ -75,21 +70,9 @@ def _left_behind(hold: S3Hold) -> Iterator[str]:
         )
 
 
-def clean_job(access: S3Access, below: str) -> ObjectJob:
-    """The job that deletes every object and open upload below a prefix that ends with a slash."""
-    return ObjectJob(
-        task="clean",
-        store=access.store,
-        write_prefix=below,
-        concurrency=CONCURRENCY,
-        retries=RETRIES,
-        backoff_ns=BACKOFF_NS,
-    )
-
-
 def _clean_below(hold: S3Hold, top: str, stop: StopRequest, reporter: Reporter) -> None:
     reporter.step(f"{hold.target.name}: deleting what lies below {top}")
-    handle = get_engine("native").start(clean_job(hold.access, top), Path())
+    handle = get_engine("native").start(clears_buckets().clear(hold.access, top), Path())
     outcome = finish(handle, stop, lambda snapshot: reporter.step_progress(0.0, snapshot))
     why = _failure(outcome)
     if why:

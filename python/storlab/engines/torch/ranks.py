@@ -1,0 +1,114 @@
+"""The processes of a run by PyTorch, one for each accelerator or rank, and what they record.
+
+Runs in the Python that has PyTorch: see ``child.py``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storlab.process.child_side import ChildError, failure_of
+from storlab.process.parent_death import end_with
+
+Order = dict[str, Any]
+KINDS = ("read", "step", "write", "sync")
+"""Operations, as they are numbered in the files of events."""
+FORK = multiprocessing.get_context("fork")  # so that PyTorch is imported once
+
+
+class Log:
+    """Operations of one process, kept in memory until ``save``."""
+
+    def __init__(self, work_dir: Path, rank: int) -> None:
+        self._path = work_dir / f"events-{rank}.bin"
+        self._rows: list[tuple[int, int, int, int]] = []
+
+    def add(self, kind: str, start_ns: int, end_ns: int, size: int) -> None:
+        """One operation."""
+        self._rows.append((KINDS.index(kind), end_ns, end_ns - start_ns, size))
+
+    def save(self) -> None:
+        """Append them to the file."""
+        with self._path.open("ab") as file:
+            file.write(np.array(self._rows, dtype=np.int64).tobytes())
+        self._rows.clear()
+
+
+class Crew:
+    """The processes, one for each rank: they get orders, and answer each with a document."""
+
+    def __init__(self, count: int, work: Callable[[int, Connection], None]) -> None:
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for rank in range(count):
+            mine, theirs = FORK.Pipe()
+            process = FORK.Process(
+                target=_guarded, args=(work, rank, theirs, os.getpid()), daemon=False
+            )
+            process.start()
+            theirs.close()
+            self._pipes.append(mine)
+            self._processes.append(process)
+
+    def all(self, order: Order) -> list[dict[str, Any]]:
+        """Every rank carries out the order. Raises ChildError with the first error of one."""
+        for pipe in self._pipes:
+            pipe.send(order)
+        answers: dict[int, dict[str, Any]] = {}
+        while len(answers) < len(self._pipes):
+            open_pipes = [p for rank, p in enumerate(self._pipes) if rank not in answers]
+            ready = wait(open_pipes)
+            for rank, pipe in enumerate(self._pipes):
+                if pipe in ready:
+                    answers[rank] = self._answer(rank)
+        return [answers[rank] for rank in sorted(answers)]
+
+    def _answer(self, rank: int) -> dict[str, Any]:
+        try:
+            said: dict[str, Any] = self._pipes[rank].recv()
+        except EOFError:
+            self._processes[rank].join()
+            code = self._processes[rank].exitcode
+            raise ChildError({"message": f"process {rank} ended with exit code {code}"}) from None
+        if "failure" in said:
+            raise ChildError(said["failure"])
+        return said
+
+    def end(self, *, kill: bool = False) -> None:
+        """They end; at once where one of them has failed, since others wait for it."""
+        for pipe, process in zip(self._pipes, self._processes, strict=True):
+            if kill:
+                process.kill()
+            else:
+                pipe.send(None)
+        for process in self._processes:
+            process.join()
+
+
+def _guarded(
+    work: Callable[[int, Connection], None], rank: int, pipe: Connection, parent: int
+) -> None:
+    end_with(parent)
+    try:
+        work(rank, pipe)
+    except OSError as error:
+        pipe.send({"failure": failure_of(error)})
+    except ChildError as error:
+        pipe.send({"failure": error.failure})
+
+
+def drop_caches(paths: Sequence[Path]) -> None:
+    """Ask the kernel to drop what it holds of files. What is not written back yet stays."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,36 @@
+"""What a program that storlab starts for a run tells it: ``result.json`` in its directory.
+
+Only the standard library is used, so that a child in another Python can import it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class ChildError(Exception):
+    """What ended the run: a document for ``result.json``."""
+
+    def __init__(self, failure: dict[str, Any]) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
+def failure_of(error: OSError, operation: str | None = None) -> dict[str, Any]:
+    """An error of the system as a document. One from a worker of a loader has its traceback on."""
+    words = error.strerror or str(error).strip().rpartition("\n")[2]
+    return {
+        "message": f"{error.filename or ''}: {words}".removeprefix(": "),
+        "errno": error.errno,
+        "operation": operation,
+        "path": None if error.filename is None else str(error.filename),
+    }
+
+
+def store_result(work_dir: Path, result: dict[str, Any]) -> None:
+    """``result.json``, whole or not at all."""
+    aside = work_dir / "result.json.part"
+    aside.write_text(json.dumps(result))
+    aside.replace(work_dir / "result.json")

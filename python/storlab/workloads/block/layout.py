@@ -1,0 +1,51 @@
+"""Orders that the lab carries out around runs: files laid out, targets overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.model.job import Member, WeightedSize
+from storlab.model.study import Precondition, Target
+from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
+
+QUEUE_DEPTH = 8
+
+
+class Layout:
+    """Implements ``FillsMembers`` and ``RereadsMembers`` of storlab.contracts.offers."""
+
+    def fill_job(self, member: Member, grain: int, *, direct: bool, seed: int) -> BlockJob:
+        """The job that writes one member once, sequentially, with incompressible data."""
+        return BlockJob(
+            members=[member],
+            direct=direct,
+            jobs=1,
+            queue_depth=QUEUE_DEPTH,
+            mix=Mix(read=0, write=100),
+            block_sizes=[WeightedSize(bytes=grain)],
+            offsets=Offsets(kind="sequential"),
+            sync=Sync(kind="fsync", final=True),
+            window_bytes=member.size,
+            seed=seed,
+        )
+
+    def overwrite_job(
+        self, target: Target, spec: Precondition, members: Sequence[Member], seed: int
+    ) -> BlockJob:
+        """One round: random overwrite of the whole target for the round's time."""
+        return BlockJob(
+            members=list(members),
+            layout="jbod",
+            direct=target.direct,
+            jobs=len(members),
+            queue_depth=spec.queue_depth,
+            mix=Mix(read=0, write=100),
+            block_sizes=[WeightedSize(bytes=spec.block_size)],
+            offsets=Offsets(kind="uniform"),
+            window_ns=spec.round,
+            seed=seed,
+        )
+
+    def stored_job(self, content: bytes) -> BlockJob:
+        """From what ``BlockJob.stored`` gave."""
+        return BlockJob.model_validate_json(content)

@@ -1,0 +1,46 @@
+"""What engines tell of a run of preprocessing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from storlab.contracts.details import Details, Told
+
+
+class MalformedLine(Told):
+    """A sample."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
+    field: int | None = None  # from 1; None: of the line as a whole
+
+
+class MalformedLines(Told):
+    """Lines that are no rows."""
+
+    count: int = 0
+    by_reason: Mapping[str, int] = Field(default_factory=dict)
+    samples: tuple[MalformedLine, ...] = ()  # the first ones
+
+
+class PreprocessDetails(Details):
+    """Of a whole run; of one that failed only what was known by then."""
+
+    rows: int = 0
+    lines: int = 0
+    input_bytes: int = 0
+    output_bytes: int | None = None
+    peak_memory_bytes: int = 0
+    resumed_parts: int = 0
+    malformed: MalformedLines | None = None
+    output: Mapping[str, Any] | None = None  # digests of what came out
+
+    @property
+    def resumed(self) -> frozenset[str]:
+        """Names of the stages of which an earlier process did a part."""
+        return frozenset(stage.name for stage in self.stages if stage.resumed_parts)
