@@ -26,17 +26,12 @@ from storlab.audit.fixed_work import (
 )
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.model.result import OperationTotals, RunRecord
+from storlab.workloads.common.flags import flag_meanings
 
 RULE = "own_claim"
 CONCURRENCY_TOLERANCE = 1.10
 RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
-MUST_BE_SAID = (
-    *("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind"),
-    *("busy-machine", "starved", "device-bytes", "errors", "mix-off", "embedded-server", "scaled"),
-)
-SAID_OF = {"not-durable": ("write_", "durable_"), "restore-not-cold": ("restore_",)}
-"""Flags that must stand beside some metrics, by the beginnings of their names."""
 
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _SPREAD = r"(?:\s\[[^\]]*\])?"
@@ -243,8 +238,12 @@ def _rounds_to(printed: str, truth: float) -> bool:
 def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator[Finding]:
     """What must stand beside the number: flags, concurrency, boundary."""
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
-    own = [kind for kind, names in SAID_OF.items() if claim.metric.startswith(names)]
-    missing = [kind for kind in (*MUST_BE_SAID, *own) if kind in flags - claim.said]
+    beside = (
+        meaning.kind
+        for meaning in flag_meanings().values()
+        if meaning.claims and claim.metric.startswith(meaning.about or "")
+    )
+    missing = [kind for kind in beside if kind in flags - claim.said]
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "A warning of the runs does not stand beside the claim.")  # fmt: skip

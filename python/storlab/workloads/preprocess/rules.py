@@ -12,8 +12,9 @@ from typing import Any
 from storlab import _native
 from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
+from storlab.contracts.registry import ENGINES
 from storlab.model.study import Target
-from storlab.workloads.preprocess.job import LIBRARY_BYTES, Clicks
+from storlab.workloads.preprocess.job import Clicks, EngineCosts
 
 ROW_BYTES = 245
 """Of a raw row, mean of the generator's; real Criteo files have about as many."""
@@ -34,10 +35,6 @@ GROUP_MEMORY_BYTES = 40 << 10
 FREE_GROUPS = 128
 LEAST_ROW_BYTES = 40
 """Of text: a label and 39 tabs."""
-CPU_NS_PER_BYTE = {"native": 5.0, "polars": 17.0, "pandas": 17.0}
-"""CPU time for a raw byte, by engine: assumed, to estimate the time of a run before it ran."""
-START_NS = {"polars": 1_000_000_000, "pandas": 1_000_000_000}
-"""Of a run before its window, by engine: Python and its libraries, assumed likewise."""
 GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
 """Fields of generated data and their defaults; with ``input`` they say nothing."""
 LEAST_PART_BYTES = 4096
@@ -103,12 +100,17 @@ def needed_memory(params: Params) -> int:
 
 def _library_memory(params: Params) -> int:
     """What a data frame library takes, with a part in the hands of each worker; 0 without one."""
-    found = LIBRARY_BYTES.get(params.get("implementation") or "")
-    if found is None:
+    costs = engine_costs(params.get("implementation"))
+    if not costs.base_bytes:
         return 0
-    base, each = found
     workers, part = int(params["workers"]), int(params["part_size"])
-    return base + workers * (each + WORKER_MEMORY_BYTES + part)
+    return costs.base_bytes + workers * (costs.worker_bytes + WORKER_MEMORY_BYTES + part)
+
+
+def engine_costs(engine: str | None) -> EngineCosts:
+    """What an engine says that it takes; of one that says nothing, what the native one takes."""
+    found = getattr(ENGINES.get(engine or ""), "costs", None)
+    return found if isinstance(found, EngineCosts) else EngineCosts()
 
 
 def _row_group_memory(params: Params) -> int:
@@ -256,8 +258,8 @@ def least_binary_bytes(params: Params, rows: int) -> int:
 def duration_ns(params: Params, size: int, engine: str) -> int:
     """Time of a run, if it is bound by CPU: at an assumed rate, with no more workers than cores."""
     at_once: int = min(params["workers"], usable_cores())
-    working = round(size * CPU_NS_PER_BYTE.get(engine, CPU_NS_PER_BYTE["native"]) / at_once)
-    return working + START_NS.get(engine, 0)
+    costs = engine_costs(engine)
+    return round(size * costs.cpu_ns_per_byte / at_once) + costs.start_ns
 
 
 def usable_cores() -> int:
