@@ -179,7 +179,11 @@ def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operatio
 def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
     """HEAD does work and moves nothing; flushes and the like are in no figure."""
     objects = Page(
-        operations=("get", "head"), moved=("get",), axes=("concurrency",), rate="requests_s"
+        operations=("get", "head"),
+        moved=("get",),
+        axes=("concurrency",),
+        rate="requests_s",
+        rate_unit="requests/s",
     )
     said = outcome()
     said.totals = {

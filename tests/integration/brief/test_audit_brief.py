@@ -80,6 +80,32 @@ def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, Run
     assert why(claim, records) == ""
 
 
+@pytest.mark.parametrize("kind", ["value", "baseline", "multiple", "less"])
+def test_a_number_that_the_runs_do_not_give(
+    kind: str, claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    """Sentence and number agree with one another, and not with the runs."""
+    claim = claims[0]
+    number = next(n for n in claim.numbers if n.kind == kind)
+    words = number.words.replace(number.text, "77", 1)
+    wrong = replace(
+        claim,
+        statement=claim.statement.replace(number.words, words),
+        numbers=tuple(
+            replace(n, text="77", words=words) if n is number else n for n in claim.numbers
+        ),
+    )
+    assert "in the sentence is not that of the runs" in why(wrong, records)
+
+
+def test_the_sentences_of_claims(comparison: Comparison) -> None:
+    """Golden: what readers read, and the numbers that the audit holds against the runs."""
+    claims = make_claims(comparison)
+    shown = [claims[0], next(c for c in claims if c.kind == "latency")]
+    assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == []
+    assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == []
+
+
 def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
     one, other = claims[0].sides
     lost = dict(records)
@@ -144,6 +170,7 @@ def test_efficiency_is_a_ratio_of_sums(
         claims[0],
         metric="efficiency_mb_s_w.all",
         statement="no number",
+        numbers=(),
         ratio=Interval(sums[0] / sums[1], 0.1, 0.9, 3),
         sides=(one, other),
     )
