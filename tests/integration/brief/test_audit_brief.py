@@ -102,8 +102,21 @@ def test_the_sentences_of_claims(comparison: Comparison) -> None:
     """Golden: what readers read, and the numbers that the audit holds against the runs."""
     claims = make_claims(comparison)
     shown = [claims[0], next(c for c in claims if c.kind == "latency")]
-    assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == []
-    assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == []
+    assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == [
+        "Disk moved 915 [816\u20131,013] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
+        "0.31\u00d7 [0.28\u20130.34] Memory\u2019s 2,979 [2,863\u20133,094] MB/s, 69 % less.",
+        "Disk\u2019s mean read latency was 30.5 [26.7\u201334.2] ms at 30/70 read/write, 256 KiB, 8 jobs: "
+        "3.95\u00d7 [3.51\u20134.44] Memory\u2019s 7.71 [7.54\u20137.88] ms.",
+    ]
+    assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == [
+        [
+            ("value", "915", "MB/s"),
+            ("multiple", "0.31", ""),
+            ("baseline", "2,979", "MB/s"),
+            ("less", "69", ""),
+        ],
+        [("value", "30.5", "ms"), ("multiple", "3.95", ""), ("baseline", "7.71", "ms")],
+    ]
 
 
 def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:

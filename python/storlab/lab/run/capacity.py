@@ -70,7 +70,7 @@ class SearchSession:
 def capacity_cases(
     loaded: LoadedStudy, target: str | None = None, most: int | None = None
 ) -> list[Case]:
-    """Every search that a study asks for: its training workloads on their targets.
+    """Every search that a study asks for: its workloads that have accelerators, by target.
 
     ``target`` narrows them to one, ``most`` bounds the accelerators. Raises UsageError where none
     is left or a workload does not run with one accelerator, StudyError as ``make_plan``.
@@ -89,7 +89,7 @@ def capacity_cases(
         raise UsageError(
             "STUDY",
             f"{where} has no workload with accelerators",
-            f"add a workload of kind {' or '.join(kinds) or 'training'}",
+            f"add a workload of kind {' or '.join(kinds)}",
         )
     return list(found.values())
 
@@ -99,7 +99,8 @@ def _case(study: StudyBase, one: Point, most: int | None) -> Case:
 
     def refusal(number: int) -> str | None:
         params = {**one.params, PARAMETER: number}
-        return FAMILIES[one.kind].check(params, target)
+        problems = FAMILIES[one.kind].check(params, target)
+        return problems[0].text if problems else None
 
     first = refusal(1)
     if first is not None:

@@ -314,9 +314,10 @@ class BlockWorkload:
         "ratios",
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None. Names the fields."""
-        return target_problem(params, target, region_of)
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
+        problem = target_problem(params, target, region_of)
+        return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""

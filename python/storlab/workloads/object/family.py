@@ -245,10 +245,11 @@ class ObjectWorkload:
         "ratios",
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None. Names the fields."""
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
         del params
-        return target_problem(target)
+        problem = target_problem(target)
+        return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""

@@ -153,22 +153,33 @@ def _whose(params: Params) -> str:
     return f"each of {workers:,} workers, which take"
 
 
-def target_problem(params: Params, target: Target) -> str | None:
+def target_problem(params: Params, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None. Looks for its raw files."""
     if params["input"] is None:
         return None
     try:
         input_files(params["input"], Path(target.directory or "."))
-    except ValueError as error:
-        return f"input: {error}"
+    except InputError as error:
+        return Problem(("input",), error.what, error.fix)
+    except ValueError as error:  # of a pattern that this Python does not take
+        return Problem(("input",), str(error))
     return None
+
+
+class InputError(ValueError):
+    """Raw files that cannot be read, and the cure."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        self.what = what
+        self.fix = fix
+        super().__init__(f"{what}; {fix}")
 
 
 def input_files(patterns: list[str], directory: Path) -> list[Path]:
     """The raw files of a study, absolute and in order, each once; they are only ever read.
 
     Patterns keep their order, the matches of one are sorted with ``day_2`` before ``day_10``.
-    Raises ValueError naming the pattern or file, and the cure.
+    Raises InputError naming the pattern or file, and the cure.
     """
     root = Path(os.path.realpath(directory))
     found: dict[Path, None] = {}
@@ -176,16 +187,17 @@ def input_files(patterns: list[str], directory: Path) -> list[Path]:
         for file in _matches(pattern, root):
             found.setdefault(_checked(file, root), None)
     if not found:
-        raise ValueError("names no files; list the day files, or remove it to have data made")
+        raise InputError("names no files", "list the day files, or remove it to have data made")
     return list(found)
 
 
 def _matches(pattern: str, root: Path) -> list[Path]:
     inside = Path(pattern)
     if inside.is_absolute() or ".." in inside.parts:
-        raise ValueError(f'"{pattern}" leads out of the target\'s directory; write it below {root}')
+        what = f'"{pattern}" leads out of the target\'s directory'
+        raise InputError(what, f"write it below {root}")
     if not inside.parts:
-        raise ValueError(f'"{pattern}" names no file; write for example "day_*"')
+        raise InputError(f'"{pattern}" names no file', 'write for example "day_*"')
     if not any(character in pattern for character in "*?["):
         matches = [root / inside] if os.path.lexists(root / inside) else []
     else:
@@ -193,24 +205,23 @@ def _matches(pattern: str, root: Path) -> list[Path]:
         home = root / _HOME  # ``**`` goes there too, and is not meant
         matches = [path for path in found if not path.is_relative_to(home)] or found
     if not matches:
-        raise ValueError(
-            f'"{pattern}" matches no file in {root}; correct it, or put the files there'
-        )
+        what = f'"{pattern}" matches no file in {root}'
+        raise InputError(what, "correct it, or put the files there")
     return sorted(matches, key=natural_key)
 
 
 def _checked(file: Path, root: Path) -> Path:
     real = Path(os.path.realpath(file))
     if not real.is_relative_to(root):
-        raise ValueError(f"{file} leads out of {root}; copy it there, or name another directory")
+        what = f"{file} leads out of {root}"
+        raise InputError(what, "copy it there, or name another directory")
     if not real.is_file():
-        raise ValueError(f"{file} is no regular file; name files only")
+        raise InputError(f"{file} is no regular file", "name files only")
     if real.is_relative_to(root / _HOME):
-        raise ValueError(
-            f"{file} lies in {_HOME}, which is emptied after a study; move it out of there"
-        )
+        what = f"{file} lies in {_HOME}, which is emptied after a study"
+        raise InputError(what, "move it out of there")
     if real.suffix in COMPRESSED:
-        raise ValueError(f"{file} is compressed; unpack it first")
+        raise InputError(f"{file} is compressed", "unpack it first")
     return real
 
 
