@@ -18,9 +18,7 @@ from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import (
-    COMPLETION,
-    FIXED,
-    completion_time_s,
+    counted_quantity,
     fixed_work,
     mean_span_energy_j,
 )
@@ -286,10 +284,9 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     ``metric`` is a key such as ``latency_mean_ns.read``. None where the run has no such value.
     """
     name, _, operation = metric.partition(".")
-    if name in FIXED:
-        return fixed_work(name, record)
-    if name == COMPLETION:
-        return completion_time_s(operation, record)
+    quantity = counted_quantity(name, record)
+    if quantity is not None:
+        return fixed_work(quantity, operation, record)
     page = page_of(record.kind)
     window_s = (record.window_end_ns - record.window_start_ns) / 1e9
     chosen = _chosen(record, operation)

@@ -9,6 +9,18 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What the audit computes a metric from once more, to check a brief.
+
+    Entries of a run's details with ``start_ns`` and ``bytes``, all of them: as a mean time or, in
+    MB/s, as bytes over time. Without entries: from the first to the last of the metric's spans.
+    """
+
+    entries: str = ""  # name of a list in the details: writes
+    end: str = "end_ns"  # when one of them ended
+
+
+@dataclass(frozen=True, slots=True)
 class Quantity:
     """A metric that the family has beside rates and latencies: its words, and where it stands."""
 
@@ -24,6 +36,7 @@ class Quantity:
     time: str = ""  # a distribution: a key of analysis.columns.TIMES
     most: float | None = None  # the largest value that there can be
     published: str = ""  # what the audit of publications calls it: duration, energy
+    counted: Counted | None = None  # None: the audit takes it as recorded
 
     @property
     def key(self) -> str:

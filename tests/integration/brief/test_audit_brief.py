@@ -105,8 +105,8 @@ def test_the_sentences_of_claims(comparison: Comparison) -> None:
     assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == [
         "Disk moved 915 [816\u20131,013] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
         "0.31\u00d7 [0.28\u20130.34] Memory\u2019s 2,979 [2,863\u20133,094] MB/s, 69 % less.",
-        "Disk\u2019s mean read latency was 30.5 [26.7\u201334.2] ms at 30/70 read/write, 256 KiB, 8 jobs: "
-        "3.95\u00d7 [3.51\u20134.44] Memory\u2019s 7.71 [7.54\u20137.88] ms.",
+        "Disk\u2019s mean read latency was 30.5 [26.7\u201334.2] ms at 30/70 read/write, "
+        "256 KiB, 8 jobs: 3.95\u00d7 [3.51\u20134.44] Memory\u2019s 7.71 [7.54\u20137.88] ms.",
     ]
     assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == [
         [
