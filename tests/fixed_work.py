@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from storlab.base.errors import Problem
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.page import Page
@@ -61,11 +62,12 @@ class DrillWorkload:
         self.runs: list[tuple[str, int]] = []  # target, accelerators
         self.flagged: dict[int, str] = {}  # flag by accelerators
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         del target
         if params["accelerators"] > self.most:
-            return f"accelerators: the data set has files for {self.most}; use fewer"
-        return None
+            what = f"the data set has files for {self.most}"
+            return [Problem(("accelerators",), what, "use fewer")]
+        return []
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         del point, header, target

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refusal
 from storlab.contracts.registry import FAMILIES
 from storlab.model.study import Target
 from storlab.workloads.training.metrics import (
@@ -87,7 +88,7 @@ def test_an_epoch_reads_no_more_than_there_is(
     assert settings.epoch_bytes <= settings.data_bytes
     if most is None:
         assert settings.samples - consumed < (batch + 1) * accelerators
-    refused = FAMILIES["training"].check(given_params, Target(name="t", directory="d"))
+    refused = refusal(FAMILIES["training"].check(given_params, Target(name="t", directory="d")))
     assert (refused is None) == (settings.steps > 0)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from storlab._native import Histogram
 from storlab.analysis.agreement import (
-    MARGINS,
     Agreement,
     MetricAgreement,
     PointAgreement,
@@ -19,7 +18,7 @@ from storlab.analysis.agreement import (
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ExitCode, ResultError, UsageError
 from storlab.cli.crosscheck import _exit_code, _headline, _table
-from storlab.contracts.registry import study_class
+from storlab.contracts.registry import FAMILIES, study_class
 from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.results.store import ResultStore
@@ -56,7 +55,7 @@ def interval(low: float, high: float) -> Interval:
 
 def test_utilisation_is_compared() -> None:
     """What a training is judged by, beside its throughput."""
-    assert MARGINS["au_percent"] == 0.05
+    assert FAMILIES["training"].page.margins["au_percent"] == 0.05
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from refusals import refusal
 from storlab._native import Histogram
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext
@@ -200,16 +201,16 @@ def test_verified_regions_and_windows_are_whole_granules() -> None:
 def test_a_verified_block_may_not_cross_chunks_by_a_part() -> None:
     stripe = Target(name="t", paths=["a", "b"], layout="stripe", stripe_chunk=98304)
     verified = point('read_percent = 0\nverify = true\nblock_size = "64KiB"').params
-    said = BLOCK.check(verified, stripe)
+    said = refusal(BLOCK.check(verified, stripe))
     assert said is not None
     assert said.startswith("verify: the stripe_chunk of 96KiB")
-    assert BLOCK.check({**verified, "block_size": 32768}, stripe) is None
+    assert refusal(BLOCK.check({**verified, "block_size": 32768}, stripe)) is None
 
 
 def test_the_null_target_cannot_be_verified() -> None:
     null = Target(name="n", path="null:")
-    assert BLOCK.check(point().params, null) is None
-    said = BLOCK.check(point("read_percent = 0\nverify = true").params, null)
+    assert refusal(BLOCK.check(point().params, null)) is None
+    said = refusal(BLOCK.check(point("read_percent = 0\nverify = true").params, null))
     assert said is not None
     assert said.startswith("verify:")
 

@@ -12,9 +12,9 @@ from storlab.brief.text import (
     and_list,
     bracket,
     breakable,
+    change,
     date_range,
     latency_unit,
-    more_or_less,
     ratio_bracket,
 )
 from storlab.figures.common import digits3, interval_text, latency_text, times_text
@@ -33,12 +33,12 @@ from storlab.figures.common import digits3, interval_text, latency_text, times_t
     ],
 )
 def test_more_and_less_mean_what_they_say(ratio: float, words: str) -> None:
-    assert more_or_less(ratio) == words
+    assert change(ratio).words == words
 
 
 @given(st.floats(min_value=1e-3, max_value=0.9999))
 def test_nothing_is_more_than_a_hundred_percent_less(ratio: float) -> None:
-    said = more_or_less(ratio)
+    said = change(ratio).words
     assert said.endswith(" less")
     assert 0 <= float(said.split("\u00a0")[0]) <= 100
 

@@ -271,6 +271,7 @@ def test_close_calls_get_more_runs(
     assert (two.verdict, len(two.run_ids)) == ("undecided", 2 * MOST_BATCHES)
     assert numbers(found) == {"one": 1}
     assert any("could not be decided" in note for note in case.notes())
+    assert case.as_dict()["verdict"] == "undecided"
 
 
 def test_the_workload_may_be_at_its_end_before_the_target(
@@ -284,6 +285,7 @@ def test_the_workload_may_be_at_its_end_before_the_target(
     (case,) = found.cases
     assert numbers(found) == {"one": 3}
     assert case.as_dict()["is_lower_bound"]
+    assert case.as_dict()["verdict"] == "at-least"
     assert any("the data set has files for 3" in note for note in case.notes())
     assert [case.limit for case in capacity_cases(study, "one", 2)] == [None]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refusals import refusal
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext
@@ -133,7 +134,7 @@ def test_a_profile_of_the_user_is_part_of_the_plan(
     mine.unlink()
     stored = Point.model_validate_json(planned.model_dump_json())
     assert [file.bytes for file in CHECKPOINT.job(stored, context()).files] == [1 << 20] * 2
-    assert CHECKPOINT.check(stored.params, TARGET) is None
+    assert refusal(CHECKPOINT.check(stored.params, TARGET)) is None
     assert CHECKPOINT.estimate(stored, HEADER, TARGET).bytes_written == 10 * 2 << 20
     assert "profile_data" not in point(PROFILE).params
 
@@ -181,10 +182,10 @@ def test_a_profile_is_needed() -> None:
     ],
 )
 def test_a_profile_is_looked_at_before_anything_runs(lines: str, said: str) -> None:
-    problem = CHECKPOINT.check(point(lines).params, TARGET)
+    problem = refusal(CHECKPOINT.check(point(lines).params, TARGET))
     assert problem is not None
     assert said in problem
-    assert CHECKPOINT.check(point().params, TARGET) is None
+    assert refusal(CHECKPOINT.check(point().params, TARGET)) is None
     CHECKPOINT.estimate(point(lines), HEADER, TARGET)  # leaves the refusal to check
 
 
@@ -260,14 +261,14 @@ def test_a_bucket_gets_a_prefix_of_the_run() -> None:
     ],
 )
 def test_what_buckets_cannot_do_is_said_before(lines: str, field: str | None) -> None:
-    problem = CHECKPOINT.check(point(PROFILE + lines).params, BUCKET)
+    problem = refusal(CHECKPOINT.check(point(PROFILE + lines).params, BUCKET))
     assert (problem or "").partition(":")[0] == (field or "")
-    assert CHECKPOINT.check(point(PROFILE + lines).params, TARGET) is None
+    assert refusal(CHECKPOINT.check(point(PROFILE + lines).params, TARGET)) is None
 
 
 def test_a_file_with_too_many_parts_is_refused() -> None:
     lines = 'profile = "llama3-405b-352-files"\nlayout = "file_per_rank"\npart_size = "5MiB"'
-    problem = CHECKPOINT.check(point(lines).params, BUCKET)
+    problem = refusal(CHECKPOINT.check(point(lines).params, BUCKET))
     assert problem is not None
     assert problem.startswith("part_size: 108 GB have too many parts; use 11MiB")
 
@@ -395,7 +396,7 @@ def test_files_are_preallocated_unless_somebody_else_writes_them() -> None:
     by_torch = point(PROFILE + 'writer = "torch"')
     assert by_torch.params["preallocate"] is None
     grown = point(PROFILE + "preallocate = false").params
-    assert "preallocate" in (CHECKPOINT.check(grown, BUCKET) or "")
+    assert "preallocate" in (refusal(CHECKPOINT.check(grown, BUCKET)) or "")
 
 
 def test_what_training_loses_is_of_the_whole_checkpoint() -> None:

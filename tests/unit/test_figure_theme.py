@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.brief.flags import MEANINGS
+from storlab.brief.flags import meanings
 from storlab.brief.html import PAGE_DARK, PAGE_LIGHT, style_sheet
 from storlab.figures import Figure
 from storlab.figures.common import slug
@@ -97,5 +97,5 @@ def test_file_names_are_plain() -> None:
 
 
 def test_marks_have_letters_of_their_own() -> None:
-    letters = [letter for letter, _ in MEANINGS.values()]
+    letters = [m.letter for m in meanings().values()]
     assert len(set(letters)) == len(letters)

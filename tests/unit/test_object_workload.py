@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refusals import refusal
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext, Step
@@ -260,11 +261,11 @@ def test_for_an_unknown_kind_the_known_ones_are_named(kind: str, fix: str) -> No
 
 
 def test_a_target_without_a_bucket_is_refused_with_the_fix() -> None:
-    said = OBJECT.check(point().params, Target(name="t", path="x", size=MIB))
+    said = refusal(OBJECT.check(point().params, Target(name="t", path="x", size=MIB)))
     assert said is not None
     assert said.startswith("targets: object requests need a bucket")
-    assert OBJECT.check(point().params, TARGET) is None
-    assert OBJECT.check(point().params, Target(name="t", s3="embedded:x")) is None
+    assert refusal(OBJECT.check(point().params, TARGET)) is None
+    assert refusal(OBJECT.check(point().params, Target(name="t", s3="embedded:x"))) is None
 
 
 def test_points_of_equal_pools_share_one() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from refusals import refusal
 from storlab.analysis.points import WorkloadPoint, sections_of
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
@@ -191,7 +192,7 @@ def test_days_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert all(Path(name).is_absolute() for name in made.inputs)
     listed = job('input = ["sub/day_3", "day_1*", "day_10"]', target)
     assert [Path(name).name for name in listed.inputs] == ["day_3", "day_1", "day_10"]
-    assert PREPROCESS.check(point('input = ["**/day_*"]').params, target) is None
+    assert refusal(PREPROCESS.check(point('input = ["**/day_*"]').params, target)) is None
 
 
 def test_files_are_those_of_the_directory_that_was_granted(
@@ -228,7 +229,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, sai
     (tmp_path / "day_0").write_bytes(b"\n")
     (inside / "link").symlink_to(tmp_path / "day_0")
     os.mkfifo(inside / "pipe")
-    found = PREPROCESS.check(point(f'input = ["{pattern}"]').params, target)
+    found = refusal(PREPROCESS.check(point(f'input = ["{pattern}"]').params, target))
     assert found is not None
     assert said in found
     with pytest.raises(ValueError, match=r"matches|leads|regular|lies|compressed"):

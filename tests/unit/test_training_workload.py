@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refusals import refusal
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext
@@ -149,8 +150,8 @@ def test_an_edition_reads_as_that_version_did(edition: str, said: tuple[Any, ...
 def test_only_our_own_edition_follows_the_target() -> None:
     buffered = Target(name="t", directory="d", direct=False)
     assert not job(target=buffered).place.direct
-    assert TRAINING.check(point().params, buffered) is None
-    said = TRAINING.check(point('edition = "dlio-2.0-odirect"').params, buffered)
+    assert refusal(TRAINING.check(point().params, buffered)) is None
+    said = refusal(TRAINING.check(point('edition = "dlio-2.0-odirect"').params, buffered))
     assert said is not None
     assert said.startswith("edition: ")
 
@@ -220,11 +221,11 @@ def test_a_profile_that_is_not_there_is_refused_by_the_plan(tmp_path: Path) -> N
 
 def test_a_data_set_that_gives_no_batch_is_refused() -> None:
     one = point("files = 20\naccelerators = 3")
-    said = TRAINING.check(one.params, TARGET)
+    said = refusal(TRAINING.check(one.params, TARGET))
     assert said is not None
     assert said.startswith("files: 20 samples give 3 accelerators not one batch of 7 each")
-    assert TRAINING.check(point("files = 21\naccelerators = 3").params, TARGET) is None
-    scaled = TRAINING.check(point("scale = 0.01").params, TARGET)
+    assert refusal(TRAINING.check(point("files = 21\naccelerators = 3").params, TARGET)) is None
+    scaled = refusal(TRAINING.check(point("scale = 0.01").params, TARGET))
     assert scaled is not None
     assert scaled.startswith("scale: ")
 
@@ -291,14 +292,14 @@ def test_a_bucket_is_a_place_too() -> None:
 
 
 def test_what_a_bucket_does_not_have_is_refused(tmp_path: Path) -> None:
-    said = TRAINING.check(point('edition = "dlio-2.0-odirect"').params, STORE)
+    said = refusal(TRAINING.check(point('edition = "dlio-2.0-odirect"').params, STORE))
     assert said is not None
     assert said.startswith("edition: ")
     many = OWN.replace("num_samples_per_file = 30", "num_samples_per_file = 3_000_000")
-    huge = TRAINING.check(point(own_profile(tmp_path, many)).params, STORE)
+    huge = refusal(TRAINING.check(point(own_profile(tmp_path, many)).params, STORE))
     assert huge is not None
     assert "more than S3 takes in one request" in huge
-    assert TRAINING.check(point('edition = "dlio-3.0"').params, STORE) is None
+    assert refusal(TRAINING.check(point('edition = "dlio-3.0"').params, STORE)) is None
 
 
 def test_a_loader_is_an_engine() -> None:

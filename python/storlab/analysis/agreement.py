@@ -1,7 +1,8 @@
 """Do two engines say the same of the same point? Verdicts with a stated margin.
 
-A ratio is native over reference, with its log-Welch-t interval. Against a margin m (5 % for rates,
-mean and median; 10 % for p99) the zone of equivalence is [1 / (1 + m), 1 + m], and the verdict is
+A ratio is native over reference, with its log-Welch-t interval. Against a margin m (the family's
+page tells it: 5 % for rates, mean and median; 10 % for p99) the zone of equivalence is
+[1 / (1 + m), 1 + m], and the verdict is
 
 - ``differ``: the ratio lies outside the zone, and the interval excludes 1 at the confidence that
   holds for the whole family of comparisons (Bonferroni), so that many points do not make one
@@ -37,22 +38,6 @@ from storlab.model.result import RunRecord
 
 Verdict = Literal["agree", "differ", "inconclusive", "reported"]
 CONFIDENCE = 0.95
-MARGINS: dict[str, float | None] = {
-    "throughput_mb_s": 0.05,
-    "iops": 0.05,
-    "requests_s": 0.05,
-    "au_percent": 0.05,
-    "latency_mean_ns": 0.05,
-    "latency_p50_ns": 0.05,
-    "latency_p99_ns": 0.10,
-    "ttfb_mean_ns": 0.10,
-    "cpu_us_per_io": None,
-    "cpu_us_per_request": None,
-    "cpu_s_per_gb": None,
-    "error_percent": None,
-    "concurrency_effective": None,
-}
-"""Margin of each compared metric, as a share; None for those that are only reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +195,12 @@ def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
     for record in store.records():
         records.setdefault(record.point_id, []).append(record)
     sides = [_sides(pair, records) for pair in pairs]
-    judged = sum(MARGINS[name] is not None for side in sides for name, _, _ in side)
+    margins = [page_of(store.plan.points[native].kind).margins for native, _ in pairs]
+    judged = sum(
+        margin[name] is not None
+        for margin, side in zip(margins, sides, strict=True)
+        for name, _, _ in side
+    )
     family_confidence = 1 - (1 - CONFIDENCE) / max(1, judged)
     return Agreement(
         reference=reference,
@@ -256,9 +246,12 @@ def _sides(pair: tuple[str, str], records: Mapping[str, list[RunRecord]]) -> _Si
 
 def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
     found: dict[_Key, list[float]] = {}
-    for name in MARGINS:
+    if not records:
+        return found
+    page = page_of(records[0].kind)  # all are of one point
+    for name in page.margins:
+        kinds = _operations(name, page)
         for record in records:
-            kinds = _operations(name, page_of(record.kind))
             for metric in record.metrics:
                 if metric.name == name and metric.operation in kinds:
                     key = (name, metric.operation, metric.unit)
@@ -298,7 +291,10 @@ def _point(
 ) -> PointAgreement:
     point = store.plan.points[pair[0]]
     both = [record for point_id in pair for record in records.get(point_id, [])]
-    metrics = [_metric(key, *values, family_confidence) for key, values in sides.items()]
+    margins = page_of(point.kind).margins
+    metrics = [
+        _metric(key, *values, margins[key[0]], family_confidence) for key, values in sides.items()
+    ]
     return PointAgreement(
         target=point.target,
         workload=point.workload,
@@ -313,12 +309,15 @@ def _point(
 
 
 def _metric(
-    key: _Key, native: list[float], reference: list[float], family_confidence: float
+    key: _Key,
+    native: list[float],
+    reference: list[float],
+    margin: float | None,
+    family_confidence: float,
 ) -> MetricAgreement:
     name, operation, unit = key
     interval = ratio_interval(native, reference, CONFIDENCE)
     family = ratio_interval(native, reference, family_confidence)
-    margin = MARGINS[name]
     verdict: Verdict = "reported"
     if margin is not None:
         verdict = judge(interval.estimate, interval, family, margin)

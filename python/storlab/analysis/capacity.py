@@ -21,6 +21,7 @@ MOST_BATCHES = 3  # of ``repeats`` runs: an undecided number gets up to twice as
 CONFIDENCE = 0.95
 
 Verdict = Literal["kept", "not-kept", "undecided", "failed"]
+Outcome = Literal["found", "at-least", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,14 @@ class CaseResult:
         wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
         return min(wanted, key=lambda tried: tried.accelerators, default=None)
 
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the largest number that is kept is the answer, or a bound of it."""
+        above = self.first_not_kept
+        if above is not None and above.verdict == "undecided":
+            return "undecided"
+        return "found" if above is not None and self.next is None else "at-least"
+
     def _with(self, verdict: Verdict) -> list[Tried]:
         return [tried for tried in self.tried if tried.verdict == verdict]
 
@@ -137,6 +146,7 @@ class CaseResult:
             "accelerators_at_threshold": 0 if largest is None else largest.accelerators,
             "first_not_kept": None if above is None else above.accelerators,
             "is_lower_bound": self.next is None and above is None,
+            "verdict": self.outcome,
             "notes": self.notes(),
             "tried": [tried.as_dict() for tried in self.tried],
         }

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from storlab.analysis.capacity import Outcome
 from storlab.analysis.compare import Comparison
 from storlab.analysis.stats import Interval
 from storlab.base.errors import ResultError
@@ -19,6 +20,7 @@ class Found:
     """One search: the most accelerators that a target keeps busy."""
 
     target: str  # label in the comparison
+    kind: str  # of the workload
     workload: str
     engine: str
     params: dict[str, Any]  # without the accelerators
@@ -28,16 +30,15 @@ class Found:
     point_id: str | None  # of the runs behind it
     power_w: float | None
     first_not_kept: int | None
-    is_lower_bound: bool
-    complete: bool
+    outcome: Outcome
     notes: tuple[str, ...]
 
     @property
     def text(self) -> str:
         """``at least 24``."""
-        if any("could not be decided" in note for note in self.notes):
+        if self.outcome == "undecided":
             return f"{self.accelerators:,} or more" if self.accelerators else "not decided"
-        before = "at least " if self.is_lower_bound or not self.complete else ""
+        before = "at least " if self.outcome == "at-least" else ""
         return f"{before}{self.accelerators:,}"
 
 
@@ -49,10 +50,11 @@ def searches(comparison: Comparison) -> list[Found]:
     labels = {(id(c.store), c.target.name): c.label for c in comparison.dataset.targets}
     found = []
     for store in comparison.dataset.stores:
+        kinds = {point.workload: point.kind for point in store.plan.points.values()}
         for threshold, case in _cases(store):
             label = labels.get((id(store), case["target"]))
             if label is not None:
-                found.append(_found(label, threshold, case))
+                found.append(_found(label, kinds[case["workload"]], threshold, case))
     return found
 
 
@@ -68,12 +70,24 @@ def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
         raise ResultError(str(path), f"is not what a search writes ({error})", fix) from error
 
 
-def _found(label: str, threshold: float, case: dict[str, Any]) -> Found:
+def _outcome(case: dict[str, Any]) -> Outcome:
+    """The verdict; of files that were written before there was one, from what was tried."""
+    if "verdict" in case:
+        known: Outcome = case["verdict"]
+        return known
+    above = case["first_not_kept"]
+    if any(t["accelerators"] == above and t["verdict"] == "undecided" for t in case["tried"]):
+        return "undecided"
+    return "at-least" if case["is_lower_bound"] or not case["complete"] else "found"
+
+
+def _found(label: str, kind: str, threshold: float, case: dict[str, Any]) -> Found:
     number = case["accelerators_at_threshold"]
     tried = next((t for t in case["tried"] if t["accelerators"] == number), None)
     interval = None if tried is None else tried["interval"]
     return Found(
         target=label,
+        kind=kind,
         workload=case["workload"],
         engine=case["engine"],
         params=case["params"],
@@ -83,7 +97,6 @@ def _found(label: str, threshold: float, case: dict[str, Any]) -> Found:
         point_id=None if tried is None else tried["point_id"],
         power_w=None if tried is None else tried["power_w"],
         first_not_kept=case["first_not_kept"],
-        is_lower_bound=case["is_lower_bound"],
-        complete=case["complete"],
+        outcome=_outcome(case),
         notes=tuple(case["notes"]),
     )

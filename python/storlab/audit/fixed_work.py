@@ -6,32 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.points import page_of
+from storlab.contracts.page import Counted, Quantity
 from storlab.model.result import RunRecord
 
-FIXED: dict[str, tuple[str, str, bool]] = {
-    "write_time_s": ("writes", "written_ns", False),
-    "durable_time_s": ("writes", "durable_ns", False),
-    "restore_time_s": ("restores", "end_ns", False),
-    "write_mb_s": ("writes", "written_ns", True),
-    "durable_mb_s": ("writes", "durable_ns", True),
-    "restore_mb_s": ("restores", "end_ns", True),
-}
-"""Metrics: where the engine lists what they are of, when that ended, and whether it is a rate."""
-COMPLETION = "completion_time_s"  # of spans
+
+def counted_quantity(name: str, record: RunRecord) -> Quantity | None:
+    """The family's quantity of that name, where it tells what it is counted from."""
+    own = page_of(record.kind).quantities
+    return next((q for q in own if q.name == name and q.counted is not None), None)
 
 
-def fixed_work(name: str, record: RunRecord) -> float | None:
+def fixed_work(quantity: Quantity, operation: str, record: RunRecord) -> float | None:
     """A mean time in s, or a rate in B/s, sums over sums; None where the engine told nothing."""
-    entries, end, is_rate = FIXED[name]
-    said: list[dict[str, Any]] = list(record.details.get(entries) or ())
-    if not said or any(one.get(end) is None for one in said):
+    counted = quantity.counted or Counted()
+    if not counted.entries:
+        return completion_time_s(operation, record)
+    told: list[dict[str, Any]] = list(record.details.get(counted.entries) or ())
+    if not told or any(entry.get(counted.end) is None for entry in told):
         return None
-    took_ns: int = sum(one[end] - one["start_ns"] for one in said)
+    took_ns: int = sum(entry[counted.end] - entry["start_ns"] for entry in told)
     if took_ns <= 0:
         return None
-    if is_rate:
-        return float(sum(one["bytes"] for one in said)) * 1e9 / took_ns
-    return took_ns / 1e9 / len(said)
+    if quantity.unit == "MB/s":
+        return float(sum(entry["bytes"] for entry in told)) * 1e9 / took_ns
+    return took_ns / 1e9 / len(told)
 
 
 def completion_time_s(operation: str, record: RunRecord) -> float | None:

@@ -1,51 +1,61 @@
 """The claims of storlab's own brief, recomputed from the records of their runs.
 
-A brief is made of means, ratios and sentences. Here every sentence is read back as a reader would
-read it, and its numbers are computed once more from what the runs counted: bytes, operations and
-mean latencies over the measure window, not the metrics that the brief used. A difference is an
+A brief is made of means, ratios and sentences. Each claim tells the numbers of its sentence as they
+are printed there; here they are computed once more from what the runs counted: bytes, operations
+and mean latencies over the measure window, not the metrics that the brief used. A difference is an
 error, and no brief is written.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import (
-    COMPLETION,
-    FIXED,
-    completion_time_s,
+    counted_quantity,
     fixed_work,
     mean_span_energy_j,
 )
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.model.result import OperationTotals, RunRecord
+from storlab.workloads.common.flags import flag_meanings
 
 RULE = "own_claim"
 CONCURRENCY_TOLERANCE = 1.10
 RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
-MUST_BE_SAID = (
-    *("client-bound", "page-cache", "not-steady", "verify-failed", "open-loop-behind"),
-    *("busy-machine", "starved", "device-bytes", "errors", "mix-off", "embedded-server", "scaled"),
-)
-SAID_OF = {"not-durable": ("write_", "durable_"), "restore-not-cold": ("restore_",)}
-"""Flags that must stand beside some metrics, by the beginnings of their names."""
 
-_NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
-_SPREAD = r"(?:\s\[[^\]]*\])?"
-_TIMES = re.compile(_NUMBER + "\u00d7")
-_CHANGE = re.compile(_NUMBER + r"\s%\s(less|more)\b")
-_MULTIPLE = re.compile(_NUMBER + r"\stimes as much")
 _UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12}
 _UNITS |= {"Wh": 3600.0, "J": 1.0}
-_VALUES = re.compile(_NUMBER + _SPREAD + r"\s(MB/s/W|MB/s|TB/kWh|Wh|ns|µs|ms|s|J)\b")
+"""In SI base units, in which numbers are computed once more."""
+
+NumberKind = Literal["value", "baseline", "multiple", "less", "more"]
+_WRONG: dict[NumberKind, str] = {
+    "value": "A value in the sentence is not that of the runs.",
+    "baseline": "A value in the sentence is not that of the runs.",
+    "multiple": "The multiple in the sentence is not that of the runs.",
+    "less": "The percentage in the sentence is not that of the runs.",
+    "more": "The percentage in the sentence is not that of the runs.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNumber:
+    """A number of the sentence: of the target, of the baseline, or how they compare.
+
+    A ``multiple`` is target over baseline; ``less`` and ``more`` are percent of the baseline.
+    """
+
+    kind: NumberKind
+    text: str  # as printed: 1,234
+    words: str  # with what the sentence has beside it: 1,234 MB/s
+    unit: str = ""  # of a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ class ClaimData:
     """What a brief asserts. ``sides`` are the target and the baseline that the ratio divides by.
 
     ``metric`` is a column's key such as ``throughput_mb_s.all``; ``said`` holds the kinds of the
-    marks that stand beside the claim; ``where`` is the point in words, as the sentence has it.
+    marks that stand beside the claim; ``numbers`` are those of the statement.
     """
 
     statement: str
@@ -71,7 +81,7 @@ class ClaimData:
     sides: tuple[ClaimSide, ClaimSide]
     caveat: str = ""
     said: frozenset[str] = frozenset()
-    where: str = ""
+    numbers: tuple[ClaimNumber, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Findi
                        "was not measured in every run it is said to rest on.")  # fmt: skip
         return
     yield from _ratio_findings(claim, ratio_interval(known[0], known[1]))
-    yield from _sentence_findings(claim, known)
+    yield from _number_findings(claim, known)
     yield from _context_findings(claim, runs)
 
 
@@ -192,59 +202,43 @@ def _near(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)
 
 
-def _sentence_findings(claim: ClaimData, values: list[list[float]]) -> Iterator[Finding]:
-    """Read the sentence back: multiples, percentages, and both values with their units."""
-    means = [mean_interval(side).estimate for side in values]
+def _number_findings(claim: ClaimData, values: list[list[float]]) -> Iterator[Finding]:
+    """Each number of the sentence against the runs, and that the sentence has it."""
+    mean, base = (mean_interval(side).estimate for side in values)
     ratio = ratio_interval(values[0], values[1]).estimate
-    statement = without_names(claim)
-    said = [(m, ratio) for m in _TIMES.findall(statement)[:1]]
-    said += [(m, ratio) for m in _MULTIPLE.findall(statement)]
-    for number, truth in said:
-        if not _rounds_to(number, truth):
-            yield _finding(claim, f"{truth:.4g} times, not {number}",
-                           "The multiple in the sentence is not that of the runs.")  # fmt: skip
-    for number, word in _CHANGE.findall(statement):
-        change = 100 * (1 - ratio if word == "less" else ratio - 1)
-        if not _rounds_to(number, change):
-            yield _finding(claim, f"{change:.4g} % {word}, not {number} %",
-                           "The percentage in the sentence is not that of the runs.")  # fmt: skip
-    found = _VALUES.findall(statement)
-    if len(found) == 2:
-        for (number, unit), mean in zip(found, means, strict=True):
-            if not _rounds_to(number, mean / _UNITS[unit]):
-                yield _finding(claim, f"{mean / _UNITS[unit]:.5g} {unit}, not {number} {unit}",
-                               "A value in the sentence is not that of the runs.")  # fmt: skip
+    for number in claim.numbers:
+        factor = _UNITS.get(number.unit, 1.0)
+        truth, text = {
+            "value": (mean / factor, number.unit),
+            "baseline": (base / factor, number.unit),
+            "multiple": (ratio, "times"),
+            "less": (100 * (1 - ratio), "% less"),
+            "more": (100 * (ratio - 1), "% more"),
+        }[number.kind]
+        # What is as recorded may be a mean of the runs here, and sums over sums in the brief.
+        slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
+        is_said = number.text in number.words and number.words in claim.statement
+        if not is_said or not _rounds_to(number.text, truth, slack):
+            recomputed = f"{truth:.5g} {text}, not {number.text}"
+            yield _finding(claim, recomputed, _WRONG[number.kind])
 
 
-def without_names(claim: ClaimData) -> str:
-    """The sentence without the names in it, which may look like numbers: ``4\u00d7 SSD``, ``5 ms``.
-
-    They stand in fixed places: the target begins it, the point follows " at ", the baseline owns
-    what it is compared by. Digits elsewhere stay, also where a name is ``4``.
-    """
-    target, baseline = (side.target for side in claim.sides)
-    text = claim.statement
-    if target and text[: len(target)].casefold() == target.casefold():
-        text = text[len(target) :]
-    if claim.where:
-        text = text.replace(f" at {claim.where}", " at that point", 1)
-    if baseline:
-        text = re.sub(rf"(?<!\w){re.escape(baseline)}(?=[\u2019'])", "the baseline", text)
-    return text
-
-
-def _rounds_to(printed: str, truth: float) -> bool:
+def _rounds_to(printed: str, truth: float, slack: float) -> bool:
     text = printed.replace(",", "")
     decimals = len(text.partition(".")[2])
     half = 0.5 * float(f"1e-{decimals}")
-    return abs(float(text) - truth) <= half * (1 + 1e-6) + 1e-6 * abs(truth)
+    return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
 
 
 def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator[Finding]:
     """What must stand beside the number: flags, concurrency, boundary."""
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
-    own = [kind for kind, names in SAID_OF.items() if claim.metric.startswith(names)]
-    missing = [kind for kind in (*MUST_BE_SAID, *own) if kind in flags - claim.said]
+    beside = (
+        meaning.kind
+        for meaning in flag_meanings().values()
+        if meaning.claims and claim.metric.startswith(meaning.about or "")
+    )
+    missing = [kind for kind in beside if kind in flags - claim.said]
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "A warning of the runs does not stand beside the claim.")  # fmt: skip
@@ -290,10 +284,9 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     ``metric`` is a key such as ``latency_mean_ns.read``. None where the run has no such value.
     """
     name, _, operation = metric.partition(".")
-    if name in FIXED:
-        return fixed_work(name, record)
-    if name == COMPLETION:
-        return completion_time_s(operation, record)
+    quantity = counted_quantity(name, record)
+    if quantity is not None:
+        return fixed_work(quantity, operation, record)
     page = page_of(record.kind)
     window_s = (record.window_end_ns - record.window_start_ns) / 1e9
     chosen = _chosen(record, operation)

@@ -14,136 +14,16 @@ from storlab.analysis.compare import Cell, CellFlag, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import WorkloadPoint
 from storlab.audit import RULES, audit_table, sort_findings
-from storlab.audit.finding import Finding, Severity
+from storlab.audit.finding import Finding
 from storlab.audit.outputs import outputs_differ
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import Selection, select
 from storlab.lab.results.store import ResultStore
+from storlab.workloads.common.flags import flag_meanings
 
 # Said here from the runs themselves, with more than a table of means can tell.
 FROM_RUNS = ("effective_concurrency", "missing", "power_boundary")
 SHOWN = 4  # examples in one finding
-
-FLAGS: dict[str, tuple[Severity, str]] = {
-    "client-bound": (
-        "warning",
-        "The load generator was at its limit: the target may be faster than shown, and a ratio to "
-        "it is too small or too large.",
-    ),
-    "busy-machine": (
-        "warning",
-        "The machine was busy with others than the load generator: the target may be faster than "
-        "shown, and a ratio to it is too small or too large.",
-    ),
-    "starved": (
-        "warning",
-        "The machine did not run the load generator all the time: rates are too low, and latencies "
-        "hold its waits.",
-    ),
-    "page-cache": (
-        "warning",
-        "Memory may have served this I/O. A comparison with a target that was opened with "
-        "O_DIRECT compares memory with storage.",
-    ),
-    "device-bytes": (
-        "warning",
-        "Less than half of the bytes that were read came from the device: this is the speed of a "
-        "cache.",
-    ),
-    "not-steady": (
-        "warning",
-        "Throughput drifted over the window: another window would give another number.",
-    ),
-    "open-loop-behind": (
-        "warning",
-        "The offered rate was not reached: latencies hold for the rate that was served.",
-    ),
-    "verify-failed": (
-        "warning",
-        "Blocks did not hold what was acknowledged: rates of a target that loses data mean little.",
-    ),
-    "errors": (
-        "warning",
-        "Requests failed. Rates and latencies are those of the requests that succeeded: a store "
-        "that refuses work can look fast.",
-    ),
-    "mix-off": (
-        "warning",
-        "The requests that were counted are not the mix that was asked for: results of this mix "
-        "belong to another one.",
-    ),
-    "embedded-server": (
-        "note",
-        "Server and load generator shared one machine: the numbers are of storlab's own server "
-        "on these cores, and of no product.",
-    ),
-    "tls-unverified": (
-        "note",
-        "Nobody checked that the server was the one that the study names.",
-    ),
-    "payload-mode": (
-        "note",
-        "Signing bodies costs CPU on both sides: a comparison holds with runs that did the same.",
-    ),
-    "scaled": (
-        "note",
-        "Files were shrunk: rates may hold for whole checkpoints, times and energies do not.",
-    ),
-    "not-durable": (
-        "warning",
-        "A time to written that nothing flushed is the time of a cache, and not of storage.",
-    ),
-    "restore-not-cold": (
-        "warning",
-        "Memory may have served the restore: after a failure it would not.",
-    ),
-    "au-below-threshold": (
-        "note",
-        "Storage did not keep the accelerators as busy as their profile asks for.",
-    ),
-    "cadence-late": (
-        "warning",
-        "The machine was too busy to keep the accelerators' cadence: utilisation as measured is "
-        "too low, and stands beside the corrected one.",
-    ),
-    "few-steps": (
-        "warning",
-        "Utilisation leaves out the first step of an epoch: of few steps it leaves out much.",
-    ),
-    "data-set-small": (
-        "note",
-        "A small data set may lie in a cache of the device or of the host, and has few steps.",
-    ),
-    "emulated-accelerators": (
-        "note",
-        "Utilisation is that of accelerators which only wait: it is DLIO-equivalent, and no "
-        "result of MLPerf.",
-    ),
-    "malformed-lines": (
-        "note",
-        "The output has fewer rows than the raw files have lines: look at the ones left out.",
-    ),
-    "resumed": (
-        "note",
-        "A part of the work was done by an earlier process: energy and CPU are of the rest.",
-    ),
-    "workers-idle": (
-        "warning",
-        "More workers than parts cannot help: the end of the sweep says nothing of the target.",
-    ),
-    "several-passes": (
-        "note",
-        "Data was read again because memory was short: bytes of the device and times are larger.",
-    ),
-    "memory-exceeded": (
-        "warning",
-        "A machine with as little memory as the study allows could not have done this.",
-    ),
-    "posix-fallback": (
-        "note",
-        "Threads did the I/O instead of io_uring: the client costs more CPU per operation.",
-    ),
-}
 
 
 def audit_results(path: str | Path) -> list[Finding]:
@@ -231,7 +111,10 @@ def _queues_text(comparison: Comparison, row: Row, one: float, other: float) -> 
 
 
 def _flags(comparison: Comparison) -> Iterator[Finding]:
-    for kind, (severity, why) in FLAGS.items():
+    for meaning in flag_meanings().values():
+        kind = meaning.kind
+        if not meaning.severity:
+            continue
         flagged = comparison.flagged(kind)
         for target in comparison.targets:
             touched = [(row, row.cells[target]) for row in flagged.get(target, [])]
@@ -239,7 +122,7 @@ def _flags(comparison: Comparison) -> Iterator[Finding]:
                 measured = sum(row.cells[target].measured for row in comparison.rows.values())
                 yield Finding(
                     rule=kind.replace("-", "_"),
-                    severity=severity,
+                    severity=meaning.severity,
                     rows=_ids(*(cell for _, cell in touched)),
                     printed=f"{target}: {len(touched)} of {measured} points",
                     recomputed=_examples(
@@ -250,7 +133,7 @@ def _flags(comparison: Comparison) -> Iterator[Finding]:
                             if flag.kind == kind
                         ]
                     ),
-                    why=why,
+                    why=meaning.why,
                 )
 
 

@@ -62,6 +62,12 @@ class Problem:
     what: str
     fix: str = ""
 
+    @property
+    def text(self) -> str:
+        """``field: what; fix``, where it is said without a place of its own."""
+        field = ".".join(map(str, self.field))
+        return f"{field}: {self.what}" + (f"; {self.fix}" if self.fix else "")
+
 
 class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one error
     """Raised by validators that look at several fields, so that each error names its field."""

@@ -62,5 +62,5 @@ def _claim_data(
         sides=(sides[0], sides[1]),
         caveat=claim.caveat,
         said=frozenset(mark.kind for mark in claim.marks),
-        where=claim.where,
+        numbers=claim.numbers,
     )

@@ -8,14 +8,10 @@ from storlab.analysis.capacity_file import Found, searches
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import describe, page_of
 from storlab.analysis.stats import Interval
-from storlab.brief.flags import legend, mark
+from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3
-
-KIND = "training"
-BUSY = mark("emulated-accelerators", "found by storlab capacity")
-BOUND = "No number beyond it was tried, or the search has not ended: the target may feed more."
 
 
 def capacity_section(comparison: Comparison) -> ExtraSection | None:
@@ -70,19 +66,19 @@ def _work(one: Found, found: Sequence[Found]) -> str:
 
 
 def _heading(one: Found) -> str:
-    page = page_of(KIND)
+    page = page_of(one.kind)
     told = [name for name in page.told if name in one.params]
     said = describe(page, one.params, told)
     return ", ".join(dict.fromkeys(part for part in (one.workload, said) if part))
 
 
 def _row(comparison: Comparison, one: Found, *, first: bool) -> TableRow:
-    interval, power = one.at_it, one.power_w
+    interval, power, marks = one.at_it, one.power_w, _marks(one)
     above = "none tried" if one.first_not_kept is None else f"{one.first_not_kept:,}"
     per_watt = "–" if not power else digits3(one.accelerators / power)
     numbers = [
-        Number(one.text, "", one.point_id, (BUSY,), strong=True),
-        _percent(interval, one.point_id),
+        Number(one.text, "", one.point_id, marks, strong=True),
+        _percent(interval, one.point_id, marks),
         Number(above, missing=one.first_not_kept is None, fact=one.first_not_kept is not None),
         Number(per_watt, "", one.point_id if power else None, missing=not power),
     ]
@@ -93,9 +89,15 @@ def _row(comparison: Comparison, one: Found, *, first: bool) -> TableRow:
     return TableRow([(_heading(one), 1)], one.target, index, numbers, first, links)
 
 
-def _percent(interval: Interval | None, point_id: str | None) -> Number:
+def _marks(one: Found) -> tuple[Mark, ...]:
+    """Of the family: that what is kept busy is not measured."""
+    told = (flag.kind for flag in page_of(one.kind).flags if flag.tells)
+    return tuple(mark(kind, "found by storlab capacity") for kind in told)
+
+
+def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark, ...]) -> Number:
     if interval is None:
         return Number(MISSING, missing=True)
     high = None if interval.high is None else min(interval.high, 100.0)
     shown = Interval(interval.estimate, interval.low, high, interval.n)
-    return Number(digits3(interval.estimate), spread_text(shown), point_id, (BUSY,))
+    return Number(digits3(interval.estimate), spread_text(shown), point_id, marks)

@@ -16,14 +16,15 @@ from storlab.analysis.columns import TIMES, Column
 from storlab.analysis.compare import Cell, Comparison, Row
 from storlab.analysis.points import Section, WorkloadPoint, page_of
 from storlab.analysis.stats import Interval
+from storlab.audit.from_claims import ClaimNumber, NumberKind
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.power_marks import power_marks
 from storlab.brief.text import (
     BIAS,
     and_list,
     bracket,
+    change,
     latency_unit,
-    more_or_less,
     plural,
     ratio_bracket,
     ratio_spread,
@@ -36,6 +37,7 @@ from storlab.figures.common import (
     last_point,
     latency_kind,
     quantity_named,
+    ratio_digits,
     times_text,
 )
 
@@ -64,6 +66,7 @@ class Claim:
     point_ids: tuple[str, ...]
     run_ids: tuple[str, ...]
     marks: tuple[Mark, ...] = field(default_factory=tuple)
+    numbers: tuple[ClaimNumber, ...] = ()  # of the sentence, which the audit computes once more
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the data inside the brief."""
@@ -224,13 +227,9 @@ def _claim(
     quantity = quantity_named(section.page, key)
     kind = KINDS.get(column.unit, "throughput")
     if section.page.findings and quantity is not None:
-        sentence, short, unit = _own_words(
-            row, target, comparison.baseline, quantity, where, ratio.interval
-        )
+        words = _own_words(row, target, comparison.baseline, quantity, where, ratio.interval)
     else:
-        sentence, short, unit = _words(
-            row, target, comparison.baseline, column, where, ratio.interval
-        )
+        words = _words(row, target, comparison.baseline, column, where, ratio.interval)
     return Claim(
         kind=kind,
         metric=key,
@@ -240,14 +239,15 @@ def _claim(
         use_cases=tuple(row.use_cases),
         ratio=ratio.interval,
         big=times_text(ratio.interval.estimate),
-        unit=unit,
+        unit=words.unit,
         bounds=f"95\u00a0% interval {ratio_spread(ratio.interval)}",
-        sentence=sentence_case(sentence),
-        short=sentence_case(short),
+        sentence=sentence_case(words.sentence),
+        short=sentence_case(words.short),
         caveat=caveat,
         point_ids=tuple(i for i in (cell.point_id, base.point_id) if i),
         run_ids=(*cell.run_ids, *base.run_ids),
         marks=marks,
+        numbers=words.numbers,
     )
 
 
@@ -283,43 +283,74 @@ def _weak_power(cell: Cell, base: Cell) -> str:
     return " ".join(said)
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a claim says, and the numbers in its sentence."""
+
+    sentence: str
+    short: str
+    unit: str  # the line under the ratio
+    numbers: tuple[ClaimNumber, ...]
+
+
 def _own_words(
     row: Row, target: str, baseline: str, quantity: Quantity, where: str, ratio: Interval
-) -> tuple[str, str, str]:
+) -> _Words:
     """Of a family's own quantity: both values, their ratio, and by how much more or less."""
-    mine = row.cells[target].values[quantity.key]
-    theirs = row.cells[baseline].values[quantity.key]
     unit, title = quantity.unit, quantity.title
-    more = f"{more_or_less(ratio.estimate)}{NOUNS.get(KINDS.get(unit, ''), '')}"
-    one, other = (f"{bracket(value)}\u00a0{unit}" for value in (mine, theirs))
+    one, other = _values(row, (target, baseline), quantity.key, unit, "\u00a0")
+    times, change = _multiple(ratio), _change(ratio)
+    more = f"{change.words}{NOUNS.get(KINDS.get(unit, ''), '')}"
     sentence = (
-        f"{target}’s {title} was {one} at {where}: {ratio_bracket(ratio)} {baseline}’s {other}, "
+        f"{target}’s {title} was {one.words} at {where}: {times.words} {baseline}’s {other.words}, "
         f"{more}."
     )
-    short = f"{sentence_case(title)}: {one} on {target} and {other} on {baseline}, {more}."
-    return sentence, short, f"{baseline}’s {title}"
+    short = f"{sentence_case(title)}: {one.words} on {target} and {other.words} on {baseline}, "
+    unit_line = f"{baseline}’s {title}"
+    return _Words(sentence, f"{short}{more}.", unit_line, (one, times, other, change))
 
 
 def _words(
     row: Row, target: str, baseline: str, column: Column, where: str, ratio: Interval
-) -> tuple[str, str, str]:
-    mine = row.cells[target].values[column.key]
-    theirs = row.cells[baseline].values[column.key]
-    times = ratio_bracket(ratio)
+) -> _Words:
+    sides, times = (target, baseline), _multiple(ratio)
     if column.key == THROUGHPUT:
+        one, other = _values(row, sides, column.key, "MB/s", " ")
+        change = _change(ratio)
         sentence = (
-            f"{target} moved {bracket(mine)} MB/s at {where}: {times} {baseline}’s "
-            f"{bracket(theirs)} MB/s, {more_or_less(ratio.estimate)}."
+            f"{target} moved {one.words} at {where}: {times.words} {baseline}’s {other.words}, "
+            f"{change.words}."
         )
-        short = (
-            f"{target} moved {bracket(mine)} MB/s and {baseline} {bracket(theirs)} MB/s: "
-            f"{more_or_less(ratio.estimate)}."
-        )
-        return sentence, short, f"{baseline}’s throughput"
-    unit, factor = latency_unit([mine.estimate, theirs.estimate], least=1)
+        short = f"{target} moved {one.words} and {baseline} {other.words}: {change.words}."
+        return _Words(sentence, short, f"{baseline}’s throughput", (one, times, other, change))
+    estimates = [row.cells[side].values[column.key].estimate for side in sides]
+    unit, factor = latency_unit(estimates, least=1)
+    one, other = _values(row, sides, column.key, unit, " ", factor)
     what = f"mean {page_of(row.point.kind).name_of(column.operation)} {TIMES[column.time]}"
     sentence = (
-        f"{target}’s {what} was {bracket(mine, factor)} {unit} at {where}: "
-        f"{times} {baseline}’s {bracket(theirs, factor)} {unit}."
+        f"{target}’s {what} was {one.words} at {where}: {times.words} {baseline}’s {other.words}."
     )
-    return sentence, sentence, f"{baseline}’s {what}"
+    return _Words(sentence, sentence, f"{baseline}’s {what}", (one, times, other))
+
+
+def _values(
+    row: Row, sides: tuple[str, str], key: str, unit: str, space: str, factor: float = 1.0
+) -> list[ClaimNumber]:
+    """The target's value and the baseline's, with their intervals."""
+    kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
+    values = (row.cells[side].values[key] for side in sides)
+    return [
+        ClaimNumber(
+            kind, digits3(value.estimate / factor), f"{bracket(value, factor)}{space}{unit}", unit
+        )
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+
+
+def _multiple(ratio: Interval) -> ClaimNumber:
+    return ClaimNumber("multiple", ratio_digits(ratio.estimate), ratio_bracket(ratio))
+
+
+def _change(ratio: Interval) -> ClaimNumber:
+    """By how much more or less, or how many times as much."""
+    return ClaimNumber(*change(ratio.estimate))

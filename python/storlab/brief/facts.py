@@ -19,12 +19,12 @@ from storlab.analysis.points import (
 )
 from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
 from storlab.brief.fixed_method import fixed_method, has_window
-from storlab.brief.flags import MEANINGS
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
 from storlab.lab.results.store import ResultStore
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
+from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other
 
 INTENDED = (
@@ -38,35 +38,6 @@ FIRST_BYTE = (
 FAILED = (
     "Counted by kind, and part of nothing else: no rate, no byte count, no latency. What answered "
     "in time with the right content succeeded."
-)
-CAVEATS = (
-    "client-bound",
-    "busy-machine",
-    "starved",
-    "page-cache",
-    "device-bytes",
-    "concurrency-mismatch",
-    "not-steady",
-    "errors",
-    "verify-failed",
-    "mix-off",
-    "open-loop-behind",
-    "embedded-server",
-    "tls-unverified",
-    "payload-mode",
-    "scaled",
-    "not-durable",
-    "restore-not-cold",
-    "au-below-threshold",
-    "cadence-late",
-    "few-steps",
-    "data-set-small",
-    "emulated-accelerators",
-    "malformed-lines",
-    "resumed",
-    "workers-idle",
-    "several-passes",
-    "memory-exceeded",
 )
 HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
 
@@ -364,11 +335,10 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
             f"{'is' if missing == 1 else 'are'} missing. Cells without a finished run say "
             "“not measured”."
         )
-    for kind in CAVEATS:
-        where = _touched(comparison, kind)
+    for flag in flag_meanings().values():
+        where = _touched(comparison, flag.kind) if flag.caveat else []
         if where:
-            letter, meaning = MEANINGS[kind]
-            said.append(f"{meaning} Marked {letter}: {and_list(where)}.")
+            said.append(f"{flag.meaning} Marked {flag.letter}: {and_list(where)}.")
     said += _own_waits(comparison)
     if min(planned_repeats(comparison), default=3) < 3:
         said.append("With fewer than three repeats the intervals are wide or missing.")

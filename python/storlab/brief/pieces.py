@@ -10,7 +10,7 @@ from storlab.analysis.compare import Cell, CellFlag, Comparison
 from storlab.analysis.pieces import Piece, Worker, cell_pieces, interval_of, workers_of
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
-from storlab.brief.flags import ABOUT, cell_marks, mark
+from storlab.brief.flags import cell_marks, mark, meaning_of
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import spread_text
@@ -139,7 +139,7 @@ def _number(cell: Cell, pieces: Sequence[Piece], column: Shown) -> Number:
 
 def _flags(cell: Cell) -> list[CellFlag]:
     """Of the warnings of a cell those that are about single metrics, and not about the run."""
-    return [flag for flag in cell.flags if flag.kind in ABOUT]
+    return [flag for flag in cell.flags if meaning_of(flag.kind).about]
 
 
 def _positive(interval: Interval) -> Interval:

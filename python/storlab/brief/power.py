@@ -9,7 +9,7 @@ from storlab.analysis.columns import NET, Column, label_of, rate_per_watt
 from storlab.analysis.compare import Cell, Comparison, Ratio, Row
 from storlab.analysis.efficiency import NO_METER
 from storlab.analysis.points import Section
-from storlab.brief.flags import WITH_POWER, Mark, cell_marks, legend, mark
+from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.text import (
@@ -227,7 +227,7 @@ def power_number(cell: Cell, column: Column) -> Number:
         if cell.power is None and column.key == "power_w.all":
             return _missing(cell)
         return Number(MISSING, point_id=cell.point_id, missing=True)
-    flags = [flag for flag in cell.flags if flag.kind in WITH_POWER]
+    flags = [flag for flag in cell.flags if meaning_of(flag.kind).energies]
     marks = [
         *cell_marks(flags, len(cell.runs), latency=False, name=column.name),
         *(m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"),
@@ -295,7 +295,7 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
 def _ratio_marks(ratio: Ratio, sides: Sequence[Cell], column: Column) -> list[Mark]:
     by_kind: dict[str, list[str]] = {}
     for side in sides:
-        flags = [flag for flag in side.flags if flag.kind in WITH_POWER]
+        flags = [flag for flag in side.flags if meaning_of(flag.kind).energies]
         for m in cell_marks(flags, len(side.runs), latency=False, name=column.name):
             by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
     if ratio.boundaries:

@@ -22,7 +22,7 @@ from storlab.analysis.compare import Cell, Comparison, Ratio
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
-from storlab.brief.flags import MEANINGS, Mark, cell_marks, legend, mark
+from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of, meanings
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
@@ -284,12 +284,11 @@ def _count_marks(cell: Cell, column: Column) -> list[Mark]:
         said = f"{len(cell.runs)} of {plural(cell.planned, 'planned run')} finished{failed}"
         marks.append(mark("incomplete", said))
     provenance = cell.provenance_of(column)
-    flagged = any(flag.kind == "emulated-accelerators" for flag in cell.flags)
-    told = (provenance == "emulated" and flagged) or (
+    told = provenance in (meaning_of(flag.kind).tells for flag in cell.flags) or (
         provenance == "declared" and not column.is_power  # a threshold of the study's own
     )
     if provenance in NOT_MEASURED and not told:
-        kind = provenance if provenance in MEANINGS else "modelled"
+        kind = provenance if provenance in meanings() else "modelled"
         marks.append(mark(kind, f"provenance: {provenance}"))
     return marks
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Literal, NamedTuple
 
 from storlab.analysis.stats import Interval
 from storlab.figures.common import digits3, ratio_digits, times_text
@@ -48,23 +49,36 @@ def ratio_spread(interval: Interval) -> str:
     return f"{ratio_digits(interval.low)}–{ratio_digits(interval.high)}"
 
 
-def more_or_less(ratio: float) -> str:
-    """A ratio in words that mean what they say.
+class Change(NamedTuple):
+    """A ratio in words that mean what they say, and the number in them."""
+
+    kind: Literal["less", "more", "multiple"]
+    number: str
+    words: str
+
+
+def change(ratio: float) -> Change:
+    """A ratio as a change.
 
     Below 1 as a decrease (never more than 100 %), up to 2 as an increase, above as a multiple:
     0.29 is "71 % less", 1.4 "40 % more", 3.5 "3.50 times as much".
     """
     if ratio < 1:
-        return f"{percent(1 - ratio)} less"
+        return Change("less", percent_digits(1 - ratio), f"{percent(1 - ratio)} less")
     if ratio < 2:
-        return f"{percent(ratio - 1)} more"
-    return f"{digits3(ratio)} times as much"
+        return Change("more", percent_digits(ratio - 1), f"{percent(ratio - 1)} more")
+    return Change("multiple", digits3(ratio), f"{digits3(ratio)} times as much")
 
 
 def percent(share: float) -> str:
     """``71 %``, with a digit more where it is small."""
+    return f"{percent_digits(share)}\u00a0%"
+
+
+def percent_digits(share: float) -> str:
+    """The same without the sign."""
     value = 100 * share
-    return f"{value:.0f}\u00a0%" if value >= 9.95 else f"{value:.1f}\u00a0%"
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
 def and_list(words: Sequence[str]) -> str:

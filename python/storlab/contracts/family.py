@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from storlab.base.errors import Problem
 from storlab.contracts.details import Details
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
@@ -89,8 +90,11 @@ class Workload(Protocol):
     page: Page
     figures: tuple[str, ...]  # names in storlab.figures, in the order of the brief
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None."""
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can.
+
+        A field is one of the workload where it has such a field, else one of the target.
+        """
         ...
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the audit computes a metric from once more, to check a brief.
+
+    Entries of a run's details with ``start_ns`` and ``bytes``, all of them: as a mean time or, in
+    MB/s, as bytes over time. Without entries: from the first to the last of the metric's spans.
+    """
+
+    entries: str = ""  # name of a list in the details: writes
+    end: str = "end_ns"  # when one of them ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +36,38 @@ class Quantity:
     time: str = ""  # a distribution: a key of analysis.columns.TIMES
     most: float | None = None  # the largest value that there can be
     published: str = ""  # what the audit of publications calls it: duration, energy
+    counted: Counted | None = None  # None: the audit takes it as recorded
 
     @property
     def key(self) -> str:
         """``durable_time_s.all``."""
         return f"{self.name}.{self.operation}"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagMeaning:
+    """What a kind of flag means: its letter and words in legends, and what it asks of others."""
+
+    kind: str  # of ``storlab.model.result.Flag``: client-bound
+    letter: str  # beside numbers; no other kind has it
+    meaning: str  # in the legend
+    severity: Literal["", "note", "warning"] = ""  # of the audit's finding; empty: it says nothing
+    why: str = ""  # the finding matters
+    # Beginnings of the names of metrics that it stands beside; empty: all of them.
+    about: tuple[str, ...] = ()
+    latencies: bool = False  # stands beside latencies only
+    energies: bool = False  # stands beside power and energies, too
+    caveat: bool = False  # is named before the numbers
+    claims: bool = False  # must stand beside a claim that rests on a flagged run
+    tells: str = ""  # the provenance that needs no mark of its own beside it: emulated
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A term of the family in the section about method."""
+
+    term: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +86,30 @@ THROUGHPUT = Headline(
     less="moved less data per second than",
     noun="throughput",
 )
+
+
+def margins(
+    rates: Mapping[str, float] = MappingProxyType({}),
+    times: Mapping[str, float] = MappingProxyType({}),
+    reported: tuple[str, ...] = (),
+) -> Mapping[str, float | None]:
+    """What two engines are compared by: the margin of each metric, as a share.
+
+    ``rates`` and ``times`` are the family's own beside throughput and latencies; what is
+    ``reported`` has no margin and is never judged.
+    """
+    return {
+        "throughput_mb_s": 0.05,
+        **rates,
+        "latency_mean_ns": 0.05,
+        "latency_p50_ns": 0.05,
+        "latency_p99_ns": 0.10,
+        **times,
+        **dict.fromkeys(reported),
+        "cpu_s_per_gb": None,
+        "error_percent": None,
+        "concurrency_effective": None,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +138,7 @@ class Page:
     implementation: str | None = None
     rate: str = "iops"  # the metric that counts operations
     rate_title: str = "operations/s"
+    rate_unit: str = "IOPS"  # of that metric, per drive or watt
     names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET
     mix_words: str = ""  # what a phrase of the mix ends with, left out on axes: ``read/write``
     split: bool = False  # throughput and rate stand in tables by operation, too
@@ -92,6 +157,9 @@ class Page:
     quantities: tuple[Quantity, ...] = ()
     findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
+    flags: tuple[FlagMeaning, ...] = ()  # that it raises, beside those of all families
+    definitions: tuple[Definition, ...] = ()  # of its terms, in the section about method
+    margins: Mapping[str, float | None] = field(default_factory=margins)  # between two engines
     # Whether a parameter that all points share says anything: not of what is not done.
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
     workers: str = ""  # the parameter that says how many threads of the client do the work

@@ -80,6 +80,45 @@ def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, Run
     assert why(claim, records) == ""
 
 
+@pytest.mark.parametrize("kind", ["value", "baseline", "multiple", "less"])
+def test_a_number_that_the_runs_do_not_give(
+    kind: str, claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    """Sentence and number agree with one another, and not with the runs."""
+    claim = claims[0]
+    number = next(n for n in claim.numbers if n.kind == kind)
+    words = number.words.replace(number.text, "77", 1)
+    wrong = replace(
+        claim,
+        statement=claim.statement.replace(number.words, words),
+        numbers=tuple(
+            replace(n, text="77", words=words) if n is number else n for n in claim.numbers
+        ),
+    )
+    assert "in the sentence is not that of the runs" in why(wrong, records)
+
+
+def test_the_sentences_of_claims(comparison: Comparison) -> None:
+    """Golden: what readers read, and the numbers that the audit holds against the runs."""
+    claims = make_claims(comparison)
+    shown = [claims[0], next(c for c in claims if c.kind == "latency")]
+    assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == [
+        "Disk moved 915 [816\u20131,013] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
+        "0.31\u00d7 [0.28\u20130.34] Memory\u2019s 2,979 [2,863\u20133,094] MB/s, 69 % less.",
+        "Disk\u2019s mean read latency was 30.5 [26.7\u201334.2] ms at 30/70 read/write, "
+        "256 KiB, 8 jobs: 3.95\u00d7 [3.51\u20134.44] Memory\u2019s 7.71 [7.54\u20137.88] ms.",
+    ]
+    assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == [
+        [
+            ("value", "915", "MB/s"),
+            ("multiple", "0.31", ""),
+            ("baseline", "2,979", "MB/s"),
+            ("less", "69", ""),
+        ],
+        [("value", "30.5", "ms"), ("multiple", "3.95", ""), ("baseline", "7.71", "ms")],
+    ]
+
+
 def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
     one, other = claims[0].sides
     lost = dict(records)
@@ -144,6 +183,7 @@ def test_efficiency_is_a_ratio_of_sums(
         claims[0],
         metric="efficiency_mb_s_w.all",
         statement="no number",
+        numbers=(),
         ratio=Interval(sums[0] / sums[1], 0.1, 0.9, 3),
         sides=(one, other),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,7 @@ import pytest
 from integration.brief.brief_fixture import build_store
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.stats import Interval
-from storlab.audit.from_claims import ClaimData, ClaimSide, without_names
-from storlab.brief.audited import audited, claim_data
+from storlab.brief.audited import audited
 from storlab.brief.claims import make_claims
 
 NAMES = [
@@ -44,22 +43,28 @@ def test_numbers_are_still_checked_beside_such_names(
     store = build_store(tmp_path / "named", mixes=(70,), repeats=2, names=names)
     comparison = compare(load_dataset([store]))
     claim = make_claims(comparison)[0]
-    text = without_names(claim_data(comparison, claim))
-    said = claim.sentence.split(" moved ")[1].split(" ")[0]
-    assert f"moved {said} " in text
-    assert claim.big in text
-    assert names[0] not in text.removeprefix(names[0][:1]) or len(names[0]) == 1
+    value = next(n for n in claim.numbers if n.kind == "value")
+    assert f"moved {value.text} " in claim.sentence
+    assert claim.big in claim.sentence
+    for number in claim.numbers:
+        words = number.words.replace(number.text, "77", 1)
+        wrong = replace(
+            claim,
+            sentence=claim.sentence.replace(number.words, words),
+            numbers=tuple(
+                replace(n, text="77", words=words) if n is number else n for n in claim.numbers
+            ),
+        )
+        errors = [f for f in audited(comparison, [wrong]) if f.severity == "error"]
+        assert [f.rule for f in errors] == ["own_claim"]
+        assert "in the sentence is not that of the runs" in errors[0].why
 
 
-def test_a_point_with_numbers_in_its_words_is_no_value() -> None:
-    where = "5 ms think time, 8 jobs"
-    claim = ClaimData(
-        f"4\u00d7 SSD moved 100 MB/s at {where}: 2.00\u00d7 4\u00d7 HDD\u2019s 50.0 MB/s.",
-        "throughput_mb_s.all",
-        Interval(2.0, None, None, 1),
-        (ClaimSide("4\u00d7 SSD", ("a",)), ClaimSide("4\u00d7 HDD", ("b",))),
-        where=where,
-    )
-    assert without_names(claim) == (
-        " moved 100 MB/s at that point: 2.00\u00d7 the baseline\u2019s 50.0 MB/s."
-    )
+def test_a_point_with_numbers_in_its_words_is_no_value(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "named", mixes=(70,), repeats=2)
+    comparison = compare(load_dataset([store]))
+    claim = make_claims(comparison)[0]
+    where = "5 ms think time, 2\u00d7 8 jobs, 100 MB/s"
+    told = replace(claim, where=where, sentence=claim.sentence.replace(claim.where, where))
+    assert told.sentence != claim.sentence
+    assert [f for f in audited(comparison, [told]) if f.severity == "error"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import altair as alt
@@ -143,6 +144,30 @@ def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
     watts = sum(value for value in power if value is not None) / 3
     assert row["per watt 1/W"] == digits3(2 / watts)
     assert f"{found[NEW].text} on {NEW}, 2 on {OLD}" in training_made.html
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"), [("found", "2"), ("at-least", "at least 2"), ("undecided", "2 or more")]
+)
+def test_a_capacity_is_told_by_its_verdict(
+    verdict: str, text: str, training_made: Made, tmp_path: Path
+) -> None:
+    """Also where the file is from before there was a verdict; the words of notes decide nothing."""
+    copy = tmp_path / "copy"
+    shutil.copytree(training_made.store.directory, copy)
+    path = copy / "capacity.json"
+    content = json.loads(path.read_text())
+    (case,) = (case for case in content["cases"] if case["target"] == OLD)
+    tried = next(t for t in case["tried"] if t["accelerators"] == case["first_not_kept"])
+    tried["verdict"] = "undecided" if verdict == "undecided" else "not-kept"
+    case["complete"] = verdict != "at-least"
+    case["notes"] = ["what could not be decided is another matter"]
+    for given in ({"verdict": verdict}, {}):
+        case.pop("verdict", None)
+        case.update(given)
+        path.write_text(json.dumps(content))
+        found = searches(compare(load_dataset([ResultStore.open(copy)])))
+        assert [one.text for one in found if one.target == OLD] == [text]
 
 
 def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:

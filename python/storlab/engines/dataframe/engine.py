@@ -18,7 +18,7 @@ from storlab.engines.dataframe.run import DataframeRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
-from storlab.workloads.preprocess.job import PreprocessJob
+from storlab.workloads.preprocess.job import EngineCosts, PreprocessJob
 
 _INSTALL = "`pip install 'storlab[preprocess]'`"
 _SLOWEST_BYTES_S = 1_000_000  # before a run counts as hung
@@ -31,6 +31,7 @@ class DataframeEngine:
     name: str
     title: str  # for people
     packages: tuple[str, ...]  # the first one's version is the engine's
+    costs: EngineCosts
     kinds: tuple[str, ...] = ("preprocess",)
 
     def describe(self) -> EngineInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from storlab.engines.dataframe.costs import PANDAS
 from storlab.engines.dataframe.engine import DataframeEngine
 from storlab.workloads.preprocess.job import PreprocessJob
 
@@ -12,6 +13,7 @@ class PandasEngine(DataframeEngine):
     name = "pandas"
     title = "pandas"
     packages = ("pandas", "pyarrow", "numpy")
+    costs = PANDAS
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
         """A worker has one thread."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from storlab.engines.dataframe.costs import POLARS
 from storlab.engines.dataframe.engine import DataframeEngine
 from storlab.workloads.preprocess.job import PreprocessJob
 
@@ -12,6 +13,7 @@ class PolarsEngine(DataframeEngine):
     name = "polars"
     title = "Polars"
     packages = ("polars", "numpy")
+    costs = POLARS
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:
         """As many threads as workers."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from storlab.engines.dataframe.costs import PANDAS
 from storlab.engines.dataframe.layout import CATEGORIES, COLUMNS, INTEGERS
 from storlab.engines.dataframe.library import (
     FEATURE_ROWS,
@@ -26,7 +27,6 @@ from storlab.engines.dataframe.library import (
     Values,
     logarithms,
 )
-from storlab.workloads.preprocess.job import LIBRARY_BYTES
 
 _DIGITS = 8
 _TEXT = {
@@ -64,7 +64,7 @@ class PandasLibrary:
     threads = False
     errors: tuple[type[Exception], ...] = (pa.ArrowInvalid,)
     chunk_bytes = 4 << 20
-    base_bytes, worker_bytes = LIBRARY_BYTES["pandas"]
+    base_bytes, worker_bytes = PANDAS.base_bytes, PANDAS.worker_bytes
     bytes_per_value = 112
     bytes_per_id = 48
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from storlab.engines.dataframe.costs import POLARS
 from storlab.engines.dataframe.layout import CATEGORIES, INTEGERS
 from storlab.engines.dataframe.library import FEATURE_ROWS, KEYS, Features, Ids, Tally, Values
-from storlab.workloads.preprocess.job import LIBRARY_BYTES
 
 _DIGITS = 8
 _TEXT = {
@@ -28,7 +28,7 @@ class PolarsLibrary:
     threads = True
     errors: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, ValueError)
     chunk_bytes = 16 << 20
-    base_bytes, worker_bytes = LIBRARY_BYTES["polars"]
+    base_bytes, worker_bytes = POLARS.base_bytes, POLARS.worker_bytes
     bytes_per_value = 160
     bytes_per_id = 72
 

@@ -219,17 +219,13 @@ def _refuse_impossible(
     }
     problems: dict[tuple[tuple[str | int, ...], str], str] = {}
     for point in points:
-        said = FAMILIES[point.kind].check(point.params, sized[point.target])
-        if said is None:
-            continue
-        field, _, rest = said.partition(": ")
-        what, _, fix = rest.rpartition("; ")
-        in_workload = field in type(study.workload[point.workload_index]).model_fields
-        where: tuple[str | int, ...] = ("workload", point.workload_index, field)
-        if not in_workload:
-            names = [t.name for t in study.target]
-            where = ("target", names.index(point.target), field)
-        problems[where, f'on target "{point.target}": {what or rest}'] = fix if what else ""
+        for problem in FAMILIES[point.kind].check(point.params, sized[point.target]):
+            fields = type(study.workload[point.workload_index]).model_fields
+            where: tuple[str | int, ...] = ("workload", point.workload_index, *problem.field)
+            if problem.field[0] not in fields:
+                names = [t.name for t in study.target]
+                where = ("target", names.index(point.target), *problem.field)
+            problems[where, f'on target "{point.target}": {problem.what}'] = problem.fix
     if problems:
         raise loaded.errors([(where, what, fix) for (where, what), fix in problems.items()])
 

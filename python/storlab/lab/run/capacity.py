@@ -96,7 +96,8 @@ def _case(study: StudyBase, one: Point, most: int | None) -> Case:
 
     def refusal(number: int) -> str | None:
         params = {**one.params, PARAMETER: number}
-        return FAMILIES[one.kind].check(params, target)
+        problems = FAMILIES[one.kind].check(params, target)
+        return problems[0].text if problems else None
 
     first = refusal(1)
     if first is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
@@ -51,9 +52,10 @@ class BlockWorkload(Layout):
         "ratios",
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None. Names the fields."""
-        return target_problem(params, target, region_of)
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
+        problem = target_problem(params, target, region_of)
+        return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, margins
+from storlab.workloads.block.flags import BLOCK_FLAGS
 from storlab.workloads.block.metrics import DATA, MOVED
 
 NBSP = "\u00a0"
@@ -86,4 +87,6 @@ BLOCK_PAGE = Page(
     told=("queue_depth",),
     far="the largest number of jobs",
     says=says,
+    flags=BLOCK_FLAGS,
+    margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
 )

@@ -126,19 +126,22 @@ def _size_problems(values: list[Params]) -> Iterable[Problem]:
 
 def target_problem(
     params: Params, target: Target, region_of: Callable[[Params, int], tuple[int, int]]
-) -> str | None:
+) -> Problem | None:
     """Why this point cannot run on this target, or None."""
     sizes = sizes_of(params)
     largest = max(sizes)
     if target.directory is not None and target.size is None:
-        return 'size: a directory needs the size of each file; add size = "1GiB"'
+        return Problem(("size",), "a directory needs the size of each file", 'add size = "1GiB"')
     if target.is_null and params["verify"]:
-        return 'verify: "null:" stores nothing that could be verified; set verify = false'
+        what = '"null:" stores nothing that could be verified'
+        return Problem(("verify",), what, "set verify = false")
     granule = math.gcd(*sizes)
     if params["verify"] and target.stripe_chunk is not None and target.stripe_chunk % granule:
-        return (
-            f"verify: the stripe_chunk of {format_size(target.stripe_chunk)} would divide a block "
-            f"of {format_size(granule)}; make it a multiple of that, or set verify = false"
+        return Problem(
+            ("verify",),
+            f"the stripe_chunk of {format_size(target.stripe_chunk)} would divide a block of "
+            f"{format_size(granule)}",
+            "make it a multiple of that, or set verify = false",
         )
     if target.direct and not target.is_null:
         problem = _alignment_problem(params, target, sizes)
@@ -147,29 +150,34 @@ def target_problem(
     if target.size is not None:
         start, length = region_of(params, target.size)
         if start >= target.size:
-            return (
-                f"region_start: nothing of the {format_size(target.size)} is left after it; "
-                'use a smaller one, such as "25%"'
+            return Problem(
+                ("region_start",),
+                f"nothing of the {format_size(target.size)} is left after it",
+                'use a smaller one, such as "25%"',
             )
         if start + length > target.size:
-            return (
-                f"region_size: the region ends beyond the data set of {format_size(target.size)}; "
-                "make region_start + region_size smaller"
+            return Problem(
+                ("region_size",),
+                f"the region ends beyond the data set of {format_size(target.size)}",
+                "make region_start + region_size smaller",
             )
         if largest > length:
-            return (
-                f"block_size: a block of {format_size(largest)} is larger than the "
-                f"{format_size(max(0, length))} that may be used; make size larger"
+            return Problem(
+                ("block_size",),
+                f"a block of {format_size(largest)} is larger than the "
+                f"{format_size(max(0, length))} that may be used",
+                "make size larger",
             )
     return None
 
 
-def _alignment_problem(params: Params, target: Target, sizes: list[int]) -> str | None:
+def _alignment_problem(params: Params, target: Target, sizes: list[int]) -> Problem | None:
     odd = [size for size in sizes if size % SECTOR]
     if odd:
-        return (
-            f"block_size: {format_size(odd[0])} is not a multiple of {SECTOR} bytes, as O_DIRECT "
-            "needs; use such a size, or set direct = false for the target"
+        return Problem(
+            ("block_size",),
+            f"{format_size(odd[0])} is not a multiple of {SECTOR} bytes, as O_DIRECT needs",
+            "use such a size, or set direct = false for the target",
         )
     places = {
         "region_start": params["region_start"],
@@ -178,9 +186,10 @@ def _alignment_problem(params: Params, target: Target, sizes: list[int]) -> str 
     }
     for field, value in places.items():
         if isinstance(value, int) and value % SECTOR:
-            return (
-                f"{field}: {format_size(value)} is not a multiple of {SECTOR} bytes, as O_DIRECT "
-                "needs; use such a value, or set direct = false for the target"
+            return Problem(
+                (field,),
+                f"{format_size(value)} is not a multiple of {SECTOR} bytes, as O_DIRECT needs",
+                "use such a value, or set direct = false for the target",
             )
     return None
 

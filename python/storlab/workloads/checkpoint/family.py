@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from storlab.base.errors import StudyError
+from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
@@ -52,9 +52,10 @@ class CheckpointWorkload:
         "ratios_of_fixed_work",
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None. Names the fields."""
-        return target_problem(params, target)
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
+        problem = target_problem(params, target)
+        return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, margins
+from storlab.workloads.checkpoint.definitions import CHECKPOINT_DEFINITIONS
+from storlab.workloads.checkpoint.flags import CHECKPOINT_FLAGS
 from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_FINDINGS,
     CHECKPOINT_HEADLINE,
@@ -89,4 +91,7 @@ CHECKPOINT_PAGE = Page(
     published=("checkpoint",),
     says=says,
     shrunk=lambda params: scale_text(float(params["scale"])),
+    flags=CHECKPOINT_FLAGS,
+    margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
+    definitions=CHECKPOINT_DEFINITIONS,
 )

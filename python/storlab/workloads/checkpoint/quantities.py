@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from storlab.contracts.page import Headline, Quantity
+from storlab.contracts.page import Counted, Headline, Quantity
 
 TIME = "Time of a checkpoint and of a restore"
 RATE = "Throughput while checkpoints move"
 PROOF = "What the device counted, over the bytes that were moved"
 ENERGY = "Power and energy of checkpoints"
 LOST = "What checkpoints cost the training (modelled)"
+
+WRITTEN = Counted("writes", "written_ns")
+DURABLE = Counted("writes", "durable_ns")
+RESTORED = Counted("restores", "end_ns")
 
 
 def _of(
@@ -21,6 +25,7 @@ def _of(
     *,
     compared: bool = False,
     published: str = "",
+    counted: Counted | None = None,
 ) -> Quantity:
     return Quantity(
         name,
@@ -31,6 +36,7 @@ def _of(
         short=short,
         compared=compared,
         published=published,
+        counted=counted,
     )
 
 
@@ -39,25 +45,28 @@ def _lost(name: str, title: str, short: str, unit: str) -> Quantity:
 
 
 CHECKPOINT_QUANTITIES = (
-    _of("write_time_s", "time to written", "to written", "s", compared=True),
+    _of("write_time_s", "time to written", "to written", "s", compared=True, counted=WRITTEN),
     _of(
         "durable_time_s", "time to durable", "to durable", "s",
-        compared=True, published="duration",
+        compared=True, counted=DURABLE, published="duration",
     ),
     _of("durable_time_max_s", "longest time to durable", "to durable, longest", "s"),
     _of("slowest_rank_time_s", "time of the slowest rank", "slowest rank", "s"),
-    _of("restore_time_s", "restore time", "restore", "s", compared=True),
+    _of("restore_time_s", "restore time", "restore", "s", compared=True, counted=RESTORED),
     _of(
         "restore_slowest_rank_time_s", "restore time of the slowest rank",
         "restore, slowest rank", "s",
     ),
-    _of("write_mb_s", "throughput to written", "to written", "MB/s", compared=True),
+    _of(
+        "write_mb_s", "throughput to written", "to written", "MB/s",
+        compared=True, counted=WRITTEN,
+    ),
     _of(
         "durable_mb_s", "throughput to durable", "to durable", "MB/s",
-        compared=True, published="throughput",
+        compared=True, counted=DURABLE, published="throughput",
     ),
     _of("slowest_rank_mb_s", "throughput of the slowest rank", "slowest rank", "MB/s"),
-    _of("restore_mb_s", "restore throughput", "restore", "MB/s", compared=True),
+    _of("restore_mb_s", "restore throughput", "restore", "MB/s", compared=True, counted=RESTORED),
     _of(
         "restore_slowest_rank_mb_s", "restore throughput of the slowest rank",
         "restore, slowest rank", "MB/s",

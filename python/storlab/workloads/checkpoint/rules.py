@@ -103,34 +103,36 @@ def ranks_of(profile: Profile, params: Params) -> int:
     return min(profile.ranks, params["subset"] or profile.ranks)
 
 
-def target_problem(params: Params, target: Target) -> str | None:
+def target_problem(params: Params, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None. Reads the profile."""
     try:
         profile, files = point_files(params)
     except StudyError as error:
         place = "" if error.where == "profile" else f"{error.where}: "
-        return f"profile: {place}{error.what}; {error.fix}"
+        return Problem(("profile",), f"{place}{error.what}", error.fix)
     subset = params["subset"]
     if subset is not None and subset > profile.ranks:
-        return (
-            f"subset: {profile.name} has {profile.ranks} ranks and not {subset}; use at most "
-            f"{profile.ranks}"
-        )
+        what = f"{profile.name} has {profile.ranks} ranks and not {subset}"
+        return Problem(("subset",), what, f"use at most {profile.ranks}")
     return None if target.s3 is None else _bucket_problem(params, files)
 
 
-def _bucket_problem(params: Params, files: list[CheckpointFile]) -> str | None:
+def _bucket_problem(params: Params, files: list[CheckpointFile]) -> Problem | None:
     if params["layout"] == "safetensors":
-        return 'layout: safetensors files are written to directories only; use "profile"'
+        what = "safetensors files are written to directories only"
+        return Problem(("layout",), what, 'use "profile"')
     if params["writer"] == "torch":
-        return 'writer: PyTorch writes to directories only; use writer = "native"'
+        what = "PyTorch writes to directories only"
+        return Problem(("writer",), what, 'use writer = "native"')
     for name, usual in ONLY_FILES.items():
         if params.get(name, usual) != usual:
-            return f"{name}: says something of files, and the target is a bucket; remove it"
+            what = "says something of files, and the target is a bucket"
+            return Problem((name,), what, "remove it")
     largest = max(file.bytes for file in files)
     if largest > MOST_PARTS * params["part_size"]:
         least = -(-largest // (MOST_PARTS << 20))
-        return f"part_size: {format_bytes_si(largest)} have too many parts; use {least}MiB"
+        what = f"{format_bytes_si(largest)} have too many parts"
+        return Problem(("part_size",), what, f"use {least}MiB")
     return None
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from storlab.base.errors import Problem
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
@@ -59,10 +60,11 @@ class ObjectWorkload(Clear):
         "ratios",
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None. Names the fields."""
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
         del params
-        return target_problem(target)
+        problem = target_problem(target)
+        return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""

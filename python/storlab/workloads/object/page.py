@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, margins
 from storlab.model.result import Operation
 from storlab.workloads.common.skew import OWNERS
+from storlab.workloads.object.flags import OBJECT_FLAGS
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.rules import PERCENTS, shares
 from storlab.workloads.object.sizes import describe_sizes
@@ -97,6 +98,7 @@ OBJECT_PAGE = Page(
     phrase=phrase,
     rate="requests_s",
     rate_title="requests/s",
+    rate_unit="requests/s",
     names=WORDS,
     mix_words="GET/PUT",
     split=True,
@@ -106,4 +108,10 @@ OBJECT_PAGE = Page(
     told=("object_size", "concurrency"),
     far="the highest concurrency",
     says=says,
+    flags=OBJECT_FLAGS,
+    margins=margins(
+        rates={"requests_s": 0.05},
+        times={"ttfb_mean_ns": 0.10},
+        reported=("cpu_us_per_request",),
+    ),
 )

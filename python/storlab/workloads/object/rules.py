@@ -205,11 +205,13 @@ def _range_problems(values: list[Params]) -> Iterable[Problem]:
             return
 
 
-def target_problem(target: Target) -> str | None:
+def target_problem(target: Target) -> Problem | None:
     """Why an object workload cannot run on this target, or None."""
     if target.s3 is not None:
         return None
-    return (
-        "targets: object requests need a bucket, and this target is none; name the s3 targets in "
-        'targets = ["..."], or write s3 = "embedded:storlab-objects" in the target'
+    return Problem(
+        ("targets",),
+        "object requests need a bucket, and this target is none",
+        'name the s3 targets in targets = ["..."], or write s3 = "embedded:storlab-objects" in the '
+        "target",
     )

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
@@ -57,9 +58,10 @@ class PreprocessWorkload:
         "ratios_of_fixed_work",
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
-        """Why these values cannot run on this target, or None. Names the fields."""
-        return target_problem(params, target)
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
+        problem = target_problem(params, target)
+        return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time of one run at an assumed rate, and the most bytes that it writes."""

@@ -5,6 +5,7 @@ All sizes in bytes, all times in ns. What lies where in ``output`` stands in doc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -14,8 +15,19 @@ from storlab.model.types import Table
 
 STAGES = ("ingest", "vocabulary", "encode")
 """In order. Each is a kind of operation, and a kind of span."""
-LIBRARY_BYTES = {"pandas": (96 << 20, 32 << 20), "polars": (96 << 20, 24 << 20)}
-"""Memory that a data frame library takes before there is any work, and that each worker adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCosts:
+    """What an engine of preprocessing takes, by its attribute ``costs``; by default the native one.
+
+    CPU time and start are assumed, to estimate the time of a run before it ran.
+    """
+
+    base_bytes: int = 0  # of memory, before there is any work; 0: nothing worth counting
+    worker_bytes: int = 0  # that each worker adds
+    cpu_ns_per_byte: float = 5.0  # of raw data
+    start_ns: int = 0  # before the window: Python and its libraries
 
 
 class Clicks(Table):

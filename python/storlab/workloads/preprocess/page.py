@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from storlab.contracts.page import Page
+from storlab.workloads.preprocess.definitions import PREPROCESS_DEFINITIONS
 from storlab.workloads.preprocess.details import PreprocessDetails
+from storlab.workloads.preprocess.flags import PREPROCESS_FLAGS
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.quantities import (
     PREPROCESS_FINDINGS,
@@ -102,6 +104,7 @@ PREPROCESS_PAGE = Page(
     implementation="implementation",
     rate="parts_s",
     rate_title="parts/s",
+    rate_unit="1/s",
     per_watt={"rows_s": "rows_per_joule"},
     work="DLRM preprocessing",
     told=("rows", "workers"),
@@ -112,4 +115,6 @@ PREPROCESS_PAGE = Page(
     published=("dlrm", "preprocess"),
     says=says,
     resumed=resumed,
+    flags=PREPROCESS_FLAGS,
+    definitions=PREPROCESS_DEFINITIONS,
 )

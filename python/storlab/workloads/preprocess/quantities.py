@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from storlab.contracts.page import Headline, Quantity
+from storlab.contracts.page import Counted, Headline, Quantity
 from storlab.workloads.preprocess.job import STAGES
 
 TIME = "Completion time"
@@ -47,7 +47,7 @@ def _energy(
 PREPROCESS_QUANTITIES = (
     Quantity(
         "completion_time_s", "completion time", "s", "less", TIME,
-        short="all stages", compared=True, published="duration",
+        short="all stages", compared=True, published="duration", counted=Counted(),
     ),
     *(
         Quantity(

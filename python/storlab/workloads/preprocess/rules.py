@@ -11,9 +11,10 @@ from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
+from storlab.contracts.registry import ENGINES
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
-from storlab.workloads.preprocess.job import LIBRARY_BYTES, Clicks
+from storlab.workloads.preprocess.job import Clicks, EngineCosts
 
 ROW_BYTES = 245
 """Of a raw row, mean of the generator's; real Criteo files have about as many."""
@@ -34,10 +35,6 @@ GROUP_MEMORY_BYTES = 40 << 10
 FREE_GROUPS = 128
 LEAST_ROW_BYTES = 40
 """Of text: a label and 39 tabs."""
-CPU_NS_PER_BYTE = {"native": 5.0, "polars": 17.0, "pandas": 17.0}
-"""CPU time for a raw byte, by engine: assumed, to estimate the time of a run before it ran."""
-START_NS = {"polars": 1_000_000_000, "pandas": 1_000_000_000}
-"""Of a run before its window, by engine: Python and its libraries, assumed likewise."""
 GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
 """Fields of generated data and their defaults; with ``input`` they say nothing."""
 LEAST_PART_BYTES = 4096
@@ -104,12 +101,17 @@ def needed_memory(params: Params) -> int:
 
 def _library_memory(params: Params) -> int:
     """What a data frame library takes, with a part in the hands of each worker; 0 without one."""
-    found = LIBRARY_BYTES.get(params.get("implementation") or "")
-    if found is None:
+    costs = engine_costs(params.get("implementation"))
+    if not costs.base_bytes:
         return 0
-    base, each = found
     workers, part = int(params["workers"]), int(params["part_size"])
-    return base + workers * (each + WORKER_MEMORY_BYTES + part)
+    return costs.base_bytes + workers * (costs.worker_bytes + WORKER_MEMORY_BYTES + part)
+
+
+def engine_costs(engine: str | None) -> EngineCosts:
+    """What an engine says that it takes; of one that says nothing, what the native one takes."""
+    found = getattr(ENGINES.get(engine or ""), "costs", None)
+    return found if isinstance(found, EngineCosts) else EngineCosts()
 
 
 def _row_group_memory(params: Params) -> int:
@@ -152,22 +154,33 @@ def _whose(params: Params) -> str:
     return f"each of {workers:,} workers, which take"
 
 
-def target_problem(params: Params, target: Target) -> str | None:
+def target_problem(params: Params, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None. Looks for its raw files."""
     if params["input"] is None:
         return None
     try:
         input_files(params["input"], Path(target.directory or "."))
-    except ValueError as error:
-        return f"input: {error}"
+    except InputError as error:
+        return Problem(("input",), error.what, error.fix)
+    except ValueError as error:  # of a pattern that this Python does not take
+        return Problem(("input",), str(error))
     return None
+
+
+class InputError(ValueError):
+    """Raw files that cannot be read, and the cure."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        self.what = what
+        self.fix = fix
+        super().__init__(f"{what}; {fix}")
 
 
 def input_files(patterns: list[str], directory: Path) -> list[Path]:
     """The raw files of a study, absolute and in order, each once; they are only ever read.
 
     Patterns keep their order, the matches of one are sorted with ``day_2`` before ``day_10``.
-    Raises ValueError naming the pattern or file, and the cure.
+    Raises InputError naming the pattern or file, and the cure.
     """
     root = Path(os.path.realpath(directory))
     found: dict[Path, None] = {}
@@ -175,16 +188,17 @@ def input_files(patterns: list[str], directory: Path) -> list[Path]:
         for file in _matches(pattern, root):
             found.setdefault(_checked(file, root), None)
     if not found:
-        raise ValueError("names no files; list the day files, or remove it to have data made")
+        raise InputError("names no files", "list the day files, or remove it to have data made")
     return list(found)
 
 
 def _matches(pattern: str, root: Path) -> list[Path]:
     inside = Path(pattern)
     if inside.is_absolute() or ".." in inside.parts:
-        raise ValueError(f'"{pattern}" leads out of the target\'s directory; write it below {root}')
+        what = f'"{pattern}" leads out of the target\'s directory'
+        raise InputError(what, f"write it below {root}")
     if not inside.parts:
-        raise ValueError(f'"{pattern}" names no file; write for example "day_*"')
+        raise InputError(f'"{pattern}" names no file', 'write for example "day_*"')
     if not any(character in pattern for character in "*?["):
         matches = [root / inside] if os.path.lexists(root / inside) else []
     else:
@@ -192,24 +206,23 @@ def _matches(pattern: str, root: Path) -> list[Path]:
         home = root / _HOME  # ``**`` goes there too, and is not meant
         matches = [path for path in found if not path.is_relative_to(home)] or found
     if not matches:
-        raise ValueError(
-            f'"{pattern}" matches no file in {root}; correct it, or put the files there'
-        )
+        what = f'"{pattern}" matches no file in {root}'
+        raise InputError(what, "correct it, or put the files there")
     return sorted(matches, key=natural_key)
 
 
 def _checked(file: Path, root: Path) -> Path:
     real = Path(os.path.realpath(file))
     if not real.is_relative_to(root):
-        raise ValueError(f"{file} leads out of {root}; copy it there, or name another directory")
+        what = f"{file} leads out of {root}"
+        raise InputError(what, "copy it there, or name another directory")
     if not real.is_file():
-        raise ValueError(f"{file} is no regular file; name files only")
+        raise InputError(f"{file} is no regular file", "name files only")
     if real.is_relative_to(root / _HOME):
-        raise ValueError(
-            f"{file} lies in {_HOME}, which is emptied after a study; move it out of there"
-        )
+        what = f"{file} lies in {_HOME}, which is emptied after a study"
+        raise InputError(what, "move it out of there")
     if real.suffix in COMPRESSED:
-        raise ValueError(f"{file} is compressed; unpack it first")
+        raise InputError(f"{file} is compressed", "unpack it first")
     return real
 
 
@@ -259,8 +272,8 @@ def least_binary_bytes(params: Params, rows: int) -> int:
 def duration_ns(params: Params, size: int, engine: str) -> int:
     """Time of a run, if it is bound by CPU: at an assumed rate, with no more workers than cores."""
     at_once: int = min(params["workers"], usable_cores())
-    working = round(size * CPU_NS_PER_BYTE.get(engine, CPU_NS_PER_BYTE["native"]) / at_once)
-    return working + START_NS.get(engine, 0)
+    costs = engine_costs(engine)
+    return round(size * costs.cpu_ns_per_byte / at_once) + costs.start_ns
 
 
 def usable_cores() -> int:

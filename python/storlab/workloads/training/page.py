@@ -7,8 +7,10 @@ from typing import Any
 
 from storlab.base.errors import StudyError
 from storlab.base.units import format_duration
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, margins
 from storlab.model.result import Operation
+from storlab.workloads.training.definitions import TRAINING_DEFINITIONS
+from storlab.workloads.training.flags import TRAINING_FLAGS
 from storlab.workloads.training.quantities import TRAINING_FINDINGS, TRAINING_QUANTITIES
 from storlab.workloads.training.rules import OWN, profile_of
 
@@ -96,6 +98,7 @@ TRAINING_PAGE = Page(
     phrase=phrase,
     rate="reads_s",
     rate_title="reads/s",
+    rate_unit="1/s",
     names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
     per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
     work="training reads (DLIO-equivalent)",
@@ -105,4 +108,7 @@ TRAINING_PAGE = Page(
     findings=TRAINING_FINDINGS,
     published=("dlio", "training"),
     says=says,
+    flags=TRAINING_FLAGS,
+    margins=margins(rates={"au_percent": 0.05}),
+    definitions=TRAINING_DEFINITIONS,
 )

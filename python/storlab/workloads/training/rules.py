@@ -188,42 +188,46 @@ def combination_problems(
         )
 
 
-def target_problem(params: Params, target: Target) -> str | None:
+def target_problem(params: Params, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None."""
     try:
         settings = settings_of(params)
     except StudyError as error:
         where = "" if error.where == "profile" else f"{error.where} "
-        return f"profile: {where}{error.what}; {error.fix}"
+        return Problem(("profile",), f"{where}{error.what}", error.fix)
     if target.s3 is not None:
         problem = _bucket_problem(params, settings)
         if problem is not None:
             return problem
     if settings.edition.direct and not target.direct:
-        return (
-            f"edition: {params['edition']} reads with O_DIRECT, and the target has direct = false; "
-            "remove direct = false, or choose another edition"
+        return Problem(
+            ("edition",),
+            f"{params['edition']} reads with O_DIRECT, and the target has direct = false",
+            "remove direct = false, or choose another edition",
         )
     if settings.steps == 0:
-        return (
-            f"{_size_field(params)}: {settings.samples:,} samples give {settings.accelerators:,} "
-            f"accelerators not one batch of {settings.batch:,} each; make the data set larger, or "
-            "accelerators fewer"
+        return Problem(
+            (_size_field(params),),
+            f"{settings.samples:,} samples give {settings.accelerators:,} accelerators not one "
+            f"batch of {settings.batch:,} each",
+            "make the data set larger, or accelerators fewer",
         )
     return None
 
 
-def _bucket_problem(params: Params, settings: Settings) -> str | None:
+def _bucket_problem(params: Params, settings: Settings) -> Problem | None:
     if settings.edition.direct:
-        return (
-            f"edition: {params['edition']} reads files with O_DIRECT, and a bucket has none; "
-            "choose another edition"
+        return Problem(
+            ("edition",),
+            f"{params['edition']} reads files with O_DIRECT, and a bucket has none",
+            "choose another edition",
         )
     largest = data_set_bytes(settings.profile, 1)
     if largest > LARGEST_PART:
-        return (
-            f"profile: a file of {format_bytes_si(largest)} is more than S3 takes in one request; "
-            "use a directory, or fewer samples in a file"
+        return Problem(
+            ("profile",),
+            f"a file of {format_bytes_si(largest)} is more than S3 takes in one request",
+            "use a directory, or fewer samples in a file",
         )
     return None
 

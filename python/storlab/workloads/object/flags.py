@@ -1,0 +1,45 @@
+"""What the flags of this family alone mean, in the legend and for the audit."""
+
+from __future__ import annotations
+
+from storlab.contracts.page import FlagMeaning
+
+OBJECT_FLAGS = (
+    FlagMeaning(
+        "errors",
+        "!",
+        "Some requests failed. They are in no rate, no byte count and no latency; how many, and "
+        "of which kind, stands with the runs.",
+        severity="warning",
+        why=(
+            "Requests failed. Rates and latencies are those of the requests that succeeded: a "
+            "store that refuses work can look fast."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "mix-off",
+        "X",
+        "The requests that were counted are not the mix that was asked for, by more than chance.",
+        severity="warning",
+        why=(
+            "The requests that were counted are not the mix that was asked for: results of this "
+            "mix belong to another one."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "payload-mode",
+        "G",
+        "Bodies were signed or had checksums, which costs CPU on both sides: compare only with "
+        "runs that did the same.",
+        severity="note",
+        why=(
+            "Signing bodies costs CPU on both sides: a comparison holds with runs that did the "
+            "same."
+        ),
+        caveat=True,
+    ),
+)
