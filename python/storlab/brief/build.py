@@ -42,9 +42,11 @@ from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.selection import caveat, every_point, shown
 from storlab.brief.text import and_list, date_range, sentence_case
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
-from storlab.figures import FIGURES, draw
+from storlab.figures.campaign import COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES
 from storlab.figures.common import slug
+from storlab.figures.drawing import draw
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import PublishedTable
@@ -203,8 +205,8 @@ def _extras(
 ) -> list[ExtraSection]:
     """The sections that stand once for the campaign, where there is something to say."""
     every = comparison.sections
-    cost = _group("cost_stack", comparison, every)
-    printed = (_group(name, comparison, every) for name in ("published_bars", "published_mixes"))
+    cost = _group(COST_STACK, comparison, every)
+    printed = (_group(kind, comparison, every) for kind in (PUBLISHED_BARS, PUBLISHED_MIXES))
     beside = [group for group in printed if group is not None]
     found = (
         implementations_section(comparison, scale),
@@ -224,14 +226,15 @@ def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
     """What the family of these sections wants to be drawn of them."""
-    wanted = [n for n in FAMILIES[sections[0].kind].figures if FIGURES[n].scope == scope]
-    return [group for name in wanted if (group := _group(name, comparison, sections))]
+    wanted = [kind for kind in FAMILIES[sections[0].kind].figures if kind.scope == scope]
+    return [group for kind in wanted if (group := _group(kind, comparison, sections))]
 
 
-def _group(name: str, comparison: Comparison, sections: Sequence[Section]) -> FigureGroup | None:
-    kind = FIGURES[name]
-    drawings = [Drawing(figure, render(figure)) for figure in draw(name, comparison, sections)]
-    return FigureGroup(name, kind.heading, kind.lead, drawings) if drawings else None
+def _group(
+    kind: FigureKind, comparison: Comparison, sections: Sequence[Section]
+) -> FigureGroup | None:
+    drawings = [Drawing(figure, render(figure)) for figure in draw(kind, comparison, sections)]
+    return FigureGroup(kind.name, kind.heading, kind.lead, drawings) if drawings else None
 
 
 def _mappings(comparison: Comparison) -> list[Mapping]:

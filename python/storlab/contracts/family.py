@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
@@ -84,7 +85,7 @@ class Workload(Protocol):
     spec: type[WorkloadSpec]
     places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
     page: Page
-    figures: tuple[str, ...]  # names in storlab.figures, in the order of the brief
+    figures: tuple[FigureKind, ...]  # in the order of the brief
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
         """Why these values cannot run on this target, or None."""

@@ -10,8 +10,8 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.density import TB, costs
 from storlab.analysis.points import Section
-from storlab.figures import Figure
 from storlab.figures.common import slug
+from storlab.figures.figure import Figure
 from storlab.figures.theme import WIDTH, configured, part_fill, role
 
 PARTS = ("servers", "network", "storage")

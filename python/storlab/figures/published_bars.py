@@ -10,7 +10,6 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.published import PublishedCell, series_index
-from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -21,6 +20,7 @@ from storlab.figures.common import (
     point_ids,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
 
 KEY = "throughput_mb_s.all"

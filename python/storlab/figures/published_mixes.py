@@ -14,8 +14,8 @@ from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, series_index
-from storlab.figures import Figure
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
+from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of
 from storlab.figures.theme import (
     HEIGHT,

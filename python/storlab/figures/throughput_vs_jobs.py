@@ -8,7 +8,6 @@ from typing import Any
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures import Figure
 from storlab.figures.common import (
     axis_title,
     digits3,
@@ -21,6 +20,7 @@ from storlab.figures.common import (
     ratio_words,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.lines import Axes, line_chart, line_data
 from storlab.figures.theme import configured
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from storlab.base.errors import Problem
 from storlab.base.units import LARGEST, NS_PER_S, format_size, parse_size
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival, Member, WeightedSize
 from storlab.model.point import Point
@@ -25,6 +26,15 @@ from storlab.workloads.block.rules import (
     needless_fields,
     target_problem,
     write_percent,
+)
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    LATENCY_BARS,
+    LATENCY_CDF,
+    POWER_OVER_TIME,
+    RATIOS,
+    THROUGHPUT_VS_JOBS,
+    TIME_SERIES,
 )
 
 ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
@@ -304,14 +314,14 @@ class BlockWorkload:
     spec: type[WorkloadSpec] = BlockSpec
     places: tuple[str, ...] = ("path", "paths", "directory")
     page: Page = BLOCK_PAGE
-    figures: tuple[str, ...] = (
-        "throughput_vs_jobs",
-        "latency_bars",
-        "latency_cdf",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios",
+    figures: tuple[FigureKind, ...] = (
+        THROUGHPUT_VS_JOBS,
+        LATENCY_BARS,
+        LATENCY_CDF,
+        TIME_SERIES,
+        POWER_OVER_TIME,
+        EFFICIENCY_BARS,
+        RATIOS,
     )
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:

@@ -14,12 +14,14 @@ from pydantic import Field, model_validator
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
+from storlab.workloads.checkpoint.figures import CHECKPOINT_FIGURES
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from storlab.workloads.checkpoint.metrics import entries, run_concurrency, run_flags, run_metrics
 from storlab.workloads.checkpoint.page import CHECKPOINT_PAGE
@@ -165,17 +167,7 @@ class CheckpointWorkload:
     spec: type[WorkloadSpec] = CheckpointSpec
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = CHECKPOINT_PAGE
-    figures: tuple[str, ...] = (
-        "checkpoint_time",
-        "checkpoint_throughput",
-        "checkpoint_energy",
-        "rank_times",
-        "training_lost",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios_of_fixed_work",
-    )
+    figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
         """Why these values cannot run on this target, or None. Names the fields."""

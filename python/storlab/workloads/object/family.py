@@ -18,6 +18,7 @@ from storlab.base.nearest import suggest
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival
 from storlab.model.point import Point
@@ -25,6 +26,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
+from storlab.workloads.object.figures import OBJECT_FIGURES
 from storlab.workloads.object.job import OBJECT_OPERATIONS, Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
@@ -231,19 +233,7 @@ class ObjectWorkload:
     spec: type[WorkloadSpec] = ObjectSpec
     places: tuple[str, ...] = ("s3",)
     page: Page = OBJECT_PAGE
-    figures: tuple[str, ...] = (
-        "object_throughput",
-        "object_latency",
-        "latency_cdf",
-        "ttfb_bars",
-        "errors",
-        "throughput_vs_axis",
-        "latency_vs_axis",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios",
-    )
+    figures: tuple[FigureKind, ...] = OBJECT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
         """Why these values cannot run on this target, or None. Names the fields."""

@@ -17,6 +17,7 @@ from storlab.base.errors import Problem, StudyError
 from storlab.base.nearest import suggest
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
@@ -24,6 +25,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Duration, Size, Swept
 from storlab.workloads.common.store_fields import REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, Retries
+from storlab.workloads.training.figures import TRAINING_FIGURES
 from storlab.workloads.training.job import Records, TrainingJob
 from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training.page import TRAINING_PAGE
@@ -187,17 +189,7 @@ class TrainingWorkload:
     spec: type[WorkloadSpec] = TrainingSpec
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = TRAINING_PAGE
-    figures: tuple[str, ...] = (
-        "au_vs_accelerators",
-        "training_throughput",
-        "step_wait",
-        "epoch_bytes",
-        "time_series",
-        "power_over_time",
-        "epoch_energy",
-        "efficiency_bars",
-        "ratios_of_fixed_work",
-    )
+    figures: tuple[FigureKind, ...] = TRAINING_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
         """Why these values cannot run on this target, or None. Names the fields."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures import Figure
+from storlab.contracts.figure import OverSweep
+from storlab.contracts.hook import load
 from storlab.figures.common import (
     axis_title,
     digits3,
@@ -21,37 +20,15 @@ from storlab.figures.common import (
     ratio_words,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.lines import Axes, line_chart, line_data, ring_layer
 from storlab.figures.theme import configured, log_bounds
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What is drawn: the first of ``keys`` that was measured."""
-
-    kind: str  # of the figure
-    name: str  # in its file name
-    keys: tuple[str, ...]
-    words: str
-    unit: str
-    ratio: str = "{target}’s is {times} {baseline}’s"  # of the title
-    log: bool = False  # the vertical axis
-
-
-def swept_figure(
-    comparison: Comparison,
-    section: Section,
-    facet: Any,
-    swept: Swept,
-    *,
-    said: str = "",
-    ringed: Mapping[str, str] | None = None,
+def sweep_figure(
+    kind: str, swept: OverSweep, comparison: Comparison, section: Section, facet: Any
 ) -> Figure | None:
-    """Lines against the axis; None where nothing was measured.
-
-    ``said`` is the title, by default the ratio at the far end; ``ringed`` the place on the axis of
-    the mean that has a ring, by target.
-    """
+    """Lines against the axis; None where nothing was measured."""
     columns = (comparison.column(key) for key in swept.keys)
     column = next((each for each in columns if each is not None), None)
     if column is None:
@@ -68,24 +45,26 @@ def swept_figure(
     axes = Axes(
         order=order,
         x_title=axis_title(section),
-        y_title=f"{column.label} ({swept.unit})",
-        tooltip=f"{swept.unit}, mean [95 %]",
+        y_title=f"{column.label} ({column.unit})",
+        tooltip=f"{column.unit}, mean [95 %]",
         x_name=section.axes.x,
         bounds=log_bounds([*lows, *values]) if swept.log else (0, 1.06 * max(values)),
         log=swept.log,
     )
-    rings = [mean for mean in means if (ringed or {}).get(mean["target"]) == mean["x"]]
+    ringed = load(swept.rings)(comparison, section, facet) if swept.rings else {}
+    rings = [mean for mean in means if ringed.get(mean["target"]) == mean["x"]]
     above = [ring_layer(order)] if rings else []
     chart = line_chart(comparison, targets, axes, means, above=above)
+    said = load(swept.title)(comparison, section, facet) if swept.title else ""
     said = said or _said(comparison, section, facet, column, swept.ratio)
     title = f"{place_of(section, facet)}: {said}"
     return Figure(
         name=figure_name(swept.name, section, facet),
-        kind=swept.kind,
+        kind=kind,
         title=title,
-        alt=f"Line chart of {swept.words} ({swept.unit}) against {axis_title(section)}. {title}",
+        alt=f"Line chart of {swept.words} ({column.unit}) against {axis_title(section)}. {title}",
         spec=configured(chart, {"means": means, "runs": dots, "rings": rings}),
-        columns=[section.axes.x, *(f"{t} ({swept.unit})" for t in targets)],
+        columns=[section.axes.x, *(f"{t} ({column.unit})" for t in targets)],
         rows=[
             [order[i], *(interval_text(row.cells[t].values.get(column.key)) for t in targets)]
             for i, row in enumerate(rows)

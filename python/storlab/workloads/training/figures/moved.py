@@ -1,79 +1,36 @@
-"""Throughput of training: bytes moved and samples, against the accelerators or side by side."""
+"""Bytes that training moves against its accelerators, with the line of what these want."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import Section
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.errors import StudyError
-from storlab.figures import Figure
-from storlab.figures.bars import Wanted, bar_figure, far_places
 from storlab.figures.common import (
     axis_title,
     figure_name,
     interval_text,
-    is_swept,
     last_point,
     place_of,
     point_ids,
     ratio_words,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.lines import Axes, line_chart, line_data
-from storlab.figures.swept import Swept, swept_figure
 from storlab.figures.theme import configured, role
 from storlab.workloads.training.rules import profile_of
 
-MOVED, SAMPLES = "throughput_mb_s.all", "samples_s.all"
-BARS = Wanted(
-    kind="training_throughput",
-    name="training-throughput",
-    what="throughput",
-    unit="MB/s",
-    keys={"moved": MOVED, "nominal|as DLIO prints": "nominal_mb_s.all"},
-    axis="throughput (MB/s)",
-    ratio=MOVED,
-)
-RATE = Wanted(
-    kind="training_throughput",
-    name="samples",
-    what="samples",
-    unit="1/s",
-    keys={"per second": SAMPLES},
-    axis="samples per second",
-    ratio=SAMPLES,
-)
+MOVED = "throughput_mb_s.all"
 
 
-SERVED = Swept(
-    kind="training_throughput",
-    name="samples-by-accelerators",
-    keys=(SAMPLES,),
-    words="samples",
-    unit="1/s",
-    ratio="{target} serves {times} as many samples as {baseline}",
-)
-
-
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Where the accelerators are swept figures against them; bars at the far point."""
-    found: list[Figure | None] = []
-    for section, facet, point in far_places(comparison, sections):
-        if is_swept(section):
-            found.append(_moved(comparison, section, facet))
-            found.append(swept_figure(comparison, section, facet, SERVED))
-        found.append(bar_figure(comparison, section, facet, point, BARS))
-        if not is_swept(section):
-            found.append(bar_figure(comparison, section, facet, point, RATE))
-    return [figure for figure in found if figure is not None]
-
-
-def _moved(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
-    """With the line of what the accelerators want."""
+def draw(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Against the accelerators; None where nothing was measured."""
     column = comparison.column(MOVED)
     if column is None:
         return None
