@@ -34,7 +34,7 @@ class DrillSpec(WorkloadSpec):
 
 
 class DrillWorkload:
-    """Implements ``storlab.workloads.Workload``."""
+    """Implements ``storlab.contracts.family.Workload``."""
 
     kind = "drill"
     fixed_work = True

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from storlab.base.units import format_size, parse_size
-from storlab.workloads.object.family import ObjectSpec
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.sizes import bounds_of, mean_size, read_object_size, sizes_of
+from storlab.workloads.object.spec import ObjectSpec
 
 LARGEST = 5 << 40
 SIZES = st.integers(1, LARGEST)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from storlab.base.units import NS_PER_S
 from storlab.model.result import CpuUse, EngineInfo, RunOutcome
 from storlab.model.study import Target
-from storlab.workloads.preprocess.family import PreprocessSpec
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.metrics import run_metrics, scopes_of
 from storlab.workloads.preprocess.rules import (
@@ -22,6 +21,7 @@ from storlab.workloads.preprocess.rules import (
     raw_data,
     written_bytes,
 )
+from storlab.workloads.preprocess.spec import PreprocessSpec
 
 TARGET = Target(name="t", directory="d")
 

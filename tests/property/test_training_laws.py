@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from storlab.contracts.registry import FAMILIES
 from storlab.model.study import Target
-from storlab.workloads.training.family import TrainingSpec
 from storlab.workloads.training.metrics import (
     AcceleratorEpoch,
     Epoch,
@@ -20,6 +19,7 @@ from storlab.workloads.training.metrics import (
 )
 from storlab.workloads.training.profiles import profile_names
 from storlab.workloads.training.rules import least_samples, settings_of
+from storlab.workloads.training.spec import TrainingSpec
 
 SPANS = st.integers(min_value=0, max_value=10**10)
 

@@ -17,7 +17,7 @@ from storlab.model.study import Header, Precondition, Target
 from tidy import text_rules, tree
 
 DOCUMENTS = tree.source(".md")
-ROOM = ("family", "job", "metrics", "page", "rules")  # what every family's folder has
+ROOM = ("spec", "family", "job", "rules", "metrics", "page")  # what every family has
 GUIDES = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 
 

@@ -26,8 +26,9 @@ from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
 from storlab.model.study import study_model
 from storlab.process.execution import StopRequest
-from storlab.workloads.block.family import BlockSpec, BlockWorkload
+from storlab.workloads.block.family import BlockWorkload
 from storlab.workloads.block.job import BlockJob, Mix, Offsets
+from storlab.workloads.block.spec import BlockSpec
 
 SIZE = 64 * 1024
 

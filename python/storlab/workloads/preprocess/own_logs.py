@@ -33,7 +33,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.model.result import Flag, RunOutcome, Snapshot
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.filesystems import existing_parent, free_bytes
-from storlab.workloads.preprocess.family import PreprocessSpec, run_order
+from storlab.workloads.preprocess.family import run_order
 from storlab.workloads.preprocess.job import PreprocessJob
 from storlab.workloads.preprocess.metrics import run_flags
 from storlab.workloads.preprocess.rules import (
@@ -47,6 +47,7 @@ from storlab.workloads.preprocess.rules import (
     usable_cores,
     written_bytes,
 )
+from storlab.workloads.preprocess.spec import PreprocessSpec
 
 _RUN = "run.json"
 _BEGINNING = (".partial-run.json", "run.json.partial")

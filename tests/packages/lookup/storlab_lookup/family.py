@@ -1,0 +1,102 @@
+"""Lookups as a family: what it promises the lab and the brief."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import Bars, FigureKind
+from storlab.contracts.page import Page
+from storlab.model.point import Point
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.common import metrics as common
+from storlab_lookup.job import LookupJob
+from storlab_lookup.spec import LookupSpec
+
+FILE_BYTES = 1 << 20
+READS = ("read",)
+
+
+class LookupFamily:
+    """Implements ``storlab.contracts.family.Workload``."""
+
+    kind = "lookup"
+    fixed_work = False
+    spec: type[WorkloadSpec] = LookupSpec
+    places: tuple[str, ...] = ("directory",)
+    page = Page(
+        operations=READS,
+        moved=READS,
+        axes=("record_size",),
+        sizes=("record_size",),
+        titles={"record_size": "record size"},
+        rate="lookups_s",
+        rate_title="lookups/s",
+        work="lookups",
+        buffered=True,
+    )
+    figures: tuple[FigureKind, ...] = (
+        FigureKind(
+            "lookup_rate",
+            "section",
+            "Throughput",
+            "Mean of the repeats; every dot is one run.",
+            parts=(Bars("throughput", {"looked up": "throughput_mb_s.all"}),),
+        ),
+    )
+
+    def check(self, params: dict[str, Any], target: Target) -> str | None:
+        del target
+        if params["record_size"] > FILE_BYTES:
+            return "record_size: is larger than the file; use at most 1MiB"
+        return None
+
+    def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
+        del point, target
+        return Estimate(
+            duration_ns=header.runtime,
+            bytes_written=FILE_BYTES,
+            writes=True,
+            files=0,
+            data_bytes=FILE_BYTES,
+            data_set="lookup",
+        )
+
+    def job(self, point: Point, context: JobContext) -> LookupJob:
+        home = context.access.home
+        if home is None:
+            raise ValueError("no directory was granted")
+        return LookupJob(
+            path=str(home / "lookup" / "records"),
+            file_bytes=FILE_BYTES,
+            record_bytes=point.params["record_size"],
+            window_ns=context.header.runtime,
+            interval_ns=context.header.interval,
+            seed=context.seed,
+        )
+
+    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
+        del points, context
+        return []
+
+    def after(self, point: Point, context: JobContext) -> list[Step]:
+        del point, context
+        return []
+
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        del point
+        return Concurrency(configured=1, implied=common.implied_outstanding(outcome, READS))
+
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        implied = self.concurrency(point, outcome).implied
+        return [
+            *common.rate_metrics(outcome, READS, READS, "lookups_s"),
+            *common.time_metrics(outcome, READS, "latency"),
+            *common.concurrency_metric(implied),
+        ]
+
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        del point, target, outcome
+        return []

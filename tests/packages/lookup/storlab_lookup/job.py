@@ -1,0 +1,18 @@
+"""The engine's order for lookups."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from storlab.model.job import Job
+
+
+class LookupJob(Job):
+    """One run: records of ``record_bytes`` at random places of ``path``, for ``window_ns``."""
+
+    kind: ClassVar[str] = "lookup"
+
+    path: str
+    file_bytes: int
+    record_bytes: int
+    window_ns: int
