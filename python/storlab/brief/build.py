@@ -19,6 +19,7 @@ from storlab.brief.audited import audited
 from storlab.brief.capacity import capacity_section
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.density import density_section
+from storlab.brief.extra import extras_of
 from storlab.brief.family import family_block
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.implementations import (
@@ -51,13 +52,6 @@ from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import PublishedTable
 from storlab.model.result import RunRecord
-from storlab.workloads.preprocess.findings import (
-    bottlenecks,
-    output_facts,
-    preprocess_section,
-    saturation_data,
-    wrong_outputs,
-)
 
 
 def build_brief(
@@ -74,6 +68,7 @@ def build_brief(
     comparison = shown(whole)
     everything = f"{name}-points.csv"
     scale = tables.Scale(comparison)
+    told = extras_of(whole)
     extras = _extras(comparison, scale, published)
     sections = _sections(comparison, scale)
     families = comparison.kinds.values()
@@ -101,10 +96,10 @@ def build_brief(
             for index, column in enumerate(whole.dataset.targets)
         ],
         summary=[
-            *wrong_outputs(whole),
+            *(said for extra in told for said in extra.warnings(whole)),
             *summarise(whole),
             *implementations(whole),
-            *bottlenecks(whole),
+            *(said for extra in told for said in extra.findings(whole)),
         ],
         claims=claims,
         undecided=undecided(comparison),
@@ -115,7 +110,7 @@ def build_brief(
         ratios=ratios,
         configuration=[
             *facts.configuration_tables(whole, store),
-            *output_facts(whole),
+            *(table for extra in told for table in extra.facts(whole)),
         ],
         environment=facts.environment_tables(store),
         method=[*facts.method(comparison), *power_method(comparison)],
@@ -137,6 +132,9 @@ def _data(
     records: Sequence[RunRecord],
 ) -> dict[str, Any]:
     """What the brief rests on, for programs: it lies in the page as JSON."""
+    own: dict[str, Any] = {}
+    for extra in extras_of(comparison):
+        own |= extra.data(comparison)
     return {
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
@@ -149,8 +147,8 @@ def _data(
             for record in records
         ],
         "audit": [finding.dump() for finding in findings],
-        "saturation": saturation_data(comparison),
         "implementations": implementation_data(comparison),
+        **own,
     }
 
 
@@ -210,7 +208,7 @@ def _extras(
     beside = [group for group in printed if group is not None]
     found = (
         implementations_section(comparison, scale),
-        preprocess_section(comparison, scale),
+        *(extra.section(comparison, scale) for extra in extras_of(comparison)),
         capacity_section(comparison),
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [cost] if cost else []),

@@ -21,7 +21,6 @@ MOVING_SHARE = 0.95  # of the window: with less, its energy is not that of movin
 _TB = 10**12
 _KILO = 1_000
 _PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a plainer name when divided by W
-_RATE_UNITS = {"iops": "IOPS", "requests_s": "requests/s"}  # the rates that families count by
 
 
 def energy_metrics(
@@ -164,17 +163,18 @@ def density_metrics(
     target: Target,
     totals: Sequence[BoundaryPower] = (),
     rate: str = "iops",
+    rate_unit: str = "IOPS",
 ) -> list[Metric]:
     """Throughput and rate per TB, rack unit and 1,000 units of money; power per TB and rack unit.
 
     Only for facts that the study tells of the target. ``rate`` names the metric that counts
-    operations.
+    operations, in ``rate_unit``.
     """
     found: list[Metric] = []
     for name in ("throughput_mb_s", rate):
         whole = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
         if whole is not None:
-            found += _per_fact(name, _RATE_UNITS.get(name, whole.unit), whole, target)
+            found += _per_fact(name, rate_unit if name == rate else whole.unit, whole, target)
     for power in totals:
         mean = _metric("power_w", power.mean_w, "W", power, power.energy_uncertainty_j)
         if power.energy_uncertainty_j is not None:
@@ -227,7 +227,7 @@ def _efficiency(
 
     if operations:
         rate_w = operations / power.energy_j
-        unit = f"{_RATE_UNITS.get(page.rate, '1/s')}/W"
+        unit = f"{page.rate_unit}/W"
         yield _metric(f"{page.rate}_w", rate_w, unit, power, uncertainty(rate_w))
     if not moved:
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 from storlab.contracts.page import Page
 from storlab.workloads.block.metrics import DATA, MOVED
+from storlab.workloads.common.costs import CPU_PER_IO
 
 NBSP = "\u00a0"
 MIX = "read_percent"
@@ -84,5 +85,8 @@ BLOCK_PAGE = Page(
     work="{access} I/O",
     told=("queue_depth",),
     far="the largest number of jobs",
+    rate_unit="IOPS",
+    rate_word="IOPS",
+    costs=(CPU_PER_IO,),
     says=says,
 )

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from storlab.contracts.page import Page
+from storlab.workloads.checkpoint.pieces import CHECKPOINT_PIECES
 from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_FINDINGS,
     CHECKPOINT_HEADLINE,
     CHECKPOINT_QUANTITIES,
 )
+from storlab.workloads.common.costs import CPU_PER_IO
 
 WORK = ("write", "read")
 RESTORE_ONLY = ("verify", "cold")
@@ -86,7 +88,11 @@ CHECKPOINT_PAGE = Page(
     headline=CHECKPOINT_HEADLINE,
     quantities=CHECKPOINT_QUANTITIES,
     findings=CHECKPOINT_FINDINGS,
+    pieces=CHECKPOINT_PIECES,
     published=("checkpoint",),
+    rate_unit="IOPS",
+    rate_word="IOPS",
+    costs=(CPU_PER_IO,),
     says=says,
     shrunk=lambda params: scale_text(float(params["scale"])),
 )

@@ -99,7 +99,7 @@ def wrong_outputs(comparison: Comparison) -> list[str]:
     ]
 
 
-def preprocess_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
+def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
     """The section; None without a run of preprocessing."""
     works = outputs_of(comparison)
     places = list(_places(comparison))
@@ -264,3 +264,27 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
         )
         for work in outputs_of(comparison)
     ]
+
+
+class Findings:
+    """Implements ``storlab.brief.extra.Extra``."""
+
+    def warnings(self, comparison: Comparison) -> list[str]:
+        """Runs of the same input whose outputs differ."""
+        return wrong_outputs(comparison)
+
+    def findings(self, comparison: Comparison) -> list[str]:
+        """Where the device saturates, and where the CPU binds."""
+        return bottlenecks(comparison)
+
+    def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
+        """Whether storage holds the work back, and where."""
+        return bottleneck_section(comparison, scale)
+
+    def facts(self, comparison: Comparison) -> list[FactTable]:
+        """What identifies the outputs."""
+        return output_facts(comparison)
+
+    def data(self, comparison: Comparison) -> dict[str, Any]:
+        """The verdicts on saturation."""
+        return {"saturation": saturation_data(comparison)}

@@ -9,7 +9,12 @@ from storlab.base.errors import StudyError
 from storlab.base.units import format_duration
 from storlab.contracts.page import Page
 from storlab.model.result import Operation
-from storlab.workloads.training.quantities import TRAINING_FINDINGS, TRAINING_QUANTITIES
+from storlab.workloads.training.pieces import TRAINING_PIECES
+from storlab.workloads.training.quantities import (
+    TRAINING_FINDINGS,
+    TRAINING_QUANTITIES,
+    TRAINING_TIMES,
+)
 from storlab.workloads.training.rules import OWN, profile_of
 
 NBSP = "\u00a0"
@@ -96,6 +101,7 @@ TRAINING_PAGE = Page(
     phrase=phrase,
     rate="reads_s",
     rate_title="reads/s",
+    times=TRAINING_TIMES,
     names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
     per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
     work="training reads (DLIO-equivalent)",
@@ -103,6 +109,7 @@ TRAINING_PAGE = Page(
     far="the largest number of accelerators",
     quantities=TRAINING_QUANTITIES,
     findings=TRAINING_FINDINGS,
+    pieces=TRAINING_PIECES,
     published=("dlio", "training"),
     says=says,
 )
