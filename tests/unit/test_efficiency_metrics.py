@@ -179,7 +179,11 @@ def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operatio
 def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
     """HEAD does work and moves nothing; flushes and the like are in no figure."""
     objects = Page(
-        operations=("get", "head"), moved=("get",), axes=("concurrency",), rate="requests_s"
+        operations=("get", "head"),
+        moved=("get",),
+        axes=("concurrency",),
+        rate="requests_s",
+        rate_unit="requests/s",
     )
     said = outcome()
     said.totals = {
@@ -191,9 +195,8 @@ def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
     assert found["requests_s_w"] == (2.0, "requests/s/W")
     assert found["efficiency_mb_s_w"] == (10.0, "MB/s/W")
     rate = Metric(name="requests_s", value=20.0, unit="1/s")
-    (per_tb,) = density_metrics(
-        [rate], Target(name="t", s3="http://h/bucket", capacity=10 * 10**12), rate="requests_s"
-    )
+    target = Target(name="t", s3="http://h/bucket", capacity=10 * 10**12)
+    (per_tb,) = density_metrics([rate], target, (), objects.rate, objects.rate_unit)
     assert (per_tb.name, per_tb.value, per_tb.unit) == ("requests_s_tb", 2.0, "requests/s/TB")
 
 

@@ -233,6 +233,13 @@ class Comparison:
             found.setdefault(section.kind, []).append(section)
         return found
 
+    def series_index(self, cell: PublishedCell) -> int:
+        """Its colour: that of the target of the same name, else one of its own."""
+        if cell.config in self.targets:
+            return self.targets.index(cell.config)
+        others = dict.fromkeys(c.label for c in self.published if c.config not in self.targets)
+        return len(self.targets) + list(others).index(cell.label)
+
     def has(self, name: str) -> bool:
         """Whether anything was measured of a metric, or of a kind of time (``ttfb``)."""
         return any(name in (column.name, column.time) for column in self.columns)

@@ -9,7 +9,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.published import PublishedCell, series_index
+from storlab.analysis.published import PublishedCell
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -101,7 +101,7 @@ def _data(
             "x": x,
             "series": one.label,
             "name": one.config,
-            "fill": fill_of(series_index(comparison, one), "published"),
+            "fill": fill_of(comparison.series_index(one), "published"),
             "value": one.value,
             "label": one.printed or digits3(one.value),
             "text": one.printed or digits3(one.value),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from storlab.base import zstd
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.secrets import hide
 from storlab.base.units import NS_PER_S, format_duration
@@ -213,7 +214,7 @@ class WarpRun:
         text = clean = warp_records.unpacked(data)
         for value in self._launch.secrets.values():
             clean = clean.replace(value.encode(), b"***")  # warp writes a session token down
-        return (data, text) if clean == text else (warp_records.packed(clean), clean)
+        return (data, text) if clean == text else (zstd.packed(clean), clean)
 
     def _text(self, name: str) -> bytes:
         """What warp printed, without secrets; of much of it (one line per error) both ends."""
