@@ -195,8 +195,12 @@ def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
     assert found["requests_s_w"] == (2.0, "requests/s/W")
     assert found["efficiency_mb_s_w"] == (10.0, "MB/s/W")
     rate = Metric(name="requests_s", value=20.0, unit="1/s")
-    target = Target(name="t", s3="http://h/bucket", capacity=10 * 10**12)
-    (per_tb,) = density_metrics([rate], target, (), objects.rate, objects.rate_unit)
+    (per_tb,) = density_metrics(
+        [rate],
+        Target(name="t", s3="http://h/bucket", capacity=10 * 10**12),
+        rate="requests_s",
+        rate_unit="requests/s",
+    )
     assert (per_tb.name, per_tb.value, per_tb.unit) == ("requests_s_tb", 2.0, "requests/s/TB")
 
 

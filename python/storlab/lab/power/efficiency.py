@@ -174,7 +174,8 @@ def density_metrics(
     for name in ("throughput_mb_s", rate):
         whole = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
         if whole is not None:
-            found += _per_fact(name, rate_unit if name == rate else whole.unit, whole, target)
+            unit = rate_unit if name == rate else whole.unit
+            found += _per_fact(name, unit, whole, target)
     for power in totals:
         mean = _metric("power_w", power.mean_w, "W", power, power.energy_uncertainty_j)
         if power.energy_uncertainty_j is not None:

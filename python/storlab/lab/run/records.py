@@ -58,9 +58,8 @@ def completed_record(
         if idles(outcome, workload.page):
             # Its rates leave pauses out, and the window's energy does not: the two do not divide.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
-        metrics += density_metrics(
-            metrics, target, power.totals, workload.page.rate, workload.page.rate_unit
-        )
+        page = workload.page
+        metrics += density_metrics(metrics, target, power.totals, page.rate, page.rate_unit)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
         metrics = of_whole_work(metrics, outcome, workload.page)

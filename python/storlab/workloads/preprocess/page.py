@@ -101,6 +101,7 @@ PREPROCESS_PAGE = Page(
     implementation="implementation",
     rate="parts_s",
     rate_title="parts/s",
+    rate_unit="1/s",
     per_watt={"rows_s": "rows_per_joule"},
     work="DLRM preprocessing",
     told=("rows", "workers"),
