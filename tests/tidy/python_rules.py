@@ -33,6 +33,7 @@ FLOORS = (
 ROOMS = {
     "figures": "figures",
     "findings": "brief",
+    "saturation": "analysis",
     "importer": "exchange",
     "importer_options": "exchange",
     "exporter": "exchange",

@@ -16,7 +16,6 @@ from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.audited import audited
-from storlab.brief.capacity import capacity_section
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.density import density_section
 from storlab.brief.extra import extras_of
@@ -209,7 +208,6 @@ def _extras(
     found = (
         implementations_section(comparison, scale),
         *(extra.section(comparison, scale) for extra in extras_of(comparison)),
-        capacity_section(comparison),
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [cost] if cost else []),
         published_section(comparison, published, beside, scale),

@@ -111,6 +111,7 @@ TRAINING_PAGE = Page(
     quantities=TRAINING_QUANTITIES,
     findings=TRAINING_FINDINGS,
     pieces=TRAINING_PIECES,
+    extra="storlab.workloads.training.findings:Findings",
     published=("dlio", "training"),
     says=says,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, format_value
-from storlab.analysis.saturation import said, saturations
+from storlab.workloads.preprocess.saturation import said, saturations
 
 
 def verdicts(comparison: Comparison, section: Section, facet: Any) -> str:
