@@ -10,18 +10,13 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.errors import StudyError
 from storlab.figures.common import (
-    axis_title,
-    figure_name,
-    interval_text,
     last_point,
-    place_of,
-    point_ids,
     ratio_words,
     x_text,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.lines import Axes, line_chart, line_data
-from storlab.figures.theme import configured, role
+from storlab.figures.over_sweep import Lines, Look
+from storlab.figures.theme import role
 from storlab.workloads.training.rules import profile_of
 
 MOVED = "throughput_mb_s.all"
@@ -34,43 +29,25 @@ def draw(
     column = comparison.column(MOVED)
     if column is None:
         return None
-    points = section.of_facet(facet)
-    rows = [comparison.row(point) for point in points]
-    order = [x_text(section, point) for point in points]
-    means, dots = line_data(section, rows, column)
-    if not means:
+    lines = Lines.of(comparison, section, facet, column)
+    if not lines.means:
         return None
-    targets = comparison.planned(section.points)
     wanted = _wanted(section, facet)
-    high = max([*(m["high"] for m in means), *(d["value"] for d in dots)])
+    high = max(lines.values)
     # Where accelerators want far more than is served, the line leaves the drawing.
     top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
-    axes = Axes(
-        order=order,
-        x_title=axis_title(section),
-        y_title="throughput (MB/s)",
-        tooltip="MB/s, mean [95 %]",
-        x_name=section.axes.x,
-        bounds=(0, top),
-    )
     inside = [w for w in wanted if w["mean"] <= top]
-    below = _demand(order, inside[-1]["x"]) if inside else []
-    chart = line_chart(comparison, targets, axes, means, below=below)
-    title = f"{place_of(section, facet)}: {_said(comparison, section, facet)}"
-    return Figure(
-        name=figure_name("training-by-accelerators", section, facet),
+    look = Look(
         kind="training_throughput",
-        title=title,
-        alt=f"Line chart of throughput (MB/s) against {axis_title(section)}. {title}",
-        spec=configured(chart, {"means": means, "runs": dots, "wanted": inside}),
-        columns=[section.axes.x, *(f"{t} (MB/s)" for t in targets)],
-        rows=[
-            [order[i], *(interval_text(row.cells[t].values.get(MOVED)) for t in targets)]
-            for i, row in enumerate(rows)
-        ],
-        point_ids=point_ids(comparison, points),
-        note=place_of(section, facet),
+        name="training-by-accelerators",
+        words="throughput (MB/s)",
+        y_title="throughput (MB/s)",
+        unit="MB/s",
+        bounds=(0, top),
+        below=_demand(lines.order, inside[-1]["x"]) if inside else [],
+        data={"wanted": inside},
     )
+    return lines.figure(look, _said(comparison, section, facet))
 
 
 def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:

@@ -11,16 +11,11 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.contracts.figure import Bars
 from storlab.figures.bars import Frame, bar_figure
 from storlab.figures.common import (
-    axis_title,
-    figure_name,
-    interval_text,
-    place_of,
-    point_ids,
     x_text,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.lines import Axes, Rule, line_chart, line_data, ring_layer
-from storlab.figures.theme import configured
+from storlab.figures.lines import Rule, ring_layer
+from storlab.figures.over_sweep import Lines, Look
 
 KIND = "au_vs_accelerators"
 KEY = "au_percent.all"
@@ -71,41 +66,24 @@ def draw_swept(
     column = comparison.column(KEY)
     if column is None:
         return None
-    points = section.of_facet(facet)
-    rows = [comparison.row(point) for point in points]
-    order = [x_text(section, point) for point in points]
-    means, dots = line_data(section, rows, column)
-    targets = comparison.planned(section.points)
-    rule = threshold(comparison, points)
-    largest = _largest(comparison, section, points, rule)
-    axes = Axes(
-        order=order,
-        x_title=axis_title(section),
+    lines = Lines.of(comparison, section, facet, column)
+    rule = threshold(comparison, lines.points)
+    largest = _largest(comparison, section, lines.points, rule)
+    rings = [m for m in lines.means if m["x"] == largest.get(m["target"], ("", ""))[0]]
+    look = Look(
+        kind=KIND,
+        name="utilisation-by-accelerators",
+        words="accelerator utilisation in percent",
         y_title="utilisation (%), emulated",
-        tooltip="AU in %, mean [95 %]",
-        x_name=section.axes.x,
+        unit="%",
+        value="AU in %",
+        head="AU, %",
         bounds=(0, FULL),
         rules=[rule] if rule else [],
+        above=[ring_layer(lines.order)] if rings else [],
+        data={"rings": rings},
     )
-    rings = [m for m in means if m["x"] == largest.get(m["target"], ("", ""))[0]]
-    above = [ring_layer(order)] if rings else []
-    chart = line_chart(comparison, targets, axes, means, above=above)
-    title = f"{place_of(section, facet)}: {_said(rule, largest)}"
-    return Figure(
-        name=figure_name("utilisation-by-accelerators", section, facet),
-        kind=KIND,
-        title=title,
-        alt=f"Line chart of accelerator utilisation in percent against {axis_title(section)}. "
-        f"{title}",
-        spec=configured(chart, {"means": means, "runs": dots, "rings": rings}),
-        columns=[section.axes.x, *(f"{t} (AU, %)" for t in targets)],
-        rows=[
-            [order[i], *(interval_text(row.cells[t].values.get(KEY)) for t in targets)]
-            for i, row in enumerate(rows)
-        ],
-        point_ids=point_ids(comparison, points),
-        note=place_of(section, facet),
-    )
+    return lines.figure(look, _said(rule, largest))
 
 
 def _largest(
