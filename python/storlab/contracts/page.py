@@ -141,6 +141,7 @@ class Page:
     headline: Headline = THROUGHPUT
     # The family's own metrics, in the order of its tables; with them no table but these.
     quantities: tuple[Quantity, ...] = ()
+    line: tuple[str, ...] = ()  # keys of those that stand for a run in one line; empty: the rate
     times: tuple[Time, ...] = ()  # distributions beside latency
     costs: tuple[Quantity, ...] = ()  # beside rates and latencies; of group RUNS: of every run
     pieces: tuple[PieceKind, ...] = ()

@@ -102,6 +102,7 @@ TRAINING_PAGE = Page(
     rate="reads_s",
     rate_title="reads/s",
     rate_unit="1/s",
+    line=("samples_s.all", "au_percent.all"),
     times=TRAINING_TIMES,
     names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
     per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
