@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from storlab.cli.main import VERBS, app
+from storlab.cli.main import app, verbs
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 HEAD = """# Verbs
@@ -30,7 +30,7 @@ def verbs_page() -> str:
     """Every verb: how it is called, what it does, its arguments and options."""
     group: Any = typer.main.get_command(app)
     sections = [HEAD]
-    for verb in VERBS:
+    for verb in verbs():
         command = group.get_command(None, verb)
         if command is None:
             raise SystemExit(f"the verb {verb} has no file")

@@ -96,6 +96,7 @@ def test_it_plans_runs_reports_and_is_audited(installed: Path, tmp_path: Path) -
     storlab(installed, "report", str(out))
     brief = (out / "brief.html").read_text()
     assert "lookups/s" in brief
+    assert list((out / "figures").glob("lookup-rate*.svg"))
     storlab(installed, "audit", str(out))
 
 
@@ -111,3 +112,15 @@ def test_storlab_alone_does_not_know_it(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     assert "lookup" in storlab(tmp_path, "plan", str(study), ends=3)
+
+
+def test_its_verb_and_its_importer_are_found(installed: Path, tmp_path: Path) -> None:
+    assert "Say how many records" in storlab(installed, "--help")
+    assert "2048 records" in storlab(installed, "lookup", "512")
+    log = tmp_path / "old.log"
+    log.write_text("lookups of 512 bytes on one: 2000 in 4 s\n")
+    storlab(installed, "import", str(log), "--out", str(tmp_path / "imported"))
+    found = json.loads((next((tmp_path / "imported/runs").glob("*/run.json"))).read_text())
+    assert {m["name"]: m["value"] for m in found["metrics"]}["lookups_s"] == 500
+    (tmp_path / "bad").write_text("?")
+    assert "of lookup: its log" in storlab(installed, "import", str(tmp_path / "bad"), ends=8)

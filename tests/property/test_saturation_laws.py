@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.analysis.saturation import Step, judge
+from storlab.workloads.preprocess.saturation import Step, judge
 
 SPREADS = st.sampled_from([(1.0, 1.0), (0.998, 1.0, 1.002), (0.997, 1.003, 0.999, 1.001)])
 SWEEPS = st.lists(st.integers(min_value=1, max_value=64), min_size=2, max_size=10, unique=True)

@@ -33,6 +33,7 @@ FLOORS = (
 ROOMS = {
     "figures": "figures",
     "findings": "brief",
+    "saturation": "analysis",
     "importer": "exchange",
     "importer_options": "exchange",
     "exporter": "exchange",
@@ -75,7 +76,9 @@ def _imported(node: ast.AST, module: str) -> list[str]:
             return [f"storlab.{name}" for name in named]
         return [base]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [node.value] if _DOTTED.fullmatch(node.value) else []
+        # What a family names as module:function, a floor above loads: no import of its own.
+        hook = ":" in node.value and module.split(".")[1] == "workloads"
+        return [node.value] if _DOTTED.fullmatch(node.value) and not hook else []
     return []
 
 
@@ -97,7 +100,8 @@ def floor_of(module: str) -> int:
     parts = module.split(".")
     place = parts[1]
     if place in ("workloads", "engines") and len(parts) > 3:
-        place = ROOMS.get(parts[3], place)
+        is_list = parts[3:] == ["figures"]  # what is drawn, as data; the drawings lie in its files
+        place = place if is_list else ROOMS.get(parts[3], place)
     return FLOORS.index(place)
 
 

@@ -117,7 +117,8 @@ def test_a_rule_complains_and_is_content(name: str) -> None:
         "from ...lab import run",
         "from storlab.engines import native",
         "def f():\n    from storlab.brief import html",
-        'TABLE = {"a": "storlab.cli.a:run"}',
+        'TABLE = {"a": "storlab.cli.a"}',
+        "from storlab.workloads.block.figures.latency import draw",
         "from storlab.cellar import wine",
     ],
 )
@@ -134,6 +135,8 @@ def test_python_floors_are_guarded(wrong: str) -> None:
         "from ...model import job",
         "from . import other",
         'MESSAGE = "storlab.cli is above"',
+        'PLACE = "storlab.figures.bars:draw"',
+        "from storlab.workloads.block.figures import BLOCK_FIGURES",
     ],
 )
 def test_python_floors_let_pass_what_lies_below(right: str) -> None:
@@ -143,6 +146,12 @@ def test_python_floors_let_pass_what_lies_below(right: str) -> None:
 def test_a_brief_is_made_of_figures_and_not_the_other_way() -> None:
     assert python_rules.floor_complaints("import storlab.figures", "storlab.brief.html") == []
     assert python_rules.floor_complaints("import storlab.brief", "storlab.figures.bars")
+
+
+def test_a_place_in_a_string_is_an_import_but_in_a_family() -> None:
+    table = 'TABLE = {"a": "storlab.cli.a:run"}'
+    assert python_rules.floor_complaints(table, "storlab.lab.run.campaign")
+    assert python_rules.floor_complaints(table, "storlab.workloads.block.family") == []
 
 
 @pytest.mark.parametrize("table", ["dependencies", "dev-dependencies", "target.x.dependencies"])

@@ -11,7 +11,7 @@ import pytest
 
 from storlab.base.errors import ResultError
 from storlab.cli.main import main
-from storlab.engines.dlio.importer import result_files
+from storlab.engines.dlio.importer import DlioImport
 from storlab.engines.dlio.result import read_results
 from storlab.exchange.importer import import_files
 from storlab.lab.results.store import ResultStore
@@ -158,7 +158,7 @@ def misleading(tmp_path: Path) -> Path:
     shutil.copytree(GOLDEN / "unet3d-hot", place)
     path = place / "0_output.json"
     said = json.loads(path.read_text())
-    (begin_end,) = read_results(result_files(place)).times[1]
+    (begin_end,) = read_results(DlioImport().files(place)).times[1]
     seconds = (begin_end[1] - begin_end[0]) / 1e9
     share = 1 - 18 / 20 * 7.02 / 16
     said["1"]["proc"]["block1"][0] = share * seconds

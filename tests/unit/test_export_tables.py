@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storlab.cli.main import main
-from storlab.exchange.exporters import format_names
+from storlab.exchange.exporters import EXPORTERS
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.exchange.importer import import_files
 from storlab.lab.results.store import ResultStore
@@ -89,6 +89,6 @@ def test_stdout(store: ResultStore, capfdbinary: pytest.CaptureFixture[bytes]) -
 def test_what_cannot_be_is_named(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(store.directory), "--format", "xlsx"]) == 2
     said = capsys.readouterr().err
-    assert all(name in said for name in format_names())
+    assert all(name in said for name in EXPORTERS)
     assert main(["export", str(store.directory), "-f", "fio-json", "--samples"]) == 2
     assert main(["export", str(store.directory / "runs")]) == 8

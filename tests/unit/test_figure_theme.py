@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from storlab.brief.flags import meanings
 from storlab.brief.html import PAGE_DARK, PAGE_LIGHT, style_sheet
-from storlab.figures import Figure
 from storlab.figures.common import slug
+from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.figures.theme import DARK, LIGHT, SERIES, configured, fill_of, log_bounds, log_ticks
 

@@ -22,7 +22,8 @@ from storlab.brief.facts import caveats
 from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main
 from storlab.contracts.registry import study_class
-from storlab.figures import Figure, svg
+from storlab.figures import svg
+from storlab.figures.figure import Figure
 from storlab.lab.plan.plan import crowded_runs
 from storlab.lab.results.files import read_checked
 from storlab.lab.results.store import ResultStore

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from storlab.analysis.saturation import Saturation, Step, allowed_share, change, judge
 from storlab.model.result import CpuUse, EngineInfo, LatencySummary, OperationTotals, RunRecord
+from storlab.workloads.preprocess.saturation import Saturation, Step, allowed_share, change, judge
 
 QUIET = (0.995, 1.0, 1.005)
 LOUD = (0.8, 1.0, 1.25)

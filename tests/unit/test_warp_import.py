@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from storlab._native import Histogram
+from storlab.base import zstd
 from storlab.base.errors import ResultError
 from storlab.cli.main import main
 from storlab.engines.warp import records as warp_records
@@ -161,7 +162,7 @@ def test_a_session_token_in_a_file_is_not_kept(tmp_path: Path) -> None:
     told = data.replace(b" --region=", b" --session-token=T0KEN+/= --region=")
     assert told != data
     path = tmp_path / "told.csv.zst"
-    path.write_bytes(warp_records.packed(told))
+    path.write_bytes(zstd.packed(told))
     store = import_files([path], tmp_path / "result")
     (record,) = store.records()
     kept = warp_records.unpacked(store.raw(record.run_id, "imported.csv.zst"))
@@ -192,9 +193,9 @@ def test_the_command_says_what_it_imported(
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (warp_records.ZSTD_MAGIC + b"damaged", "compression"),
-        (warp_records.packed(b"\xff\xfe\x00"), "not text"),
-        (warp_records.packed(b"hello"), "no format"),
+        (zstd.MAGIC + b"damaged", "compression"),
+        (zstd.packed(b"\xff\xfe\x00"), "not text"),
+        (zstd.packed(b"hello"), "no format"),
         (b"idx\tthread\top\tbytes\terror\tstart\tfirst_byte\tend\tduration_ns\n", "no request"),
         (b'{"commandline": "warp get", "total": {}, "by_op_type": {}}', "no operation"),
         (b'{"commandline": "warp get", "total": {}}', "by_op_type"),

@@ -10,22 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from storlab.contracts.page import Page
+from storlab.contracts.page import RUNS, Page, Quantity
 from storlab.contracts.registry import FAMILIES
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
+OWN_TIMES = {time.name: time for workload in FAMILIES.values() for time in workload.page.times}
+"""Distributions of a family's own: of no I/O, and held as latencies of another operation."""
 TIMES = {
     "latency": "latency",
     "ttfb": "time to first byte",
     "intended_latency": "latency from the intended start",
-    "step_wait": "wait of a step",
-    "wake_delay": "wake-up delay of a step",
+    **{time.name: time.words for time in OWN_TIMES.values()},
 }
 """Prefixes of the metrics that are distributions of times, in words."""
-HELD = {"step_wait": ("step", "latency"), "wake_delay": ("wake", "latency")}
-"""Distributions whose histograms are those of an operation of another name."""
-UNLOADED = ("step_wait", "wake_delay")  # times that are not those of an I/O
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Column:
     @cached_property
     def is_latency(self) -> bool:
         """True for what depends on the concurrency it was taken at."""
-        return bool(self.time) and self.time not in UNLOADED
+        return bool(self.time) and self.time not in OWN_TIMES
 
     @property
     def account_name(self) -> str:
@@ -79,14 +77,13 @@ def noun_of(page: Page) -> str:
 def _rates(page: Page) -> Iterator[Column]:
     unit = "1/s"
     what = noun_of(page)
-    short = "IOPS" if page.rate == "iops" else page.rate_title
     yield Column("throughput_mb_s", "all", "throughput", "MB/s", "more", short="throughput")
     if page.split:
         for operation in page.moved:
             name = page.name_of(operation)
             label = f"{name} throughput"
             yield Column("throughput_mb_s", operation, label, "MB/s", "more", short=name)
-    yield Column(page.rate, "all", what, unit, "more", short=short)
+    yield Column(page.rate, "all", what, unit, "more", short=page.rate_short)
     if page.split:
         for operation in page.operations:
             name = page.name_of(operation)
@@ -124,13 +121,11 @@ def _power(name: str, label: str, unit: str, better: str, short: str) -> Column:
     return Column(name, "all", label, unit, better, is_power=True, short=short)
 
 
-COMMON: tuple[Column, ...] = (
+ERRORS: tuple[Column, ...] = (
     Column("errors", "all", "failed requests", "1", "less", short="errors"),
     Column("error_percent", "all", "share of failed requests", "%", "less", short="errors"),
-    Column("cpu_us_per_io", "all", "client CPU", "us/IO", "less", short="client CPU"),
-    Column("cpu_us_per_request", "all", "client CPU per request", "us", "less", short="client CPU"),
-    Column("cpu_s_per_gb", "all", "client CPU per GB", "s/GB", "less", short="client CPU"),
-    Column("server_cpu_s_per_gb", "all", "server CPU per GB", "s/GB", "less", short="server CPU"),
+)
+COMMON: tuple[Column, ...] = (
     Column(
         "concurrency_effective", "all", "effective concurrency", "1", "",
         short="effective concurrency",
@@ -152,13 +147,13 @@ NET = _power(
 def rate_per_watt(page: Page) -> Column:
     """Operations per joule, under the family's own name for a rate."""
     what = noun_of(page)
-    unit = "IOPS/W" if page.rate == "iops" else f"{page.rate_title}/W"
+    unit = f"{page.rate_short}/W"
     return _power(f"{page.rate}_w", f"{what} per watt", unit, "more", f"{what} per watt")
 
 
-def _own(page: Page) -> Iterator[Column]:
+def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
     """The family's own quantities."""
-    for q in page.quantities:
+    for q in quantities:
         statistic = q.name.split("_")[-2] if q.time else ""
         yield Column(
             q.name, q.operation, q.title, q.unit, q.better, PERCENTS.get(statistic),
@@ -169,15 +164,17 @@ def _own(page: Page) -> Iterator[Column]:
 def columns_of(page: Page) -> list[Column]:
     """Everything that runs of a family may have a value for."""
     if page.quantities:
-        own = list(_own(page))
+        own = list(_own(page.quantities))
         keys = {column.key for column in own}
-        others = [*_rates(page), *COMMON, rate_per_watt(page), NET]
+        others = [*_rates(page), *ERRORS, *_own(page.costs), *COMMON, rate_per_watt(page), NET]
         return [*own, *(column for column in others if column.key not in keys)]
     return [
         *_rates(page),
         *_times(page, "latency", page.operations),
         *_times(page, "ttfb", page.first_byte),
         *_times(page, "intended_latency", page.operations),
+        *ERRORS,
+        *_own(page.costs),
         *COMMON,
         rate_per_watt(page),
         NET,
@@ -254,7 +251,6 @@ def run_keys(page: Page) -> list[str]:
     chosen += [f"ttfb_{s}_ns.{operation}" for operation in page.first_byte for s in ("mean", "p99")]
     if not several:
         chosen += time_keys(page, "intended_latency", page.moved)
-    cpu = [c.key for c in COMMON if "cpu" in c.name and c.name != "cpu_us_per_request"]
     return [
         *rates,
         *chosen,
@@ -262,7 +258,7 @@ def run_keys(page: Page) -> list[str]:
         "concurrency_effective.all",
         "power_w.all",
         "energy_j.all",
-        *cpu,
+        *(cost.key for cost in page.costs if cost.group == RUNS),
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from storlab._native import Histogram
-from storlab.analysis.columns import COLUMNS, HELD, PERCENTS, STATISTICS, Column, ratio_keys
+from storlab.analysis.columns import COLUMNS, OWN_TIMES, PERCENTS, STATISTICS, Column, ratio_keys
 from storlab.analysis.dataset import Dataset, RunData, merge
 from storlab.analysis.efficiency import (
     WEAKEST_FIRST,
@@ -94,9 +94,10 @@ class Cell:
     def merged(self, operation: str, time: str = "latency") -> Histogram | None:
         """A distribution of times, of all finished repeats together.
 
-        ``time``: latency, ttfb (to the first byte), intended_latency, or step_wait.
+        ``time``: latency, ttfb (to the first byte), intended_latency, or a family's own.
         """
-        operation, time = HELD.get(time, (operation, time))
+        if time in OWN_TIMES:
+            operation, time = OWN_TIMES[time].operation, "latency"
         key = (operation, time, *self.run_ids)
         if key not in self._merged:
             each = [run.times[time] for run in self.runs]
@@ -128,7 +129,9 @@ class Cell:
         """Percentile and count of the only repeat, as its totals have them."""
         if len(self.runs) != 1:
             return None
-        operation, time = HELD.get(column.time, (column.operation, column.time))
+        operation, time = column.operation, column.time
+        if time in OWN_TIMES:
+            operation, time = OWN_TIMES[time].operation, "latency"
         totals = self.runs[0].record.totals.get(operation)
         named = {"latency": "latency", "ttfb": "ttfb", "intended_latency": "intended"}.get(time)
         summary = getattr(totals, named) if totals is not None and named is not None else None
@@ -241,6 +244,13 @@ class Comparison:
         for section in self.sections:
             found.setdefault(section.kind, []).append(section)
         return found
+
+    def series_index(self, cell: PublishedCell) -> int:
+        """Its colour: that of the target of the same name, else one of its own."""
+        if cell.config in self.targets:
+            return self.targets.index(cell.config)
+        others = dict.fromkeys(c.label for c in self.published if c.config not in self.targets)
+        return len(self.targets) + list(others).index(cell.label)
 
     def has(self, name: str) -> bool:
         """Whether anything was measured of a metric, or of a kind of time (``ttfb``)."""

@@ -7,14 +7,14 @@ the same kind, at the boundary that the brief shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from storlab.analysis.compare import Cell
 from storlab.analysis.dataset import RunData
 from storlab.analysis.stats import Interval, mean_interval
-from storlab.base.units import J_PER_WH, MB, NS_PER_S
+from storlab.base.units import J_PER_WH
+from storlab.contracts.registry import FAMILIES
 from storlab.model.power import Boundary
 
 
@@ -41,14 +41,12 @@ class Worker:
 
 def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
     """All pieces of a run, by kind and in order of time; empty where the engine told none."""
-    details = run.record.details
+    record = run.record
     found: list[Piece] = []
-    for kind, name, make in _KINDS:
-        energies = _energies(run, kind, boundary)
-        for place, said in enumerate(details.get(name) or ()):
-            values, workers = make(said)
-            if run.record.params.get("sync") == "none":
-                values.pop("durable_s", None)  # nothing was flushed
+    for piece in FAMILIES[record.kind].page.pieces:
+        kind, energies = piece.kind, _energies(run, piece.kind, boundary)
+        for place, entry in enumerate(record.details.get(piece.details) or ()):
+            values, workers = piece.read(entry, record.params)
             energy = energies.get(place)
             if energy is not None:
                 values |= {"energy_j": energy, "energy_wh": energy / J_PER_WH}
@@ -69,69 +67,6 @@ def _energies(run: RunData, kind: str, boundary: Boundary | None) -> dict[int, f
 def _provenance(run: RunData, boundary: Boundary | None) -> str:
     words = [power.provenance for power in run.record.span_power if power.boundary == boundary]
     return next((word for word in words if word != "measured"), "measured")
-
-
-def _epoch(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
-    length_s = (said["end_ns"] - said["start_ns"]) / NS_PER_S
-    accelerators = said["accelerators"]
-    waits = {one["accelerator"]: one["wait_ns"] / NS_PER_S for one in accelerators}
-    values = {"time_s": length_s, "read_mb": said["bytes"] / MB}
-    if length_s > 0:
-        values |= {"samples_s": said["samples"] / length_s, "mb_s": values["read_mb"] / length_s}
-    if waits:
-        values["stall_s"] = math.fsum(waits.values()) / len(waits)
-    return values | _device(said, "device_read_bytes", said["bytes"]), waits
-
-
-def _write(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
-    stopped_s = (said["durable_ns"] - said["start_ns"]) / NS_PER_S
-    values = {"stop_s": stopped_s, "durable_s": stopped_s}
-    if said.get("written_ns") is not None:
-        values["written_s"] = (said["written_ns"] - said["start_ns"]) / NS_PER_S
-    if stopped_s > 0:
-        values["mb_s"] = said["bytes"] / MB / stopped_s
-    workers = _ranks(said)
-    return values | _slowest(workers) | _device(said, "device_written_bytes"), workers
-
-
-def _restore(said: dict[str, Any]) -> tuple[dict[str, float], dict[int, float]]:
-    values = {"time_s": (said["end_ns"] - said["start_ns"]) / NS_PER_S}
-    if values["time_s"] > 0:
-        values["mb_s"] = said["bytes"] / MB / values["time_s"]
-    resident = said.get("resident_before_bytes")
-    if resident is not None and said["bytes"]:
-        values["resident_percent"] = 100 * resident / said["bytes"]
-    if said.get("verified") is not None:
-        values["verified"] = float(bool(said["verified"]))
-    workers = _ranks(said)
-    return values | _slowest(workers) | _device(said, "device_read_bytes"), workers
-
-
-def _ranks(said: dict[str, Any]) -> dict[int, float]:
-    ranks = said.get("ranks") or ()
-    return {one["rank"]: (one["end_ns"] - one["start_ns"]) / NS_PER_S for one in ranks}
-
-
-def _slowest(workers: Mapping[int, float]) -> dict[str, float]:
-    if not workers:
-        return {}
-    rank = max(workers, key=lambda number: workers[number])
-    return {"slowest_rank": float(rank), "slowest_s": workers[rank]}
-
-
-def _device(said: dict[str, Any], name: str, size: int | None = None) -> dict[str, float]:
-    counted, whole = said.get(name), said["bytes"] if size is None else size
-    if counted is None or not whole:
-        return {}
-    return {"device_mb": counted / MB, "device_percent": 100 * counted / whole}
-
-
-_Make = Callable[[dict[str, Any]], tuple[dict[str, float], dict[int, float]]]
-_KINDS: tuple[tuple[str, str, _Make], ...] = (
-    ("epoch", "epochs", _epoch),
-    ("write", "writes", _write),
-    ("restore", "restores", _restore),
-)
 
 
 def cell_pieces(cell: Cell, kind: str) -> dict[int, list[Piece]]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from storlab.analysis.compare import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +22,3 @@ class PublishedCell:
     def label(self) -> str:
         """The configuration as a series of a figure."""
         return f"{self.config} (published)"
-
-
-def series_index(comparison: Comparison, cell: PublishedCell) -> int:
-    """Which colour it has: that of the target of the same name, else one of its own."""
-    targets = comparison.targets
-    if cell.config in targets:
-        return targets.index(cell.config)
-    others = dict.fromkeys(c.label for c in comparison.published if c.config not in targets)
-    return len(targets) + list(others).index(cell.label)

@@ -16,9 +16,9 @@ from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.audited import audited
-from storlab.brief.capacity import capacity_section
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.density import density_section
+from storlab.brief.extra import extras_of
 from storlab.brief.family import family_block
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.implementations import (
@@ -42,20 +42,15 @@ from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.selection import caveat, every_point, shown
 from storlab.brief.text import and_list, date_range, sentence_case
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
-from storlab.figures import FIGURES, draw
+from storlab.figures.campaign import COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES
 from storlab.figures.common import slug
+from storlab.figures.drawing import draw
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import PublishedTable
 from storlab.model.result import RunRecord
-from storlab.workloads.preprocess.findings import (
-    bottlenecks,
-    output_facts,
-    preprocess_section,
-    saturation_data,
-    wrong_outputs,
-)
 
 
 def build_brief(
@@ -72,6 +67,7 @@ def build_brief(
     comparison = shown(whole)
     everything = f"{name}-points.csv"
     scale = tables.Scale(comparison)
+    told = extras_of(whole)
     extras = _extras(comparison, scale, published)
     sections = _sections(comparison, scale)
     families = comparison.kinds.values()
@@ -99,10 +95,10 @@ def build_brief(
             for index, column in enumerate(whole.dataset.targets)
         ],
         summary=[
-            *wrong_outputs(whole),
+            *(said for extra in told for said in extra.warnings(whole)),
             *summarise(whole),
             *implementations(whole),
-            *bottlenecks(whole),
+            *(said for extra in told for said in extra.findings(whole)),
         ],
         claims=claims,
         undecided=undecided(comparison),
@@ -113,7 +109,7 @@ def build_brief(
         ratios=ratios,
         configuration=[
             *facts.configuration_tables(whole, store),
-            *output_facts(whole),
+            *(table for extra in told for table in extra.facts(whole)),
         ],
         environment=facts.environment_tables(store),
         method=[*facts.method(comparison), *power_method(comparison)],
@@ -135,6 +131,9 @@ def _data(
     records: Sequence[RunRecord],
 ) -> dict[str, Any]:
     """What the brief rests on, for programs: it lies in the page as JSON."""
+    own: dict[str, Any] = {}
+    for extra in extras_of(comparison):
+        own |= extra.data(comparison)
     return {
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
@@ -147,8 +146,8 @@ def _data(
             for record in records
         ],
         "audit": [finding.dump() for finding in findings],
-        "saturation": saturation_data(comparison),
         "implementations": implementation_data(comparison),
+        **own,
     }
 
 
@@ -203,13 +202,12 @@ def _extras(
 ) -> list[ExtraSection]:
     """The sections that stand once for the campaign, where there is something to say."""
     every = comparison.sections
-    cost = _group("cost_stack", comparison, every)
-    printed = (_group(name, comparison, every) for name in ("published_bars", "published_mixes"))
+    cost = _group(COST_STACK, comparison, every)
+    printed = (_group(kind, comparison, every) for kind in (PUBLISHED_BARS, PUBLISHED_MIXES))
     beside = [group for group in printed if group is not None]
     found = (
         implementations_section(comparison, scale),
-        preprocess_section(comparison, scale),
-        capacity_section(comparison),
+        *(extra.section(comparison, scale) for extra in extras_of(comparison)),
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, [cost] if cost else []),
         published_section(comparison, published, beside, scale),
@@ -224,14 +222,15 @@ def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
     """What the family of these sections wants to be drawn of them."""
-    wanted = [n for n in FAMILIES[sections[0].kind].figures if FIGURES[n].scope == scope]
-    return [group for name in wanted if (group := _group(name, comparison, sections))]
+    wanted = [kind for kind in FAMILIES[sections[0].kind].figures if kind.scope == scope]
+    return [group for kind in wanted if (group := _group(kind, comparison, sections))]
 
 
-def _group(name: str, comparison: Comparison, sections: Sequence[Section]) -> FigureGroup | None:
-    kind = FIGURES[name]
-    drawings = [Drawing(figure, render(figure)) for figure in draw(name, comparison, sections)]
-    return FigureGroup(name, kind.heading, kind.lead, drawings) if drawings else None
+def _group(
+    kind: FigureKind, comparison: Comparison, sections: Sequence[Section]
+) -> FigureGroup | None:
+    drawings = [Drawing(figure, render(figure)) for figure in draw(kind, comparison, sections)]
+    return FigureGroup(kind.name, kind.heading, kind.lead, drawings) if drawings else None
 
 
 def _mappings(comparison: Comparison) -> list[Mapping]:

@@ -156,8 +156,7 @@ def _kw(found: RackFit) -> float | None:
 
 def _rate(page: Page) -> tuple[str, str, str]:
     """What the family counts, its unit, and the key of its rate."""
-    unit = "IOPS" if page.rate == "iops" else page.rate_title
-    return noun_of(page), unit, f"{page.rate}.all"
+    return noun_of(page), page.rate_short, f"{page.rate}.all"
 
 
 def _unit_table(

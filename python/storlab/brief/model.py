@@ -8,7 +8,7 @@ from typing import Any
 from storlab.audit.finding import Finding
 from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark
-from storlab.figures import Figure
+from storlab.figures.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)

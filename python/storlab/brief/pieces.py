@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from storlab.analysis.compare import Cell, CellFlag, Comparison
 from storlab.analysis.pieces import Piece, Worker, cell_pieces, interval_of, workers_of
@@ -14,6 +14,7 @@ from storlab.brief.flags import cell_marks, mark, meaning_of
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import spread_text
+from storlab.contracts.page import PieceColumn, PieceKind
 from storlab.figures.common import NOT_MEASURED, digits3, last_point, place_at
 
 MOST = 24  # pieces in a table; of more, the first and the last
@@ -21,67 +22,21 @@ MOST_WORKERS = 16  # ranks in a table; of more, the slowest
 NONE = Number("–", missing=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A column of a table of pieces. ``flagged`` is the metric whose marks stand beside it."""
-
-    name: str
-    head: str
-    unit: str
-    flagged: str = ""
-
-
-COLUMNS: dict[str, tuple[Shown, ...]] = {
-    "epoch": (
-        Shown("time_s", "time", "s"),
-        Shown("samples_s", "samples/s", ""),
-        Shown("mb_s", "moved", "MB/s"),
-        Shown("read_mb", "read of files", "MB"),
-        Shown("device_mb", "read by the device", "MB"),
-        Shown("device_percent", "device / files", "%"),
-        Shown("stall_s", "stall of an accelerator", "s"),
-        Shown("energy_j", "energy", "J"),
-    ),
-    "write": (
-        Shown("written_s", "to written", "s", "write_time_s"),
-        Shown("durable_s", "to durable", "s", "durable_time_s"),
-        Shown("mb_s", "throughput", "MB/s", "durable_mb_s"),
-        Shown("slowest_rank", "slowest rank", ""),
-        Shown("slowest_s", "its time", "s", "write_time_s"),
-        Shown("device_percent", "device / files", "%", "write_device_ratio"),
-        Shown("energy_wh", "energy", "Wh"),
-    ),
-    "restore": (
-        Shown("time_s", "time", "s", "restore_time_s"),
-        Shown("mb_s", "throughput", "MB/s", "restore_mb_s"),
-        Shown("slowest_rank", "slowest rank", ""),
-        Shown("slowest_s", "its time", "s", "restore_time_s"),
-        Shown("resident_percent", "in memory before", "%", "restore_device_ratio"),
-        Shown("device_percent", "device / files", "%", "restore_device_ratio"),
-        Shown("verified", "every byte compared", ""),
-        Shown("energy_wh", "energy", "Wh"),
-    ),
-}
-WORDS = {
-    "epoch": ("epoch", "Epoch by epoch"),
-    "write": ("checkpoint", "Checkpoint by checkpoint"),
-    "restore": ("restore", "Restore by restore, with the proof that it was cold"),
-}
-
-
 def piece_tables(comparison: Comparison, section: Section) -> list[DataTable]:
     """Tables of the pieces at the far end of the axis; none of a family that has no pieces."""
     found: list[DataTable] = []
     for facet in section.facets():
         point = last_point(comparison, section, facet)
-        if point is None or not section.page.quantities:
+        if point is None:
             continue
         where = place_at(section, facet, point)
-        for kind in COLUMNS:
-            table = _table(comparison, point, kind, where)
+        for piece in section.page.pieces:
+            table = _table(comparison, point, piece, where)
             found += [table] if table is not None else []
-        ranks = _rank_table(comparison, point, where)
-        found += [ranks] if ranks is not None else []
+        for worker in dict.fromkeys(p.worker for p in section.page.pieces if p.worker):
+            kinds = [piece for piece in section.page.pieces if piece.worker == worker]
+            times = _worker_table(comparison, point, kinds, where)
+            found += [times] if times is not None else []
     return found
 
 
@@ -90,20 +45,21 @@ def _cells(comparison: Comparison, point: WorkloadPoint) -> list[Cell]:
     return [cells[target] for target in comparison.planned([point])]
 
 
-def _table(comparison: Comparison, point: WorkloadPoint, kind: str, where: str) -> DataTable | None:
+def _table(
+    comparison: Comparison, point: WorkloadPoint, kind: PieceKind, where: str
+) -> DataTable | None:
     cells = _cells(comparison, point)
-    pieces = {cell.target: cell_pieces(cell, kind) for cell in cells}
+    pieces = {cell.target: cell_pieces(cell, kind.kind) for cell in cells}
     numbers = sorted({number for each in pieces.values() for number in each})
     if not numbers:
         return None
     every = [piece for each in pieces.values() for same in each.values() for piece in same]
-    columns = [c for c in COLUMNS[kind] if any(c.name in piece.values for piece in every)]
+    columns = [c for c in kind.columns if any(c.name in piece.values for piece in every)]
     kept = numbers if len(numbers) <= MOST else numbers[: MOST // 2] + numbers[-(MOST // 2) :]
     left = "" if kept == numbers else f" (of {len(numbers):,} the first and last {MOST // 2})"
-    word, caption = WORDS[kind]
     leaves = [
         Leaf(
-            [f"{word} {number:,}"],
+            [f"{kind.word} {number:,}"],
             cell,
             [_number(cell, pieces[cell.target].get(number, []), column) for column in columns],
         )
@@ -112,17 +68,18 @@ def _table(comparison: Comparison, point: WorkloadPoint, kind: str, where: str) 
     ]
     return table_of(
         comparison,
-        f"{caption}{left}, {where}: mean of the repeats, with the 95 % interval below it",
-        [word],
+        f"{kind.caption}{left}, {where}: mean of the repeats, with the 95 % interval below it",
+        [kind.word],
         [(column.head, column.unit) for column in columns],
         leaves,
     )
 
 
-def _number(cell: Cell, pieces: Sequence[Piece], column: Shown) -> Number:
-    own = _OWN.get(column.name)
-    if own is not None:
-        text = own(pieces)
+def _number(cell: Cell, pieces: Sequence[Piece], column: PieceColumn) -> Number:
+    if column.shown != "mean":
+        text = _SHOWN[column.shown](
+            [p.values[column.name] for p in pieces if column.name in p.values]
+        )
         return Number(text, point_id=cell.point_id) if text else NONE
     interval = interval_of(pieces, column.name)
     if interval is None:
@@ -146,34 +103,33 @@ def _positive(interval: Interval) -> Interval:
     return interval if interval.low is None or interval.low >= 0 else replace(interval, low=0.0)
 
 
-def _slowest(pieces: Sequence[Piece]) -> str:
-    ranks = [int(p.values["slowest_rank"]) for p in pieces if "slowest_rank" in p.values]
-    if not ranks:
+def _usual(values: Sequence[float]) -> str:
+    if not values:
         return ""
-    rank, count = Counter(ranks).most_common(1)[0]
-    return f"{rank}" if count == len(ranks) else f"{rank} in {count} of {len(ranks)}"
+    value, count = Counter(values).most_common(1)[0]
+    return f"{value:.0f}" if count == len(values) else f"{value:.0f} in {count} of {len(values)}"
 
 
-def _verified(pieces: Sequence[Piece]) -> str:
-    known = [p.values["verified"] for p in pieces if "verified" in p.values]
-    return ("yes" if all(known) else "no") if known else ""
+def _every(values: Sequence[float]) -> str:
+    return ("yes" if all(values) else "no") if values else ""
 
 
-_OWN: Mapping[str, Callable[[Sequence[Piece]], str]] = {
-    "slowest_rank": _slowest,
-    "verified": _verified,
-}
+_SHOWN: Mapping[str, Callable[[Sequence[float]], str]] = {"usual": _usual, "every": _every}
 
 
-def _rank_table(comparison: Comparison, point: WorkloadPoint, where: str) -> DataTable | None:
+def _worker_table(
+    comparison: Comparison, point: WorkloadPoint, pieces: Sequence[PieceKind], where: str
+) -> DataTable | None:
     """Each rank's mean time; the slowest of every target is marked."""
+    word = pieces[0].worker
     cells = _cells(comparison, point)
     times = {
-        (cell.target, kind): {worker.number: worker for worker in workers_of(cell, kind)}
+        (cell.target, piece.kind): {w.number: w for w in workers_of(cell, piece.kind)}
         for cell in cells
-        for kind in ("write", "restore")
+        for piece in pieces
     }
-    kinds = [k for k in ("write", "restore") if any(times[cell.target, k] for cell in cells)]
+    known = [p for p in pieces if any(times[cell.target, p.kind] for cell in cells)]
+    kinds = [piece.kind for piece in known]
     ranks = sorted({number for each in times.values() for number in each})
     if len(ranks) < 2 or not kinds:
         return None
@@ -193,28 +149,27 @@ def _rank_table(comparison: Comparison, point: WorkloadPoint, where: str) -> Dat
         left = f" (the slowest {len(kept)} of {len(ranks):,})"
     leaves = [
         Leaf(
-            [f"rank {rank}"],
+            [f"{word} {rank}"],
             cell,
-            [_rank_number(cell, times[cell.target, k].get(rank),
-                          is_slowest=slowest.get((cell.target, k)) == rank) for k in kinds],
+            [_rank_number(cell, times[cell.target, kind].get(rank), word,
+                          is_slowest=slowest.get((cell.target, kind)) == rank) for kind in kinds],
         )
         for rank in kept
         for cell in cells
     ]  # fmt: skip
-    heads = {"write": ("checkpoint", "s"), "restore": ("restore", "s")}
     return table_of(
         comparison,
-        f"Time of each rank{left}, {where}: mean of the repeats, the slowest marked",
-        ["rank"],
-        [heads[kind] for kind in kinds],
+        f"Time of each {word}{left}, {where}: mean of the repeats, the slowest marked",
+        [word],
+        [(piece.word, "s") for piece in known],
         leaves,
     )
 
 
-def _rank_number(cell: Cell, worker: Worker | None, *, is_slowest: bool) -> Number:
+def _rank_number(cell: Cell, worker: Worker | None, word: str, *, is_slowest: bool) -> Number:
     if worker is None:
         return NONE
-    marks = (mark("slowest", f"rank {worker.number}"),) if is_slowest else ()
+    marks = (mark("slowest", f"{word} {worker.number}"),) if is_slowest else ()
     interval = _positive(worker.interval)
     return Number(
         digits3(interval.estimate),

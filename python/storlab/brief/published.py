@@ -13,7 +13,7 @@ from pathlib import Path
 from storlab.analysis.columns import COLUMNS, Column, columns_of
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
-from storlab.analysis.published import PublishedCell, series_index
+from storlab.analysis.published import PublishedCell
 from storlab.audit.finding import Finding
 from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.brief.flags import Mark, legend, mark
@@ -272,7 +272,7 @@ def _point_rows(
         rows.append(TableRow(heads, label, index, numbers, place == 0, links))
     for config, source in present:
         mine = {x.key: x for x in here if (x.config, x.source) == (config, source)}
-        index = series_index(comparison, next(iter(mine.values())))
+        index = comparison.series_index(next(iter(mine.values())))
         numbers = [_printed(mine.get(key), scale) for key in keys]
         ids = ", ".join(sorted({row for x in mine.values() for row in x.rows}))
         rows.append(

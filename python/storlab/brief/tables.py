@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from storlab.analysis.columns import (
+    OWN_TIMES,
     STATISTICS,
     TIMES,
-    UNLOADED,
     Column,
     groups_of,
     label_of,
@@ -50,7 +50,7 @@ class Scale:
 
     def of(self, column: Column) -> tuple[str, float]:
         """Unit to print and factor to divide by."""
-        if column.time in UNLOADED:
+        if column.time in OWN_TIMES:
             return "", 1.0  # each in a unit of its own: a batch that is there costs nanoseconds
         if column.unit == "ns":
             return self._units.get(column.operation, ("ms", 1e6))
@@ -265,7 +265,7 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         spread = f"{share.estimate:.2g}\u00a0%" if share is not None and value.estimate else ""
         counted = tuple(_count_marks(cell, column))
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
-    show = latency_text if column.time in UNLOADED else digits3
+    show = latency_text if column.time in OWN_TIMES else digits3
     none = value.low == value.high  # nothing ever, or what the profile says
     return Number(
         show(value.estimate / factor),
@@ -450,7 +450,7 @@ def _run_value(value: float | None, column: Column, scale: Scale) -> str:
         return "–"
     if column.name in COUNTED:
         return f"{value:,.0f}"
-    show = latency_text if column.time in UNLOADED else digits3
+    show = latency_text if column.time in OWN_TIMES else digits3
     return show(value / scale.of(column)[1])
 
 

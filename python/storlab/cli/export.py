@@ -10,13 +10,13 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.cli.common import JsonOption, console, emit_json
-from storlab.exchange.exporters import default_output, format_names, get_format
+from storlab.exchange.exporters import EXPORTERS, default_output, get_format
 
 
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A result directory.")],
     form: Annotated[
-        str, typer.Option("--format", "-f", help=f"One of {', '.join(format_names())}.")
+        str, typer.Option("--format", "-f", help=f"One of {', '.join(EXPORTERS)}.")
     ] = "csv",
     output: Annotated[
         Path | None,

@@ -61,16 +61,29 @@ def import_(
 def _line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
-    said = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s"]
-    requests_s, samples_s = record.metric("requests_s"), record.metric("samples_s")
-    if samples_s is not None:
-        said.append(f"{samples_s:,.1f} samples/s, AU {record.metric('au_percent') or 0:.1f} %")
-    elif requests_s is None:
-        said.append(f"{record.metric('iops') or 0:,.0f} IOPS")
-    else:
-        said.append(f"{requests_s:,.0f} requests/s")
+    said = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s", *_own(record)]
     for kind in record.totals:
         p99 = record.metric("latency_p99_ns", kind)
         if p99 is not None:
             said.append(f"{kind} p99 {format_latency(p99)}")
     return f"{record.run_id}  {record.target}  {', '.join(said)}"
+
+
+def _own(record: RunRecord) -> list[str]:
+    """What the family counts, or the quantities that stand for a run of it."""
+    from storlab.contracts.registry import FAMILIES
+
+    page = FAMILIES[record.kind].page
+    if not page.line:
+        return [f"{record.metric(page.rate) or 0:,.0f} {page.rate_short}"]
+    found = []
+    for quantity in (q for q in page.quantities if q.key in page.line):
+        value = record.metric(quantity.name, quantity.operation)
+        if value is not None:
+            rate = quantity.unit == "1/s"
+            found.append(
+                f"{value:,.1f} {quantity.short}"
+                if rate
+                else f"{quantity.short} {value:.1f} {quantity.unit}"
+            )
+    return found

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from storlab.base.errors import ExitCode, StorlabError, UsageError
-
-
-class Verb(NamedTuple):
-    """One verb: told apart and listed without importing what it needs."""
-
-    place: str  # module and function, with a colon between
-    summary: str  # first paragraph of its help, which a test compares with the function's
-
+from storlab.contracts.command import Verb
+from storlab.contracts.hook import load
+from storlab.contracts.parts import Registry
 
 VERBS: dict[str, Verb] = {
     "init": Verb(
@@ -73,10 +67,6 @@ VERBS: dict[str, Verb] = {
         "storlab.cli.capacity:capacity",
         "Search for the most accelerators that each target keeps at or above a utilisation.",
     ),
-    "preprocess": Verb(
-        "storlab.workloads.preprocess.commands:preprocess",
-        "Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.",
-    ),
     "clean": Verb(
         "storlab.cli.clean:clean",
         "Remove what a campaign left on its targets: objects in S3 stores, and laid-out data "
@@ -95,7 +85,15 @@ VERBS: dict[str, Verb] = {
         "List published results that ship with storlab as data, or show one of them.",
     ),
 }
-"""What the command can do, in the order of ``--help``."""
+"""What the command itself can do, in the order of ``--help``."""
+FURTHER: Registry[Verb] = Registry("storlab.commands")
+"""Verbs that families bring: found when one is named that the command does not know."""
+
+
+def verbs() -> dict[str, Verb]:
+    """All verbs, those of families last; none takes the name of one of the command's own."""
+    return VERBS | {name: verb for name, verb in FURTHER.items() if name not in VERBS}
+
 
 EXIT_CODES = """\b
 Exit codes (stable):
@@ -129,16 +127,16 @@ class VerbGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs, in the order of the table."""
         del ctx
-        return list(VERBS)
+        return list(verbs())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a verb, or None for a name that is not in the table."""
+        """The command of a verb, or None for a name that is none."""
         del ctx
-        if cmd_name not in VERBS:
+        verb = VERBS.get(cmd_name) or FURTHER.get(cmd_name)
+        if verb is None:
             return None
-        module, _, function = VERBS[cmd_name].place.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(getattr(import_module(module), function))
+        single.command(cmd_name)(load(verb.place))
         command = typer.main.get_command(single)
         command.name = cmd_name
         return command
@@ -147,7 +145,7 @@ class VerbGroup(TyperGroup):
         """The list of verbs in the help."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+            formatter.write_dl([(name, verb.summary) for name, verb in verbs().items()])
 
 
 app = typer.Typer(
@@ -226,7 +224,7 @@ def _leave_pipe() -> int:
 
 
 def _usage_error(error: TyperException, given: Sequence[str]) -> UsageError:
-    verb = next((word for word in given if word in VERBS), "")
+    verb = next((word for word in given if word in verbs()), "")
     help_of = " ".join(filter(None, ("storlab", verb, "--help")))
     what = error.format_message().strip()
     return UsageError("command line", what, f"see `{help_of}`")

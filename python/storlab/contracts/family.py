@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
@@ -88,7 +89,7 @@ class Workload(Protocol):
     details: type[Details]  # of what engines tell of its runs
     places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
     page: Page
-    figures: tuple[str, ...]  # names in storlab.figures, in the order of the brief
+    figures: tuple[FigureKind, ...]  # in the order of the brief
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can.

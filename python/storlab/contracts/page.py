@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+RUNS = "runs"
+"""The group of quantities that stand in the table of all runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Quantity:
     short: str = ""  # as the head of a column; by default the title
     power: bool = False  # rests on a meter: taken at the boundary that the brief shows
     compared: bool = False  # divided by the baseline
-    time: str = ""  # a distribution: a key of analysis.columns.TIMES
+    time: str = ""  # a distribution: latency, or one of the page's own times
     most: float | None = None  # the largest value that there can be
     published: str = ""  # what the audit of publications calls it: duration, energy
     counted: Counted | None = None  # None: the audit takes it as recorded
@@ -68,6 +71,52 @@ class Definition:
 
     term: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A distribution of times of the family's own: its metrics, and whose histograms it has.
+
+    Its samples are those of latencies of ``operation``. It is not the latency of an I/O, which
+    depends on the concurrency that it was taken at.
+    """
+
+    name: str  # its metrics begin with it: step_wait
+    words: str
+    operation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PieceColumn:
+    """A column of the table of pieces. ``flagged`` is the metric whose marks stand beside it."""
+
+    name: str
+    head: str
+    unit: str
+    flagged: str = ""
+    # Of the repeats the mean; the value that most of them have; or whether it is true of all.
+    shown: Literal["mean", "usual", "every"] = "mean"
+
+
+PieceValues: TypeAlias = tuple[dict[str, float], dict[int, float]]
+"""Values by name, the unit last in it, and s by rank or accelerator."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceKind:
+    """What a run of fixed work does again and again: epochs, checkpoints, restores.
+
+    Each has an entry in the run's details and a span; ``read`` makes its values of the entry and
+    of the point's parameters. The energy of its span is added to them.
+    """
+
+    kind: str  # of its span
+    details: str  # key of the list in the run's details
+    read: Callable[[Mapping[str, Any], Mapping[str, Any]], PieceValues]
+    word: str
+    caption: str  # "Epoch by epoch"
+    columns: tuple[PieceColumn, ...]
+    worker: str = ""  # whose times have a table of their own: rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +187,8 @@ class Page:
     implementation: str | None = None
     rate: str = "iops"  # the metric that counts operations
     rate_title: str = "operations/s"
-    rate_unit: str = "IOPS"  # of that metric, per drive or watt
+    rate_unit: str = "1/s"  # of what is made of it: per watt, per TB
+    rate_word: str = ""  # as the head of a column; by default its title
     names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET
     mix_words: str = ""  # what a phrase of the mix ends with, left out on axes: ``read/write``
     split: bool = False  # throughput and rate stand in tables by operation, too
@@ -155,6 +205,12 @@ class Page:
     headline: Headline = THROUGHPUT
     # The family's own metrics, in the order of its tables; with them no table but these.
     quantities: tuple[Quantity, ...] = ()
+    line: tuple[str, ...] = ()  # keys of those that stand for a run in one line; empty: the rate
+    times: tuple[Time, ...] = ()  # distributions beside latency
+    costs: tuple[Quantity, ...] = ()  # beside rates and latencies; of group RUNS: of every run
+    pieces: tuple[PieceKind, ...] = ()
+    # What the brief says beside its metrics, as "module:Class": see storlab.brief.extra.
+    extra: str = ""
     findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
     flags: tuple[FlagMeaning, ...] = ()  # that it raises, beside those of all families
@@ -168,6 +224,11 @@ class Page:
     # Of what the engine tells of a run (its details): the kinds of spans of which an earlier
     # process did a part, so that their times and energies are not those of the whole work.
     resumed: Callable[[Mapping[str, Any]], frozenset[str]] = lambda _details: frozenset()
+
+    @property
+    def rate_short(self) -> str:
+        """The rate as the head of a column: ``IOPS``, ``requests/s``."""
+        return self.rate_word or self.rate_title
 
     def name_of(self, operation: str) -> str:
         """An operation for people: ``read``, ``GET``."""

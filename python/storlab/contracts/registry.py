@@ -1,69 +1,26 @@
-"""Families, engines and meters, found through entry points: ours like those of other packages.
+"""Families, engines, meters and importers, found through entry points: ours like those of others.
 
 A package adds one under ``[project.entry-points."storlab.families"]`` (``storlab.engines``,
-``storlab.meters``) of its ``pyproject.toml``; nothing of storlab changes. See CONTRIBUTING.md.
+``storlab.meters``, ``storlab.importers``) of its ``pyproject.toml``; nothing of storlab changes.
+Higher floors have ``storlab.exporters`` and ``storlab.commands``. See CONTRIBUTING.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache, cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from functools import cache
 
 from storlab.base.errors import EngineError, StudyError
 from storlab.contracts.engine import Engine
+from storlab.contracts.exchange import DirectoryImporter, FileImporter
 from storlab.contracts.family import Workload
 from storlab.contracts.meter import MeterModule
+from storlab.contracts.parts import Registry
 from storlab.model.study import StudyBase, study_model
-
-T = TypeVar("T")
-
-
-class Registry(Mapping[str, T], Generic[T]):
-    """Parts of one group by name, each imported when it is asked for.
-
-    ``loaded`` holds those that were, a class as its one instance.
-    """
-
-    def __init__(self, group: str) -> None:
-        self.group = group
-        self.loaded: dict[str, T] = {}
-
-    @cached_property
-    def points(self) -> dict[str, EntryPoint]:
-        """What is registered, by name."""
-        found: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=self.group), key=lambda p: p.name):
-            other = found.setdefault(point.name, point)
-            if other.value != point.value:
-                raise StudyError(
-                    self.group,
-                    f"{point.name} is registered twice: {other.value} and {point.value}",
-                    "remove one of the two packages",
-                )
-        return found
-
-    def __getitem__(self, name: str) -> T:
-        """Raises KeyError for a name that is not registered, and what its import raises."""
-        if name not in self.loaded:
-            part = self.points[name].load()
-            self.loaded[name] = part() if isinstance(part, type) else part
-        return self.loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self.points, *self.loaded]))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.loaded or name in self.points
-
 
 FAMILIES: Registry[Workload] = Registry("storlab.families")
 ENGINES: Registry[Engine] = Registry("storlab.engines")
 METERS: Registry[MeterModule] = Registry("storlab.meters")
+IMPORTERS: Registry[FileImporter | DirectoryImporter] = Registry("storlab.importers")
 
 
 def study_class() -> type[StudyBase]:

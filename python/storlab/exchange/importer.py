@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from storlab._native import Histogram
 from storlab.base.errors import ResultError, UsageError
+from storlab.contracts.exchange import ImportedRun
 from storlab.contracts.registry import FAMILIES, study_class
-from storlab.exchange.formats import ImportedFile, ImportedRun, read_path
+from storlab.exchange.sources import ImportedFile, read_path
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import Metric, RunOutcome, RunRecord

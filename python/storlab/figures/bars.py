@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
-from storlab.figures import Figure
+from storlab.contracts.figure import Bars
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -23,6 +23,7 @@ from storlab.figures.common import (
     point_ids,
     ratio_words,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.mixes import fill
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role, series_label
@@ -32,18 +33,11 @@ BESIDE_PX = 7  # raw dots stand beside the interval, not under it
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a figure of bars shows."""
+class Frame:
+    """What stands around the bars beside their axes."""
 
-    kind: str  # of the figure
-    name: str  # in its file name
-    what: str  # "Time"
-    unit: str
-    keys: dict[str, str]  # words below the bars, "|" where they break: key of the column
-    axis: str  # title of the vertical axis
     rules: list[Rule] = field(default_factory=list)
     most: float | None = None  # end of the vertical axis
-    ratio: str = ""  # key of the column that the title compares
     below: str = ""  # words below the horizontal axis
 
 
@@ -58,18 +52,14 @@ def far_places(
                 yield section, facet, point
 
 
-Place = Callable[[Comparison, Section, Any, WorkloadPoint], Figure | None]
-"""Draws a section and small multiple at a point; None where there is nothing to draw."""
-
-
-def far_figures(comparison: Comparison, sections: Sequence[Section], draw: Place) -> list[Figure]:
-    """One figure for each far place that has something to draw."""
-    found = (draw(comparison, *place) for place in far_places(comparison, sections))
-    return [figure for figure in found if figure is not None]
-
-
 def bar_figure(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint, wanted: Wanted
+    kind: str,
+    wanted: Bars,
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    point: WorkloadPoint,
+    frame: Frame | None = None,
 ) -> Figure | None:
     """The figure; None where nothing of it was measured."""
     columns = {
@@ -83,16 +73,16 @@ def bar_figure(
     if not bars:
         return None
     where = place_at(section, facet, point)
+    unit = next(iter(columns.values())).unit
     title = f"{where}: {_said(comparison, point, wanted, columns)}"
+    chart = _chart(comparison, point, wanted, list(columns), bars, unit, frame or Frame())
     return Figure(
-        name=figure_name(wanted.name, section, facet),
-        kind=wanted.kind,
+        name=figure_name(wanted.name or kind, section, facet),
+        kind=kind,
         title=title,
-        alt=f"Bar chart: {wanted.what} in {wanted.unit}, {_plain(', '.join(columns))}. {title}",
-        spec=configured(
-            _chart(comparison, point, list(columns), bars, wanted), {"bars": bars, "dots": dots}
-        ),
-        columns=[wanted.what, "target", f"{wanted.unit}, mean [95 %]", "single runs", "provenance"],
+        alt=f"Bar chart: {wanted.what} in {unit}, {_plain(', '.join(columns))}. {title}",
+        spec=configured(chart, {"bars": bars, "dots": dots}),
+        columns=[wanted.what, "target", f"{unit}, mean [95 %]", "single runs", "provenance"],
         rows=[
             [
                 _plain(word),
@@ -164,18 +154,20 @@ def heights(interval: Interval) -> dict[str, float]:
 def _chart(
     comparison: Comparison,
     point: WorkloadPoint,
+    wanted: Bars,
     words: list[str],
     bars: list[dict[str, Any]],
-    wanted: Wanted,
+    unit: str,
+    frame: Frame,
 ) -> alt.TopLevelMixin:
     targets = comparison.planned([point])
-    top = wanted.most or 1.12 * max(
-        [*(bar["high"] for bar in bars), *(rule.value for rule in wanted.rules)]
+    top = frame.most or 1.12 * max(
+        [*(bar["high"] for bar in bars), *(rule.value for rule in frame.rules)]
     )
     x = alt.X(
         "x:O",
         sort=words,
-        title=wanted.below or None,
+        title=frame.below or None,
         scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
         axis=alt.Axis(labelExpr="split(datum.label, '|')", labelLimit=150),
     )
@@ -184,7 +176,7 @@ def _chart(
     centred = alt.XOffset("target:N", sort=targets, bandPosition=0.5, scale=scale)
     y = alt.Y(
         "value:Q",
-        title=wanted.axis,
+        title=wanted.axis or f"{wanted.what} ({unit})",
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format=",~r", tickCount=6),
     )
@@ -194,7 +186,7 @@ def _chart(
         for name, text in (
             ("series", "target"),
             ("x", wanted.what),
-            ("text", f"{wanted.unit}, mean [95 %]"),
+            ("text", f"{unit}, mean [95 %]"),
             ("provenance", "provenance"),
             ("runs", "runs"),
         )
@@ -209,7 +201,7 @@ def _chart(
             x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=ink
         ),
         raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
-        *(layer for rule in wanted.rules for layer in rule_layers(rule)),
+        *(layer for rule in frame.rules for layer in rule_layers(rule)),
     ]
     if len(bars) <= MOST_LABELLED:
         text = base.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
@@ -221,7 +213,7 @@ def _chart(
 
 
 def _said(
-    comparison: Comparison, point: WorkloadPoint, wanted: Wanted, columns: dict[str, Column]
+    comparison: Comparison, point: WorkloadPoint, wanted: Bars, columns: dict[str, Column]
 ) -> str:
     row = comparison.row(point)
     word, column = next(
@@ -232,5 +224,5 @@ def _said(
     if parts:
         return f"{wanted.what} {word}: {'; '.join(parts)}"
     known = [(t, c.values[column.key]) for t, c in row.cells.items() if column.key in c.values]
-    each = "; ".join(f"{digits3(i.estimate)}\u00a0{wanted.unit} on {t}" for t, i in known)
+    each = "; ".join(f"{digits3(i.estimate)}\u00a0{column.unit} on {t}" for t, i in known)
     return f"{wanted.what} {word}: {each}"

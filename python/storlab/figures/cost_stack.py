@@ -11,8 +11,8 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.density import costs
 from storlab.analysis.points import Section
 from storlab.base.units import TB
-from storlab.figures import Figure
 from storlab.figures.common import slug
+from storlab.figures.figure import Figure
 from storlab.figures.theme import WIDTH, configured, part_fill, role
 
 PARTS = ("servers", "network", "storage")

@@ -14,7 +14,6 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.base.units import TB_KWH_PER_MB_J
-from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     NOT_MEASURED,
@@ -26,6 +25,7 @@ from storlab.figures.common import (
     point_ids,
     times_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     HEIGHT,
     WIDTH,

@@ -9,7 +9,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures import Figure
+from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
 from storlab.figures.theme import WIDTH, configured, role
 

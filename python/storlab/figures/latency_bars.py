@@ -9,7 +9,6 @@ import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
-from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -25,6 +24,7 @@ from storlab.figures.common import (
     times_text,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,

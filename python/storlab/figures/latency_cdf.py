@@ -11,7 +11,6 @@ import altair as alt
 from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
 from storlab.figures.common import (
     figure_name,
     last_point,
@@ -21,6 +20,7 @@ from storlab.figures.common import (
     place_at,
     point_ids,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,

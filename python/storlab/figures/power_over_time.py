@@ -13,7 +13,6 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
 from storlab.analysis.points import Section
 from storlab.analysis.power_trace import power_trace
-from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -24,6 +23,7 @@ from storlab.figures.common import (
     point_ids,
     window_words,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import WIDTH, colour, configured, dash_of, role
 from storlab.figures.time_series import thinned
 

@@ -9,8 +9,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.published import PublishedCell, series_index
-from storlab.figures import Figure
+from storlab.analysis.published import PublishedCell
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -21,6 +20,7 @@ from storlab.figures.common import (
     point_ids,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
 
 KEY = "throughput_mb_s.all"
@@ -101,7 +101,7 @@ def _data(
             "x": x,
             "series": one.label,
             "name": one.config,
-            "fill": fill_of(series_index(comparison, one), "published"),
+            "fill": fill_of(comparison.series_index(one), "published"),
             "value": one.value,
             "label": one.printed or digits3(one.value),
             "text": one.printed or digits3(one.value),

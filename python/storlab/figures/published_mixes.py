@@ -13,9 +13,9 @@ import altair as alt
 from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.published import PublishedCell, series_index
-from storlab.figures import Figure
+from storlab.analysis.published import PublishedCell
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
+from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of
 from storlab.figures.theme import (
     HEIGHT,
@@ -67,7 +67,7 @@ def _label(column: Column, value: float, digits: str = "") -> str:
 
 def _one(mixes: Mixes, column: Column) -> Figure:
     cells = _cells(mixes, column)
-    cells = sorted(cells, key=lambda cell: series_index(mixes.comparison, cell))
+    cells = sorted(cells, key=mixes.comparison.series_index)
     configs = list(dict.fromkeys(cell.label for cell in cells))
     data = [*_measured(mixes, column), *_printed(mixes, column, cells)]
     sources = list(dict.fromkeys(cell.source for cell in cells))
@@ -126,7 +126,7 @@ def _printed(mixes: Mixes, column: Column, cells: list[PublishedCell]) -> list[d
             "x": mix_of[cell.point_key],
             "series": cell.label,
             "name": cell.config,
-            "fill": fill_of(series_index(mixes.comparison, cell), "published"),
+            "fill": fill_of(mixes.comparison.series_index(cell), "published"),
             "value": cell.value,
             "label": cell.printed or _label(column, cell.value, digits="g"),
             "text": cell.printed or _text(column, cell.value),

@@ -10,7 +10,6 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
-from storlab.figures import Figure
 from storlab.figures.common import (
     family_name,
     interval_text,
@@ -18,6 +17,7 @@ from storlab.figures.common import (
     point_ids,
     sentence,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
 
 ROW_HEIGHT = 15

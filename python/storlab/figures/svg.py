@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 import vl_convert
 
-from storlab.figures import Figure
+from storlab.figures.figure import Figure
 from storlab.figures.theme import FONT, LIGHT
 
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")

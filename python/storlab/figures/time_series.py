@@ -10,7 +10,6 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.points import Section
-from storlab.figures import Figure
 from storlab.figures.common import (
     digits3,
     figure_name,
@@ -20,6 +19,7 @@ from storlab.figures.common import (
     point_ids,
     window_words,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     LATENCY_LABELS,
     WIDTH,

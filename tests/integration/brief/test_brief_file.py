@@ -13,11 +13,11 @@ import pytest
 
 from integration.brief.brief_fixture import build_store
 from integration.brief.conftest import Made
+from integration.brief.kinds import FIGURES, draw, names_of
 from storlab.analysis.compare import Comparison
 from storlab.brief import write_brief
 from storlab.cli.main import main
-from storlab.contracts.registry import FAMILIES
-from storlab.figures import FIGURES, Figure, draw
+from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import DARK
 
@@ -202,7 +202,7 @@ def test_report_writes_elsewhere_and_its_links_still_hold(
 
 def figures_of(comparison: Comparison) -> list[Figure]:
     found = []
-    for name in FAMILIES["block"].figures:
+    for name in names_of("block"):
         sections = comparison.sections
         scopes = [[s] for s in sections] if FIGURES[name].scope == "section" else [sections]
         found += [figure for scope in scopes for figure in draw(name, comparison, scope)]
@@ -212,7 +212,7 @@ def figures_of(comparison: Comparison) -> list[Figure]:
 def test_specifications_are_valid_vega_lite(comparison: Comparison) -> None:
     figures = figures_of(comparison)
     without_meter = {"power_over_time", "efficiency_bars"}
-    assert {f.kind for f in figures} == set(FAMILIES["block"].figures) - without_meter
+    assert {f.kind for f in figures} == set(names_of("block")) - without_meter
     for figure in figures:
         alt.Chart.from_dict(figure.spec).to_dict(validate=True)
 

@@ -11,6 +11,7 @@ import pytest
 from integration.brief.checkpoint_fixture import build_checkpoint_store
 from integration.brief.conftest import Made
 from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.kinds import draw, names_of
 from integration.brief.test_object_brief import mean, tables_of
 from integration.brief.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare
@@ -21,8 +22,6 @@ from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.audited import claim_data
 from storlab.brief.claims import make_claims, summarise, undecided
-from storlab.contracts.registry import FAMILIES
-from storlab.figures import draw
 from storlab.figures.common import digits3
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
@@ -202,7 +201,7 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
 
 def test_specifications_are_valid_vega_lite(checkpoint_comparison: Comparison) -> None:
     figures = figures_of(checkpoint_comparison, "checkpoint")
-    assert {figure.kind for figure in figures} == set(FAMILIES["checkpoint"].figures)
+    assert {figure.kind for figure in figures} == set(names_of("checkpoint"))
     check_figures(figures)
 
 

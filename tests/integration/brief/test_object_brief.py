@@ -13,6 +13,7 @@ import altair as alt
 import pytest
 
 from integration.brief.conftest import Made
+from integration.brief.kinds import FIGURES, draw, names_of
 from integration.brief.object_fixture import HDD, SSD, WARP, build_object_store
 from storlab._native import Histogram
 from storlab.analysis.compare import Comparison, compare
@@ -22,9 +23,8 @@ from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.published import match
 from storlab.cli.main import main
-from storlab.contracts.registry import FAMILIES
-from storlab.figures import FIGURES, Figure, draw
 from storlab.figures.common import digits3
+from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import load_published
@@ -212,7 +212,7 @@ def test_bars_and_dots_are_what_the_runs_measured(object_comparison: Comparison)
 
 def figures_of(comparison: Comparison) -> list[Figure]:
     found: list[Figure] = []
-    for name in (*FAMILIES["object"].figures, "published_mixes"):
+    for name in (*names_of("object"), "published_mixes"):
         sections = comparison.sections
         scopes = [[s] for s in sections] if FIGURES[name].scope == "section" else [sections]
         found += [figure for scope in scopes for figure in draw(name, comparison, scope)]
@@ -225,7 +225,7 @@ def test_specifications_are_valid_vega_lite(object_store: ResultStore) -> None:
     figures = figures_of(comparison)
     not_swept = {"throughput_vs_axis", "latency_vs_axis"}
     assert {f.kind for f in figures} == {
-        *set(FAMILIES["object"].figures) - not_swept,
+        *set(names_of("object")) - not_swept,
         "published_mixes",
     }
     assert len({figure.name for figure in figures}) == len(figures)

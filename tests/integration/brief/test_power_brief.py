@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from conftest import need_chromium
+from integration.brief.kinds import draw
 from integration.brief.power_fixture import DRAWS, INFOS, WINDOW_NS, Kind, build_power_store, mean_w
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
@@ -22,7 +23,6 @@ from storlab.base.errors import ResultError
 from storlab.brief import write_brief
 from storlab.brief.published import match
 from storlab.cli.main import main
-from storlab.figures import draw
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import read_table

@@ -11,6 +11,7 @@ import pytest
 
 from integration.brief.conftest import Made
 from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.kinds import draw, names_of
 from integration.brief.preprocess_fixture import (
     DIRECTORIES,
     DISK,
@@ -24,16 +25,15 @@ from integration.brief.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.outputs import outputs_of
-from storlab.analysis.saturation import saturations
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
-from storlab.contracts.registry import FAMILIES
-from storlab.figures import Figure, draw
 from storlab.figures.common import digits3
+from storlab.figures.figure import Figure
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
+from storlab.workloads.preprocess.saturation import saturations
 
 SECTION = "mix-criteo-to-split-binary-criteo-to-split-binary-native"
 SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}
@@ -165,7 +165,7 @@ def test_the_verdicts_are_in_the_data_of_the_brief(preprocess_made: Made) -> Non
 def test_specifications_are_valid_vega_lite(preprocess_comparison: Comparison) -> None:
     figures = figures_of(preprocess_comparison, "preprocess")
     wanted = {"preprocess_time", "preprocess_stages", "preprocess_energy", "preprocess_throughput"}
-    assert wanted <= {figure.kind for figure in figures} <= set(FAMILIES["preprocess"].figures)
+    assert wanted <= {figure.kind for figure in figures} <= set(names_of("preprocess"))
     check_figures(figures)
 
 

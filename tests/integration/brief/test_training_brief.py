@@ -11,6 +11,7 @@ import pytest
 
 from integration.brief.conftest import Made
 from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.kinds import FIGURES, draw, names_of
 from integration.brief.test_object_brief import mean, tables_of
 from integration.brief.training_fixture import build_training_store
 from storlab._native import Histogram
@@ -22,9 +23,8 @@ from storlab.base.errors import ResultError
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
 from storlab.cli.main import main
-from storlab.contracts.registry import FAMILIES
-from storlab.figures import FIGURES, Figure, draw
 from storlab.figures.common import digits3
+from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
@@ -222,7 +222,7 @@ def test_the_percentages_of_findings_mean_what_they_say(training_comparison: Com
 
 def figures_of(comparison: Comparison, kind: str) -> list[Figure]:
     found: list[Figure] = []
-    for name in FAMILIES[kind].figures:
+    for name in names_of(kind):
         sections = comparison.sections
         scopes = [[s] for s in sections] if FIGURES[name].scope == "section" else [sections]
         found += [figure for scope in scopes for figure in draw(name, comparison, scope)]
@@ -231,7 +231,7 @@ def figures_of(comparison: Comparison, kind: str) -> list[Figure]:
 
 def test_specifications_are_valid_vega_lite(training_comparison: Comparison) -> None:
     figures = figures_of(training_comparison, "training")
-    assert {figure.kind for figure in figures} == set(FAMILIES["training"].figures)
+    assert {figure.kind for figure in figures} == set(names_of("training"))
     check_figures(figures)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ import numpy as np
 
 from storlab.base.errors import ResultError
 from storlab.base.units import GIB, MB, NS_PER_S
+from storlab.contracts.exchange import ImportedRun
 from storlab.engines.dlio import result as dlio_result
 from storlab.engines.dlio.result import DlioFormatError, Moved, Results
-from storlab.exchange.formats import ImportedRun
 from storlab.model.result import EngineInfo, Failure, OperationTotals, RunOutcome, Span
 from storlab.process.events import samples, totals
 from storlab.workloads.checkpoint.profiles import profile_names as checkpoint_names
@@ -38,35 +38,39 @@ _GIVE_CONFIG = "put the run's configuration beside it, as .hydra/config.yaml"
 _STAMP = re.compile(r"\d{8}_\d{6}")
 
 
-def run_directories(place: Path) -> list[Path]:
-    """The runs in a directory: itself, or those anywhere below it, in order of their names."""
-    return sorted(path.parent for path in place.rglob(SUMMARY))
+class DlioImport:
+    """Implements ``storlab.contracts.exchange.DirectoryImporter``."""
 
+    name = "dlio"
+    main = SUMMARY
 
-def result_files(directory: Path) -> dict[str, bytes]:
-    """The files of a run that are read and kept. Raises OSError."""
-    names = sorted(p for p in directory.iterdir() if dlio_result.is_result_file(p.name))
-    return {path.name: path.read_bytes() for path in names}
+    def directories(self, place: Path) -> list[Path]:
+        """The runs in a directory: itself, or those anywhere below it, in order of their names."""
+        return sorted(path.parent for path in place.rglob(SUMMARY))
 
+    def files(self, directory: Path) -> dict[str, bytes]:
+        """The files of a run that are read and kept. Raises OSError."""
+        names = sorted(p for p in directory.iterdir() if dlio_result.is_result_file(p.name))
+        return {path.name: path.read_bytes() for path in names}
 
-def read_run(directory: Path, files: Mapping[str, bytes]) -> list[ImportedRun]:
-    """Its training, its checkpoints, or both as two runs. Raises ResultError."""
-    try:
-        results = dlio_result.read_results(files)
-        runs = []
-        if any(results.ranks):
-            runs.append(_training(directory, results))
-        if results.checkpoints or "checkpoint_size_GB" in results.metric:
-            runs.append(_checkpoint(directory, results))
-        if not runs:
-            raise DlioFormatError("metric", "it has neither steps nor checkpoints")
-    except DlioFormatError as error:
-        raise ResultError(
-            f"{directory}: {error.field}",
-            error.what,
-            f"give a result directory as DLIO left it, with {SUMMARY} and every rank's files",
-        ) from error
-    return runs
+    def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
+        """Its training, its checkpoints, or both as two runs. Raises ResultError."""
+        try:
+            results = dlio_result.read_results(files)
+            runs = []
+            if any(results.ranks):
+                runs.append(_training(directory, results))
+            if results.checkpoints or "checkpoint_size_GB" in results.metric:
+                runs.append(_checkpoint(directory, results))
+            if not runs:
+                raise DlioFormatError("metric", "it has neither steps nor checkpoints")
+        except DlioFormatError as error:
+            raise ResultError(
+                f"{directory}: {error.field}",
+                error.what,
+                f"give a result directory as DLIO left it, with {SUMMARY} and every rank's files",
+            ) from error
+        return runs
 
 
 def _training(directory: Path, results: Results) -> ImportedRun:

@@ -14,11 +14,11 @@ from pydantic import Field, ValidationError
 
 from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_MS
+from storlab.contracts.exchange import ImportedRun
 from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
 from storlab.engines.fio.result import Figures, FioFormatError
-from storlab.exchange.formats import ImportedRun
 from storlab.model.result import (
     CpuUse,
     EngineInfo,
@@ -73,6 +73,7 @@ class FioImport:
     """Reads fio's output, notes before the JSON and status documents included."""
 
     name = "fio"
+    hint = "the output of `fio --output-format=json+ --lat_percentiles=1 job.fio`"
 
     def matches(self, text: str) -> bool:
         """True for a JSON object with fio's marks: ``fio version``, or ``jobs`` with names."""

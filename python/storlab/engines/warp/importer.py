@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_S
+from storlab.contracts.exchange import ImportedRun
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
 from storlab.engines.warp.importer_options import Seen, duration_ns, endpoints_of, fields, sizes_of
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 from storlab.engines.warp.summary import OperationSummary, Summary
-from storlab.exchange.formats import ImportedRun
 from storlab.model.result import (
     EngineInfo,
     Failure,
@@ -39,6 +39,7 @@ class WarpImport:
     """Reads both forms of warp's benchmark data, compressed or not."""
 
     name = "warp"
+    hint = "its benchmark data (.csv.zst, with --full, or .json.zst)"
 
     def matches(self, text: str) -> bool:
         """True for the header of a record, or warp's JSON."""

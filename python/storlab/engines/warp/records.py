@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from storlab.base import zstd
 from storlab.engines.warp import errors as warp_errors
 from storlab.model.result import Operation, OperationTotals, Sample
 from storlab.process.histograms import histogram, summary
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 NAMES: dict[str, Operation] = {
     "GET": "get",
     "PUT": "put",
@@ -134,19 +134,10 @@ class Records:
 
 def unpacked(data: bytes) -> bytes:
     """What a benchmark data file holds. Raises WarpFormatError for damaged compression."""
-    if not data.startswith(ZSTD_MAGIC):
-        return data
     try:
-        with pa.input_stream(io.BytesIO(data), compression="zstd") as stream:
-            return stream.read()
-    except OSError as error:
-        raise WarpFormatError("file", f"its compression is damaged: {error}") from error
-
-
-def packed(data: bytes) -> bytes:
-    """Compressed as warp does (zstd)."""
-    frame: bytes = pa.compress(data, codec="zstd", asbytes=True)
-    return frame
+        return zstd.unpacked(data)
+    except ValueError as error:
+        raise WarpFormatError("file", str(error)) from error
 
 
 def without_token(text: str) -> str:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
+from storlab.base import zstd
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.units import NS_PER_S
 from storlab.engines.warp import command as warp_command
@@ -128,7 +129,7 @@ class WarpRun(ChildRun):
         text = clean = warp_records.unpacked(data)
         for value in self.launch.secrets.values():
             clean = clean.replace(value.encode(), b"***")  # warp writes a session token down
-        return (data, text) if clean == text else (warp_records.packed(clean), clean)
+        return (data, text) if clean == text else (zstd.packed(clean), clean)
 
     def _notes(self, load: Records, left_out: int, stepped: bool) -> list[str]:
         notes = []

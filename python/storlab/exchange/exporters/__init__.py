@@ -1,12 +1,12 @@
-"""A result directory in other programs' formats. One file per format; registered here only."""
+"""A result directory in other programs' formats, found through entry points."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from storlab.base.errors import UsageError
+from storlab.contracts.parts import Registry
 
 if TYPE_CHECKING:
     from storlab.lab.results.store import ResultStore
@@ -26,25 +26,14 @@ class ExportFormat(Protocol):
         ...
 
 
-_FORMATS: dict[str, str] = {
-    "csv": "storlab.exchange.exporters.tidy:CsvExport",
-    "parquet": "storlab.exchange.exporters.tidy:ParquetExport",
-    "fio-json": "storlab.engines.fio.exporter:FioJsonExport",
-}
-
-
-def format_names() -> list[str]:
-    """The registered formats."""
-    return list(_FORMATS)
+EXPORTERS: Registry[ExportFormat] = Registry("storlab.exporters")
 
 
 def get_format(name: str) -> ExportFormat:
     """The format of that name. Raises UsageError for one that is not registered."""
-    if name not in _FORMATS:
-        raise UsageError("--format", f'"{name}" is no format', f"use {', '.join(_FORMATS)}")
-    module, _, attribute = _FORMATS[name].partition(":")
-    found: ExportFormat = getattr(import_module(module), attribute)()
-    return found
+    if name not in EXPORTERS:
+        raise UsageError("--format", f'"{name}" is no format', f"use {', '.join(EXPORTERS)}")
+    return EXPORTERS[name]
 
 
 def default_output(store: ResultStore, form: ExportFormat, samples: bool) -> Path:

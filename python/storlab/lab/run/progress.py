@@ -187,8 +187,7 @@ def make_reporter(console: Console, quiet: bool) -> Reporter:
 
 def rate_unit(kind: str) -> str:
     """What the rate of a workload family counts, in short: ``IOPS``, ``requests/s``."""
-    page = FAMILIES[kind].page
-    return "IOPS" if page.rate == "iops" else page.rate_title
+    return FAMILIES[kind].page.rate_short
 
 
 def snapshot_figures(snapshot: Snapshot, unit: str = "IOPS") -> str:

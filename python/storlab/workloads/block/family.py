@@ -9,6 +9,7 @@ from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival, Member
 from storlab.model.point import Point
@@ -31,6 +32,15 @@ from storlab.workloads.block.spec import (
     mix_of,
     region_of,
 )
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    LATENCY_BARS,
+    LATENCY_CDF,
+    POWER_OVER_TIME,
+    RATIOS,
+    THROUGHPUT_VS_JOBS,
+    TIME_SERIES,
+)
 
 
 class BlockWorkload(Layout):
@@ -42,14 +52,14 @@ class BlockWorkload(Layout):
     details: type[Details] = Details
     places: tuple[str, ...] = ("path", "paths", "directory")
     page: Page = BLOCK_PAGE
-    figures: tuple[str, ...] = (
-        "throughput_vs_jobs",
-        "latency_bars",
-        "latency_cdf",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios",
+    figures: tuple[FigureKind, ...] = (
+        THROUGHPUT_VS_JOBS,
+        LATENCY_BARS,
+        LATENCY_CDF,
+        TIME_SERIES,
+        POWER_OVER_TIME,
+        EFFICIENCY_BARS,
+        RATIOS,
     )
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:

@@ -8,6 +8,7 @@ from typing import Any
 from storlab.contracts.page import Page, margins
 from storlab.workloads.block.flags import BLOCK_FLAGS
 from storlab.workloads.block.metrics import DATA, MOVED
+from storlab.workloads.common.costs import CPU_PER_IO
 
 NBSP = "\u00a0"
 MIX = "read_percent"
@@ -86,6 +87,9 @@ BLOCK_PAGE = Page(
     work="{access} I/O",
     told=("queue_depth",),
     far="the largest number of jobs",
+    rate_unit="IOPS",
+    rate_word="IOPS",
+    costs=(CPU_PER_IO,),
     says=says,
     flags=BLOCK_FLAGS,
     margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),

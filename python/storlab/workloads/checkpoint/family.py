@@ -13,12 +13,14 @@ from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.checkpoint.details import CheckpointDetails
+from storlab.workloads.checkpoint.figures import CHECKPOINT_FIGURES
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from storlab.workloads.checkpoint.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.checkpoint.page import CHECKPOINT_PAGE
@@ -40,17 +42,7 @@ class CheckpointWorkload:
     details: type[Details] = CheckpointDetails
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = CHECKPOINT_PAGE
-    figures: tuple[str, ...] = (
-        "checkpoint_time",
-        "checkpoint_throughput",
-        "checkpoint_energy",
-        "rank_times",
-        "training_lost",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios_of_fixed_work",
-    )
+    figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""

@@ -8,11 +8,13 @@ from typing import Any
 from storlab.contracts.page import Page, margins
 from storlab.workloads.checkpoint.definitions import CHECKPOINT_DEFINITIONS
 from storlab.workloads.checkpoint.flags import CHECKPOINT_FLAGS
+from storlab.workloads.checkpoint.pieces import CHECKPOINT_PIECES
 from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_FINDINGS,
     CHECKPOINT_HEADLINE,
     CHECKPOINT_QUANTITIES,
 )
+from storlab.workloads.common.costs import CPU_PER_IO
 
 WORK = ("write", "read")
 RESTORE_ONLY = ("verify", "cold")
@@ -88,7 +90,11 @@ CHECKPOINT_PAGE = Page(
     headline=CHECKPOINT_HEADLINE,
     quantities=CHECKPOINT_QUANTITIES,
     findings=CHECKPOINT_FINDINGS,
+    pieces=CHECKPOINT_PIECES,
     published=("checkpoint",),
+    rate_unit="IOPS",
+    rate_word="IOPS",
+    costs=(CPU_PER_IO,),
     says=says,
     shrunk=lambda params: scale_text(float(params["scale"])),
     flags=CHECKPOINT_FLAGS,

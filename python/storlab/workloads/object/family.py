@@ -16,6 +16,7 @@ from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Arrival
 from storlab.model.point import Point
@@ -24,6 +25,7 @@ from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
 from storlab.workloads.object.details import ObjectDetails
+from storlab.workloads.object.figures import OBJECT_FIGURES
 from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
@@ -46,19 +48,7 @@ class ObjectWorkload(Clear):
     details: type[Details] = ObjectDetails
     places: tuple[str, ...] = ("s3",)
     page: Page = OBJECT_PAGE
-    figures: tuple[str, ...] = (
-        "object_throughput",
-        "object_latency",
-        "latency_cdf",
-        "ttfb_bars",
-        "errors",
-        "throughput_vs_axis",
-        "latency_vs_axis",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios",
-    )
+    figures: tuple[FigureKind, ...] = OBJECT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""

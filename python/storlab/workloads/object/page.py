@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import Page, margins
+from storlab.contracts.page import RUNS, Page, Quantity, margins
 from storlab.model.result import Operation
+from storlab.workloads.common.costs import CPU_PER_GB
 from storlab.workloads.common.skew import OWNERS
 from storlab.workloads.object.flags import OBJECT_FLAGS
 from storlab.workloads.object.job import OBJECT_OPERATIONS
@@ -76,6 +77,11 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
     return needs.get(name, True)
 
 
+OBJECT_COSTS = (
+    Quantity("cpu_us_per_request", "client CPU per request", "us", "less", "", short="client CPU"),
+    CPU_PER_GB,
+    Quantity("server_cpu_s_per_gb", "server CPU per GB", "s/GB", "less", RUNS, short="server CPU"),
+)
 OBJECT_PAGE = Page(
     operations=OBJECT_OPERATIONS,
     moved=MOVED,
@@ -104,6 +110,7 @@ OBJECT_PAGE = Page(
     split=True,
     percentiles=("p50", "p90", "p99", "p999"),
     first_byte=("get",),
+    costs=OBJECT_COSTS,
     work="S3 requests",
     told=("object_size", "concurrency"),
     far="the highest concurrency",

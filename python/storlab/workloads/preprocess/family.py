@@ -16,11 +16,13 @@ from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.preprocess.details import PreprocessDetails
+from storlab.workloads.preprocess.figures import PREPROCESS_FIGURES
 from storlab.workloads.preprocess.job import Clicks, PreprocessJob
 from storlab.workloads.preprocess.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.preprocess.page import PREPROCESS_PAGE
@@ -47,16 +49,7 @@ class PreprocessWorkload:
     details: type[Details] = PreprocessDetails
     places: tuple[str, ...] = ("directory",)
     page: Page = PREPROCESS_PAGE
-    figures: tuple[str, ...] = (
-        "preprocess_time",
-        "preprocess_stages",
-        "preprocess_energy",
-        "preprocess_throughput",
-        "time_series",
-        "power_over_time",
-        "efficiency_bars",
-        "ratios_of_fixed_work",
-    )
+    figures: tuple[FigureKind, ...] = PREPROCESS_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""

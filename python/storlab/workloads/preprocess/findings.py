@@ -9,13 +9,8 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.outputs import SameWork, outputs_of
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.saturation import (
-    Saturation,
-    Step,
-    said,
-    saturations,
-)
 from storlab.audit.outputs import differences
+from storlab.brief.extra import Extra
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
@@ -23,6 +18,12 @@ from storlab.brief.text import and_list, breakable, plural, ratio_spread, senten
 from storlab.figures.common import place_of, times_text
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.saturation import (
+    Saturation,
+    Step,
+    said,
+    saturations,
+)
 
 KIND = "preprocess"
 NONE = Number("–", missing=True)
@@ -100,7 +101,7 @@ def wrong_outputs(comparison: Comparison) -> list[str]:
     ]
 
 
-def preprocess_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
+def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
     """The section; None without a run of preprocessing."""
     works = outputs_of(comparison)
     places = list(_places(comparison))
@@ -265,3 +266,27 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
         )
         for work in outputs_of(comparison)
     ]
+
+
+class Findings(Extra):
+    """What is said of preprocessing in a brief."""
+
+    def warnings(self, comparison: Comparison) -> list[str]:
+        """Runs of the same input whose outputs differ."""
+        return wrong_outputs(comparison)
+
+    def findings(self, comparison: Comparison) -> list[str]:
+        """Where the device saturates, and where the CPU binds."""
+        return bottlenecks(comparison)
+
+    def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
+        """Whether storage holds the work back, and where."""
+        return bottleneck_section(comparison, scale)
+
+    def facts(self, comparison: Comparison) -> list[FactTable]:
+        """What identifies the outputs."""
+        return output_facts(comparison)
+
+    def data(self, comparison: Comparison) -> dict[str, Any]:
+        """The verdicts on saturation."""
+        return {"saturation": saturation_data(comparison)}

@@ -112,6 +112,7 @@ PREPROCESS_PAGE = Page(
     headline=PREPROCESS_HEADLINE,
     quantities=PREPROCESS_QUANTITIES,
     findings=PREPROCESS_FINDINGS,
+    extra="storlab.workloads.preprocess.findings:Findings",
     published=("dlrm", "preprocess"),
     says=says,
     resumed=resumed,

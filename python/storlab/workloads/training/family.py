@@ -14,12 +14,14 @@ from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.training.details import TrainingDetails
+from storlab.workloads.training.figures import TRAINING_FIGURES
 from storlab.workloads.training.job import Records, TrainingJob
 from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training.page import TRAINING_PAGE
@@ -41,17 +43,7 @@ class TrainingWorkload:
     details: type[Details] = TrainingDetails
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = TRAINING_PAGE
-    figures: tuple[str, ...] = (
-        "au_vs_accelerators",
-        "training_throughput",
-        "step_wait",
-        "epoch_bytes",
-        "time_series",
-        "power_over_time",
-        "epoch_energy",
-        "efficiency_bars",
-        "ratios_of_fixed_work",
-    )
+    figures: tuple[FigureKind, ...] = TRAINING_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""

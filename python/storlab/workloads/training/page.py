@@ -11,7 +11,12 @@ from storlab.contracts.page import Page, margins
 from storlab.model.result import Operation
 from storlab.workloads.training.definitions import TRAINING_DEFINITIONS
 from storlab.workloads.training.flags import TRAINING_FLAGS
-from storlab.workloads.training.quantities import TRAINING_FINDINGS, TRAINING_QUANTITIES
+from storlab.workloads.training.pieces import TRAINING_PIECES
+from storlab.workloads.training.quantities import (
+    TRAINING_FINDINGS,
+    TRAINING_QUANTITIES,
+    TRAINING_TIMES,
+)
 from storlab.workloads.training.rules import OWN, profile_of
 
 NBSP = "\u00a0"
@@ -99,6 +104,8 @@ TRAINING_PAGE = Page(
     rate="reads_s",
     rate_title="reads/s",
     rate_unit="1/s",
+    line=("samples_s.all", "au_percent.all"),
+    times=TRAINING_TIMES,
     names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
     per_watt={"accelerators_at_threshold": "accelerators_per_watt"},
     work="training reads (DLIO-equivalent)",
@@ -106,6 +113,8 @@ TRAINING_PAGE = Page(
     far="the largest number of accelerators",
     quantities=TRAINING_QUANTITIES,
     findings=TRAINING_FINDINGS,
+    pieces=TRAINING_PIECES,
+    extra="storlab.workloads.training.findings:Findings",
     published=("dlio", "training"),
     says=says,
     flags=TRAINING_FLAGS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storlab.contracts.page import Quantity
+from storlab.contracts.page import Quantity, Time
 
 BUSY = "Utilisation of the emulated accelerators (DLIO-equivalent)"
 RATE = "Throughput of training"
@@ -117,4 +117,8 @@ TRAINING_QUANTITIES = (
         short="accelerators fed per watt", power=True,
     ),
 )  # fmt: skip
+TRAINING_TIMES = (
+    Time("step_wait", "wait of a step", "step"),
+    Time("wake_delay", "wake-up delay of a step", "wake"),
+)
 TRAINING_FINDINGS = ("throughput_mb_s.all", "span_energy_j.epoch", "stall_s.all")

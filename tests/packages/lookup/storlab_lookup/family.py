@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.figure import Bars, FigureKind
 from storlab.contracts.page import Page
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
@@ -36,7 +37,15 @@ class LookupFamily:
         work="lookups",
         buffered=True,
     )
-    figures: tuple[str, ...] = ()
+    figures: tuple[FigureKind, ...] = (
+        FigureKind(
+            "lookup_rate",
+            "section",
+            "Throughput",
+            "Mean of the repeats; every dot is one run.",
+            parts=(Bars("throughput", {"looked up": "throughput_mb_s.all"}),),
+        ),
+    )
 
     def check(self, params: dict[str, Any], target: Target) -> str | None:
         del target

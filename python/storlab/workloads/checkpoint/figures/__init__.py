@@ -1,1 +1,115 @@
-"""The figures figures."""
+"""The figures of checkpoints, as data; what is drawn by code of their own lies beside."""
+
+from __future__ import annotations
+
+from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    POWER_OVER_TIME,
+    RATIOS_OF_FIXED_WORK,
+    TIME_SERIES,
+)
+
+_HERE = "storlab.workloads.checkpoint.figures"
+
+TIME = FigureKind(
+    "checkpoint_time",
+    "section",
+    "Time",
+    "Mean of the repeats with its 95 % interval; every dot is one run, a mean over its "
+    "checkpoints. To durable is what stops a training that cannot afford to lose one.",
+    parts=(
+        Bars(
+            "time",
+            {
+                "to written": "write_time_s.all",
+                "to durable": "durable_time_s.all",
+                "of a restore": "restore_time_s.all",
+            },
+            ratio="durable_time_s.all",
+        ),
+        OverSweep(
+            ("durable_time_s.all", "write_time_s.all"),
+            name="checkpoint-time-by-axis",
+            words="time of a checkpoint",
+        ),
+        Drawn(f"{_HERE}.one_by_one:draw"),
+    ),
+)
+THROUGHPUT = FigureKind(
+    "checkpoint_throughput",
+    "section",
+    "Throughput",
+    "Bytes over time while checkpoints move; pauses are no part of it.",
+    parts=(
+        Bars(
+            "throughput",
+            {
+                "to written": "write_mb_s.all",
+                "to durable": "durable_mb_s.all",
+                "of a restore": "restore_mb_s.all",
+            },
+            ratio="durable_mb_s.all",
+        ),
+        OverSweep(
+            ("durable_mb_s.all", "write_mb_s.all"),
+            name="checkpoint-throughput-by-axis",
+            words="throughput of a checkpoint",
+        ),
+    ),
+)
+ENERGY = FigureKind(
+    "checkpoint_energy",
+    "section",
+    "Energy",
+    "Power integrated over a checkpoint and over a restore. Hatched: declared, not measured.",
+    parts=(
+        Bars(
+            "energy",
+            {"of a checkpoint": "span_energy_wh.write", "of a restore": "span_energy_wh.restore"},
+        ),
+    ),
+)
+RANK_TIMES = FigureKind(
+    "rank_times",
+    "section",
+    "Ranks",
+    "Mean over a run’s checkpoints, and the range of the repeats; ring: the slowest, which "
+    "decides when a checkpoint is done.",
+    parts=(
+        Crew(
+            pieces="write",
+            worker="rank",
+            title="time of its part of a checkpoint (s)",
+            what="checkpoints, the slowest",
+            name="rank-times-write",
+        ),
+        Crew(
+            pieces="restore",
+            worker="rank",
+            title="time of its part of a restore (s)",
+            what="restores, the slowest",
+            name="rank-times-restore",
+        ),
+    ),
+)
+TRAINING_LOST = FigureKind(
+    "training_lost",
+    "section",
+    "What checkpoints cost the training",
+    "Modelled from the measured times (dashed): share of time lost to checkpoints, restarts "
+    "and work done again, where the study says how often failures come.",
+    parts=(Drawn(f"{_HERE}.training_lost:draw"),),
+)
+CHECKPOINT_FIGURES = (
+    TIME,
+    THROUGHPUT,
+    ENERGY,
+    RANK_TIMES,
+    TRAINING_LOST,
+    TIME_SERIES,
+    POWER_OVER_TIME,
+    EFFICIENCY_BARS,
+    RATIOS_OF_FIXED_WORK,
+)
+"""In the order of the brief."""

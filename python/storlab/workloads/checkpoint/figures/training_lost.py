@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -11,9 +11,8 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import NS_PER_S, format_duration
-from storlab.figures import Figure
-from storlab.figures.bars import far_figures
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
+from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     HEIGHT,
     WIDTH,
@@ -44,14 +43,10 @@ LABELS = (
 TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure at the far end of the axis."""
-    return far_figures(comparison, sections, _one)
-
-
-def _one(
+def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
+    """Curves at this point; None where no checkpoint was timed."""
     targets = comparison.planned([point])
     chosen = point.params["training_interval"] / NS_PER_S
     given = point.params["mtbf"]

@@ -1,1 +1,54 @@
-"""The figures figures."""
+"""The figures of object requests, as data; what draws them lies beside."""
+
+from __future__ import annotations
+
+from storlab.contracts.figure import FigureKind
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    ERRORS,
+    LATENCY_CDF,
+    LATENCY_VS_AXIS,
+    POWER_OVER_TIME,
+    RATIOS,
+    THROUGHPUT_VS_AXIS,
+    TIME_SERIES,
+)
+
+THROUGHPUT = FigureKind(
+    "object_throughput",
+    "family",
+    "Throughput by mix",
+    "Mean of the repeats with its 95 % interval; every dot is one run. All three have the "
+    "same scale, so that the parts can be seen to make the whole.",
+    place="storlab.workloads.object.figures.throughput:draw",
+)
+LATENCY = FigureKind(
+    "object_latency",
+    "family",
+    "Latency by mix",
+    "From the start of a request to the last byte of its answer. Solid: mean. Hollow: "
+    "percentiles of the repeats’ merged histograms. Logarithmic scale.",
+    place="storlab.workloads.object.figures.latency:draw",
+)
+TTFB_BARS = FigureKind(
+    "ttfb_bars",
+    "family",
+    "Time to first byte by mix",
+    "From the start of a request to the first byte of the answer’s body, and beside it how "
+    "long the whole request takes. Logarithmic scale.",
+    place="storlab.workloads.object.figures.first_byte:draw",
+)
+OBJECT_FIGURES = (
+    THROUGHPUT,
+    LATENCY,
+    LATENCY_CDF,
+    TTFB_BARS,
+    ERRORS,
+    THROUGHPUT_VS_AXIS,
+    LATENCY_VS_AXIS,
+    TIME_SERIES,
+    POWER_OVER_TIME,
+    EFFICIENCY_BARS,
+    RATIOS,
+)
+"""In the order of the brief."""

@@ -8,7 +8,6 @@ from typing import Any
 from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
-from storlab.figures import Figure
 from storlab.figures.common import (
     interval_text,
     latency_kind,
@@ -16,6 +15,7 @@ from storlab.figures.common import (
     operations_of,
     times_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.figures.theme import configured, log_bounds
 

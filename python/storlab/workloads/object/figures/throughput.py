@@ -10,7 +10,6 @@ import altair as alt
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures import Figure
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -19,6 +18,7 @@ from storlab.figures.common import (
     sentence,
     times_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
 from storlab.figures.theme import HEIGHT, configured, role
 

@@ -1,1 +1,101 @@
-"""The figures figures."""
+"""The figures of preprocessing, as data; what is drawn by code of their own lies beside."""
+
+from __future__ import annotations
+
+from storlab.contracts.figure import Bars, Drawn, FigureKind, OverSweep
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    POWER_OVER_TIME,
+    RATIOS_OF_FIXED_WORK,
+    TIME_SERIES,
+)
+from storlab.workloads.preprocess.job import STAGES
+
+_HERE = "storlab.workloads.preprocess.figures"
+_RINGS = f"{_HERE}.saturated:places"
+
+TIME = FigureKind(
+    "preprocess_time",
+    "section",
+    "Time against workers",
+    "Mean of the repeats with its 95 % interval; every dot is one run. Logarithmic scale. "
+    "Ring: the device saturates, so that more workers wait and gain nothing.",
+    parts=(
+        OverSweep(
+            ("completion_time_s.all",),
+            name="completion-time",
+            words="completion time",
+            log=True,  # the last workers gain little beside the first
+            rings=_RINGS,
+            title=f"{_HERE}.saturated:verdicts",
+        ),
+        Bars(
+            "time",
+            {
+                "of all stages": "completion_time_s.all",
+                **{stage: f"completion_time_s.{stage}" for stage in STAGES},
+            },
+            name="completion-time",
+            when="single",
+        ),
+    ),
+)
+WAITING = FigureKind(
+    "preprocess_stages",
+    "section",
+    "Which stage waits",
+    "Time of each stage. Solid: the workers’ share of it on CPU; pale: they wait, for the "
+    "device, for one another or for a core that others keep busy.",
+    parts=(Drawn(f"{_HERE}.stages:draw"),),
+)
+ENERGY = FigureKind(
+    "preprocess_energy",
+    "section",
+    "Energy against workers",
+    "Power integrated over the run, the stages from solid to pale. Hatched: declared, not "
+    "measured.",
+    parts=(Drawn(f"{_HERE}.energy:draw"),),
+)
+THROUGHPUT = FigureKind(
+    "preprocess_throughput",
+    "section",
+    "Throughput against workers",
+    "Raw data that went in over the completion time, and what the device read and wrote, all "
+    "stages together. Ring: the device saturates.",
+    parts=(
+        OverSweep(
+            ("input_mb_s.all",),
+            name="raw-data",
+            words="raw data",
+            ratio="{target} takes in {times} as much as {baseline}",
+            rings=_RINGS,
+        ),
+        OverSweep(
+            ("device_mb_s.all",),
+            name="device-throughput",
+            words="what the device read and wrote",
+            ratio="{target}’s device moves {times} as much as {baseline}’s",
+            rings=_RINGS,
+        ),
+        Bars(
+            "throughput",
+            {
+                "raw data in": "input_mb_s.all",
+                "binary data out": "output_mb_s.all",
+                "of the device": "device_mb_s.all",
+            },
+            when="single",
+        ),
+    ),
+)
+PREPROCESS_FIGURES = (
+    TIME,
+    WAITING,
+    ENERGY,
+    THROUGHPUT,
+    TIME_SERIES,
+    POWER_OVER_TIME,
+    EFFICIENCY_BARS,
+    RATIOS_OF_FIXED_WORK,
+)
+"""In the order of the brief."""

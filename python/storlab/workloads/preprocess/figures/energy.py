@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section
-from storlab.figures import Figure
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.bars import provenance_of
 from storlab.figures.common import (
     MISSING,
@@ -21,6 +19,7 @@ from storlab.figures.common import (
     ratio_words,
     x_text,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.stacks import Stacked, Stacks, stack_chart
 from storlab.figures.theme import configured
 from storlab.workloads.preprocess.job import STAGES
@@ -29,13 +28,10 @@ ENERGY = "energy_wh.all"
 RUN = "the whole run"  # where stages are too short for the meter
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure for each small multiple; none without power."""
-    found = (_one(comparison, section, facet) for section in sections for facet in section.facets())
-    return [figure for figure in found if figure is not None]
-
-
-def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+def draw(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Stacks along the axis; None without power."""
     column = comparison.column(ENERGY)
     if column is None:
         return None

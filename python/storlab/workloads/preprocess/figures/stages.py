@@ -7,8 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
-from storlab.figures.bars import far_figures, provenance_of
+from storlab.figures.bars import provenance_of
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -17,6 +16,7 @@ from storlab.figures.common import (
     place_at,
     point_ids,
 )
+from storlab.figures.figure import Figure
 from storlab.figures.stacks import Stacked, Stacks, stack_chart
 from storlab.figures.theme import configured
 from storlab.workloads.preprocess.job import STAGES
@@ -26,14 +26,10 @@ ON_CPU, WAITING, UNKNOWN = "workers on CPU", "workers waiting", "not known"
 PARTS = (ON_CPU, UNKNOWN, WAITING)
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure at the far end of the axis."""
-    return far_figures(comparison, sections, _one)
-
-
-def _one(
+def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
+    """Stacks of every stage at this point; None where none was timed."""
     targets = comparison.planned([point])
     cells = [comparison.row(point).cells[target] for target in targets]
     stacks = Stacks([], [], [])

@@ -1,1 +1,118 @@
-"""The figures figures."""
+"""The figures of training, as data; what is drawn by code of their own lies beside."""
+
+from __future__ import annotations
+
+from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    POWER_OVER_TIME,
+    RATIOS_OF_FIXED_WORK,
+    TIME_SERIES,
+)
+
+_HERE = "storlab.workloads.training.figures"
+
+AU_VS_ACCELERATORS = FigureKind(
+    "au_vs_accelerators",
+    "section",
+    "Accelerator utilisation",
+    "DLIO-equivalent: accelerators are emulated, which is why bars are hatched and lines "
+    "dashed. Mean of the repeats with its 95 % interval; ring: the largest number that is "
+    "kept busy.",
+    parts=(
+        Drawn(f"{_HERE}.utilisation:draw_swept", when="swept"),
+        Drawn(f"{_HERE}.utilisation:draw_definitions"),
+    ),
+)
+THROUGHPUT = FigureKind(
+    "training_throughput",
+    "section",
+    "Throughput of training",
+    "Measured: bytes that were read of files, and samples. Nominal bytes are samples times "
+    "the profile’s size of one.",
+    parts=(
+        Drawn(f"{_HERE}.moved:draw", when="swept"),
+        OverSweep(
+            ("samples_s.all",),
+            name="samples-by-accelerators",
+            words="samples",
+            ratio="{target} serves {times} as many samples as {baseline}",
+        ),
+        Bars(
+            "throughput",
+            {"moved": "throughput_mb_s.all", "nominal|as DLIO prints": "nominal_mb_s.all"},
+        ),
+        Bars(
+            "samples",
+            {"per second": "samples_s.all"},
+            name="samples",
+            axis="samples per second",
+            when="single",
+        ),
+    ),
+)
+STEP_WAIT = FigureKind(
+    "step_wait",
+    "section",
+    "Waits and stalls",
+    "What accelerators wait for, as distributions over all repeats (the vertical axis counts "
+    "nines), and how long each of them stood still; ring: the longest.",
+    parts=(
+        Drawn(f"{_HERE}.step_wait:draw"),
+        Crew(
+            pieces="epoch",
+            worker="accelerator",
+            title="stall over the run (s)",
+            what="the longest stall",
+            name="stalls",
+            summed=True,
+        ),
+    ),
+)
+EPOCH_BYTES = FigureKind(
+    "epoch_bytes",
+    "section",
+    "Bytes of the device",
+    "What the device read over what was read of the files, epoch by epoch. Much below 100 %, "
+    "a cache served the rest.",
+    parts=(Drawn(f"{_HERE}.epoch_bytes:draw"),),
+)
+EPOCH_ENERGY = FigureKind(
+    "epoch_energy",
+    "power",
+    "Energy of training",
+    "Mean of the repeats with its 95 % interval. Hatched or dashed: power is declared, or "
+    "accelerators are emulated. Where storage does not keep accelerators busy, none are fed.",
+    parts=(
+        Bars(
+            "energy",
+            {"of an epoch": "span_energy_j.epoch"},
+            axis="energy of an epoch (J)",
+        ),
+        # None are fed where storage does not keep them busy.
+        OverSweep(
+            ("accelerators_per_watt.all",),
+            name="accelerators-per-watt",
+            words="accelerators fed per watt, none where they are not kept busy",
+        ),
+        Bars(
+            "accelerators fed",
+            {"per watt": "accelerators_per_watt.all"},
+            name="accelerators-per-watt",
+            axis="accelerators per watt",
+            when="single",
+        ),
+    ),
+)
+TRAINING_FIGURES = (
+    AU_VS_ACCELERATORS,
+    THROUGHPUT,
+    STEP_WAIT,
+    EPOCH_BYTES,
+    TIME_SERIES,
+    POWER_OVER_TIME,
+    EPOCH_ENERGY,
+    EFFICIENCY_BARS,
+    RATIOS_OF_FIXED_WORK,
+)
+"""In the order of the brief."""

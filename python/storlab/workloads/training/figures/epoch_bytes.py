@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -10,9 +9,8 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.pieces import cell_pieces, interval_of
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
-from storlab.figures.bars import far_figures
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
+from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.mixes import fill
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
@@ -20,14 +18,10 @@ from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
 MOST_EPOCHS = 40
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure at the far end of the axis; none where nobody counted."""
-    return far_figures(comparison, sections, _one)
-
-
-def _one(
+def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
+    """Bars of every epoch at this point; None where nobody counted."""
     targets = comparison.planned([point])
     cells = [comparison.row(point).cells[target] for target in targets]
     data = [datum for cell in cells for datum in _data(cell, comparison.targets.index(cell.target))]

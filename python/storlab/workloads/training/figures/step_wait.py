@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -10,38 +9,19 @@ import altair as alt
 from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
-from storlab.figures.bars import far_places
 from storlab.figures.common import figure_name, latency_text, place_at, point_ids
+from storlab.figures.figure import Figure
 from storlab.figures.latency_cdf import cdf_layers, cdf_line, percentile_text
 from storlab.figures.theme import HEIGHT, WIDTH, configured, log_bounds
-from storlab.figures.workers import Crew, crew_figure
 
 CURVES = (("step_wait", "all", "wait of a step"), ("latency", "read", "read of a file"))
-STALLS = Crew(
-    kind="step_wait",
-    name="stalls",
-    pieces="epoch",
-    worker="accelerator",
-    title="stall over the run (s)",
-    what="the longest stall",
-    summed=True,
-)
 LEAST_NS = 1_000  # where the axis begins: a batch that is there costs nothing
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Distributions, and the stall of every accelerator, at the far end of the axis."""
-    found: list[Figure | None] = []
-    for section, facet, point in far_places(comparison, sections):
-        found.append(_distribution(comparison, section, facet, point))
-        found.append(crew_figure(comparison, section, facet, point, STALLS))
-    return [figure for figure in found if figure is not None]
-
-
-def _distribution(
+def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
+    """Distributions at this point; None where no step was timed."""
     cells = comparison.row(point).cells
     curves: list[tuple[str, str, Histogram]] = [
         (target, words, merged)

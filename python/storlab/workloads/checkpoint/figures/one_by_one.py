@@ -1,8 +1,7 @@
-"""How long a checkpoint stops the training, and how long a restore takes."""
+"""How long every single checkpoint of a run takes, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -10,47 +9,18 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.pieces import cell_pieces, pieces_of
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
-from storlab.figures.bars import Wanted, bar_figure, far_places
-from storlab.figures.common import digits3, figure_name, is_swept, place_at, point_ids
-from storlab.figures.swept import Swept, swept_figure
+from storlab.figures.common import digits3, figure_name, place_at, point_ids
+from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, shape
 
-DURABLE, WRITTEN = "durable_time_s.all", "write_time_s.all"
-BARS = Wanted(
-    kind="checkpoint_time",
-    name="checkpoint-time",
-    what="time",
-    unit="s",
-    keys={"to written": WRITTEN, "to durable": DURABLE, "of a restore": "restore_time_s.all"},
-    axis="time (s)",
-    ratio=DURABLE,
-)
-AXIS = Swept(
-    kind="checkpoint_time",
-    name="checkpoint-time-by-axis",
-    keys=(DURABLE, WRITTEN),
-    words="time of a checkpoint",
-    unit="s",
-)
 FEWEST = 2  # checkpoints of a run for a figure of them one by one
 MOST = 400
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Bars at the far point, a figure against a swept axis, and checkpoint by checkpoint."""
-    found: list[Figure | None] = []
-    for section, facet, point in far_places(comparison, sections):
-        found.append(bar_figure(comparison, section, facet, point, BARS))
-        if is_swept(section):
-            found.append(swept_figure(comparison, section, facet, AXIS))
-        found.append(_one_by_one(comparison, section, facet, point))
-    return [figure for figure in found if figure is not None]
-
-
-def _one_by_one(
+def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
+    """The figure; None where no run has two checkpoints."""
     targets = comparison.planned([point])
     cells = [comparison.row(point).cells[target] for target in targets]
     data = [datum for cell in cells for datum in _data(cell)]

@@ -6,58 +6,47 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.capacity_file import Found, searches
-from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
-from storlab.figures.bars import Wanted, bar_figure, far_places
+from storlab.contracts.figure import Bars
+from storlab.figures.bars import Frame, bar_figure
 from storlab.figures.common import (
-    axis_title,
-    figure_name,
-    interval_text,
-    is_swept,
-    place_of,
-    point_ids,
     x_text,
 )
-from storlab.figures.lines import Axes, Rule, line_chart, line_data, ring_layer
-from storlab.figures.theme import configured
+from storlab.figures.figure import Figure
+from storlab.figures.lines import Rule, ring_layer
+from storlab.figures.over_sweep import Lines, Look
 
+KIND = "au_vs_accelerators"
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
 NUMBER = "accelerators"
 FULL = 104.0  # end of the axis: 100 % with room for the markers
-DEFINITIONS = {
-    "without the|first step": KEY,
-    "with the|first step": "au_with_first_percent.all",
-    "with configured|compute time": "au_configured_percent.all",
-}
+DEFINITIONS = Bars(
+    "utilisation",
+    {
+        "without the|first step": KEY,
+        "with the|first step": "au_with_first_percent.all",
+        "with configured|compute time": "au_configured_percent.all",
+    },
+    name="utilisation",
+    axis="utilisation (%), emulated",
+)
 
 
-def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Where the accelerators are swept a figure against them, and always one by definition."""
-    column = comparison.column(KEY)
-    if column is None:
-        return []
-    found = []
-    for section, facet, point in far_places(comparison, sections):
-        if is_swept(section):
-            found.append(_swept(comparison, section, facet, column))
-        rule = threshold(comparison, [point])
-        wanted = Wanted(
-            kind="au_vs_accelerators",
-            name="utilisation",
-            what="utilisation",
-            unit="%",
-            keys=DEFINITIONS,
-            axis="utilisation (%), emulated",
-            rules=[Rule(rule.value, "")] if rule else [],
-            below="" if rule is None else f"dotted: {rule.text}",
-            most=118.0,
-        )
-        figure = bar_figure(comparison, section, facet, point, wanted)
-        found += [figure] if figure is not None else []
-    return found
+def draw_definitions(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
+) -> Figure | None:
+    """By definition of a utilisation, at this point."""
+    if comparison.column(KEY) is None:
+        return None
+    rule = threshold(comparison, [point])
+    frame = Frame(
+        rules=[Rule(rule.value, "")] if rule else [],
+        below="" if rule is None else f"dotted: {rule.text}",
+        most=118.0,
+    )
+    return bar_figure(KIND, DEFINITIONS, comparison, section, facet, point, frame)
 
 
 def threshold(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Rule | None:
@@ -70,42 +59,31 @@ def threshold(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Rule |
     return Rule(value, f"{value:g} % asked for")
 
 
-def _swept(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:
-    points = section.of_facet(facet)
-    rows = [comparison.row(point) for point in points]
-    order = [x_text(section, point) for point in points]
-    means, dots = line_data(section, rows, column)
-    targets = comparison.planned(section.points)
-    rule = threshold(comparison, points)
-    largest = _largest(comparison, section, points, rule)
-    axes = Axes(
-        order=order,
-        x_title=axis_title(section),
+def draw_swept(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Against the number of accelerators."""
+    column = comparison.column(KEY)
+    if column is None:
+        return None
+    lines = Lines.of(comparison, section, facet, column)
+    rule = threshold(comparison, lines.points)
+    largest = _largest(comparison, section, lines.points, rule)
+    rings = [m for m in lines.means if m["x"] == largest.get(m["target"], ("", ""))[0]]
+    look = Look(
+        kind=KIND,
+        name="utilisation-by-accelerators",
+        words="accelerator utilisation in percent",
         y_title="utilisation (%), emulated",
-        tooltip="AU in %, mean [95 %]",
-        x_name=section.axes.x,
+        unit="%",
+        value="AU in %",
+        head="AU, %",
         bounds=(0, FULL),
         rules=[rule] if rule else [],
+        above=[ring_layer(lines.order)] if rings else [],
+        data={"rings": rings},
     )
-    rings = [m for m in means if m["x"] == largest.get(m["target"], ("", ""))[0]]
-    above = [ring_layer(order)] if rings else []
-    chart = line_chart(comparison, targets, axes, means, above=above)
-    title = f"{place_of(section, facet)}: {_said(rule, largest)}"
-    return Figure(
-        name=figure_name("utilisation-by-accelerators", section, facet),
-        kind="au_vs_accelerators",
-        title=title,
-        alt=f"Line chart of accelerator utilisation in percent against {axis_title(section)}. "
-        f"{title}",
-        spec=configured(chart, {"means": means, "runs": dots, "rings": rings}),
-        columns=[section.axes.x, *(f"{t} (AU, %)" for t in targets)],
-        rows=[
-            [order[i], *(interval_text(row.cells[t].values.get(KEY)) for t in targets)]
-            for i, row in enumerate(rows)
-        ],
-        point_ids=point_ids(comparison, points),
-        note=place_of(section, facet),
-    )
+    return lines.figure(look, _said(rule, largest))
 
 
 def _largest(

@@ -8,8 +8,10 @@ from storlab.analysis.capacity_file import Found, searches
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import describe, page_of
 from storlab.analysis.stats import Interval
+from storlab.brief.extra import Extra
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
+from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3
 
@@ -101,3 +103,12 @@ def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark,
     high = None if interval.high is None else min(interval.high, 100.0)
     shown = Interval(interval.estimate, interval.low, high, interval.n)
     return Number(digits3(interval.estimate), spread_text(shown), point_id, marks)
+
+
+class Findings(Extra):
+    """What a search for capacity found."""
+
+    def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
+        """How many accelerators each target keeps busy."""
+        del scale
+        return capacity_section(comparison)

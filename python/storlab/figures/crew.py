@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -10,28 +9,21 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.pieces import Worker, workers_of
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.figures import Figure
+from storlab.contracts.figure import Crew
 from storlab.figures.common import digits3, figure_name, interval_text, place_at, point_ids
+from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, role, shape
 
 MOST_PLACES = 32  # of an axis of names; of more, numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Whose times are shown."""
-
-    kind: str  # of the figure
-    name: str  # in its file name
-    pieces: str  # write, restore, epoch
-    worker: str  # rank, accelerator
-    title: str  # of the vertical axis
-    what: str  # "the slowest rank"
-    summed: bool = False  # over the pieces of a run; else their mean
-
-
 def crew_figure(
-    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint, crew: Crew
+    kind: str,
+    crew: Crew,
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    point: WorkloadPoint,
 ) -> Figure | None:
     """The figure; None with fewer than two ranks or accelerators, or where none told its times."""
     cells = comparison.row(point).cells
@@ -55,7 +47,7 @@ def crew_figure(
     title = f"{where}: {crew.what} is {said}"
     return Figure(
         name=figure_name(crew.name, section, facet),
-        kind=crew.kind,
+        kind=kind,
         title=title,
         alt=f"Markers: {crew.title} of each {crew.worker}, one marker per target. {title}",
         spec=configured(

@@ -1,0 +1,46 @@
+"""What a family says in a brief beside its metrics, where its page names it (``extra``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storlab.analysis.compare import Comparison
+from storlab.brief.model import ExtraSection, FactTable
+from storlab.brief.tables import Scale
+from storlab.contracts.hook import load
+from storlab.contracts.registry import FAMILIES
+
+
+class Extra:
+    """Asked once for a brief, where the comparison has points of its family; as it is, silent."""
+
+    def warnings(self, comparison: Comparison) -> list[str]:
+        """Before all findings: why the numbers must not be compared."""
+        del comparison
+        return []
+
+    def findings(self, comparison: Comparison) -> list[str]:
+        """Behind the findings that follow from its metrics."""
+        del comparison
+        return []
+
+    def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
+        """A section of its own; None where there is nothing to say."""
+        del comparison, scale
+        return None
+
+    def facts(self, comparison: Comparison) -> list[FactTable]:
+        """Of the configuration, for whoever does the work again."""
+        del comparison
+        return []
+
+    def data(self, comparison: Comparison) -> dict[str, Any]:
+        """Plain values for the data inside the brief, by keys that no other part has."""
+        del comparison
+        return {}
+
+
+def extras_of(comparison: Comparison) -> list[Extra]:
+    """Those of the families of a comparison, in the order of their sections."""
+    places = [FAMILIES[kind].page.extra for kind in comparison.kinds]
+    return [load(place)() for place in places if place]

@@ -1,0 +1,110 @@
+"""Files and directories of other tools, read by the importer that knows them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storlab.base import zstd
+from storlab.base.errors import ResultError
+from storlab.contracts.exchange import DirectoryImporter, FileImporter, ImportedRun
+from storlab.contracts.registry import IMPORTERS
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """A file of another tool: what a result keeps of it, and its runs."""
+
+    path: Path
+    name: str  # of the copy in raw/
+    content: bytes  # as the file is, unless it holds a secret
+    sha256: str  # of the file; of a directory, of all its files that are kept
+    runs: list[ImportedRun]
+    others: dict[str, bytes] = field(default_factory=dict)  # further files for raw/
+
+
+def _of_files() -> list[FileImporter]:
+    return [each for each in IMPORTERS.values() if isinstance(each, FileImporter)]
+
+
+def _of_directories() -> list[DirectoryImporter]:
+    return [each for each in IMPORTERS.values() if isinstance(each, DirectoryImporter)]
+
+
+def read_path(path: Path) -> list[ImportedFile]:
+    """A file with its runs, or a directory of results: each run in it as one.
+
+    Raises ResultError for what cannot be read or is of no known format.
+    """
+    if not path.is_dir():
+        return [read_file(path)]
+    importers = _of_directories()
+    for importer in importers:
+        found = [_imported_directory(each, importer) for each in importer.directories(path)]
+        if found:
+            return found
+    known = " or ".join(f"{each.main}, which each run of {each.name} leaves" for each in importers)
+    raise ResultError(str(path), f"is a directory without {known}", _fix())
+
+
+def _imported_directory(directory: Path, importer: DirectoryImporter) -> ImportedFile:
+    try:
+        files = importer.files(directory)
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise ResultError(str(error.filename or directory), what) from error
+    digest = hashlib.sha256(b"".join(name.encode() + files[name] for name in sorted(files)))
+    return ImportedFile(
+        path=directory,
+        name=importer.main,
+        content=files[importer.main],
+        sha256=digest.hexdigest(),
+        runs=importer.read(directory, files),
+        others={name: data for name, data in files.items() if name != importer.main},
+    )
+
+
+def read_file(path: Path) -> ImportedFile:
+    """A file with its runs. It may be compressed with zstd.
+
+    Raises ResultError for a file that cannot be read or is of no known format.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ResultError(str(path), f"cannot be read: {error.strerror}") from error
+    try:
+        text = zstd.unpacked(content).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ResultError(str(path), "is not text", _fix()) from error
+    except ValueError as error:
+        raise ResultError(str(path), str(error), _fix()) from error
+    for importer in _of_files():
+        if importer.matches(text):
+            return _imported(path, content, text, importer)
+    raise ResultError(str(path), "is of no format that storlab reads", _fix())
+
+
+def _imported(path: Path, content: bytes, text: str, importer: FileImporter) -> ImportedFile:
+    compressed = content.startswith(zstd.MAGIC)
+    clean = importer.cleaned(text)
+    kept = content
+    if clean != text:
+        kept = zstd.packed(clean.encode()) if compressed else clean.encode()
+    return ImportedFile(
+        path=path,
+        name=f"imported{importer.suffix(text)}{'.zst' if compressed else ''}",
+        content=kept,
+        sha256=hashlib.sha256(content).hexdigest(),
+        runs=importer.read(text, str(path)),
+    )
+
+
+def _fix() -> str:
+    """What can be given instead."""
+    files, directories = _of_files(), _of_directories()
+    given = [f"a result file of {' or '.join(each.name for each in files)}"] if files else []
+    given += [f"a directory of {' or '.join(e.name for e in directories)}"] if directories else []
+    hints = [f"of {each.name}: {each.hint}" for each in files]
+    return "; ".join([f"give {', or '.join(given)}", *hints])

@@ -1,0 +1,74 @@
+"""Draws a kind of figure (Vega-Lite through Altair): its parts, or by its own function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep, Part
+from storlab.contracts.hook import load
+from storlab.figures.bars import bar_figure, far_places
+from storlab.figures.common import is_swept
+from storlab.figures.crew import crew_figure
+from storlab.figures.figure import Figure
+from storlab.figures.over_sweep import sweep_figure
+
+
+def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The figures of one kind."""
+    if kind.place:
+        found: list[Figure] = load(kind.place)(comparison, sections)
+    else:
+        found = list(_parts(kind, comparison, sections))
+    return [_with_scale(comparison, sections, figure) for figure in found]
+
+
+def _parts(
+    kind: FigureKind, comparison: Comparison, sections: Sequence[Section]
+) -> Iterator[Figure]:
+    for section, facet, point in far_places(comparison, sections):
+        place = "swept" if is_swept(section) else "single"
+        for part in kind.parts:
+            if part.when in ("always", place):
+                figure = _part(kind, part, comparison, section, facet, point)
+                if figure is not None:
+                    yield figure
+
+
+def _part(
+    kind: FigureKind,
+    part: Part,
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    point: WorkloadPoint,
+) -> Figure | None:
+    match part:
+        case Bars():
+            return bar_figure(kind.name, part, comparison, section, facet, point)
+        case OverSweep():
+            return sweep_figure(kind.name, part, comparison, section, facet)
+        case Crew():
+            return crew_figure(kind.name, part, comparison, section, facet, point)
+        case Drawn():
+            drawn: Figure | None = load(part.place)(comparison, section, facet, point)
+            return drawn
+
+
+def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
+    """What is drawn may be smaller than its name says: then title and description say it, too."""
+    shown = set(figure.point_ids)
+    words: dict[str, None] = {}
+    for section in sections:
+        for point in section.points:
+            word = section.page.shrunk(point.params)
+            if word and word not in figure.title:
+                cells = comparison.row(point).cells.values()
+                words |= {word: None} if shown & {cell.point_id for cell in cells} else {}
+    if not words:
+        return figure
+    said = " or ".join(words)
+    return replace(figure, title=f"{figure.title} ({said})", alt=f"{figure.alt} ({said})")

@@ -1,0 +1,8 @@
+"""What load costs its client, as it stands in tables: quantities that several families have."""
+
+from __future__ import annotations
+
+from storlab.contracts.page import RUNS, Quantity
+
+CPU_PER_IO = Quantity("cpu_us_per_io", "client CPU", "us/IO", "less", RUNS)
+CPU_PER_GB = Quantity("cpu_s_per_gb", "client CPU per GB", "s/GB", "less", RUNS, short="client CPU")

@@ -1,0 +1,86 @@
+"""Kinds of figures that every family may have: drawn by ``storlab.figures``."""
+
+from __future__ import annotations
+
+from storlab.contracts.figure import FigureKind
+
+THROUGHPUT_VS_JOBS = FigureKind(
+    "throughput_vs_jobs",
+    "section",
+    "Throughput",
+    "Mean of the repeats with its 95 % interval; every dot is one run.",
+    place="storlab.figures.throughput_vs_jobs:draw",
+)
+THROUGHPUT_VS_AXIS = FigureKind(
+    "throughput_vs_axis",
+    "section",
+    "Throughput",
+    "Mean of the repeats with its 95 % interval; every dot is one run.",
+    place="storlab.figures.throughput_vs_jobs:draw_swept",
+)
+LATENCY_BARS = FigureKind(
+    "latency_bars",
+    "section",
+    "Latency",
+    "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
+    place="storlab.figures.latency_bars:draw",
+)
+LATENCY_VS_AXIS = FigureKind(
+    "latency_vs_axis",
+    "section",
+    "Latency",
+    "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
+    place="storlab.figures.latency_bars:draw_swept",
+)
+LATENCY_CDF = FigureKind(
+    "latency_cdf",
+    "section",
+    "Latency distribution",
+    "Histograms merged over the repeats. The vertical axis counts nines.",
+    place="storlab.figures.latency_cdf:draw",
+)
+ERRORS = FigureKind(
+    "errors",
+    "family",
+    "Failed requests",
+    "By kind; they are part of no rate, no byte count and no latency.",
+    place="storlab.figures.errors:draw",
+)
+TIME_SERIES = FigureKind(
+    "time_series",
+    "section",
+    "Over time",
+    "One line per repeat: throughput, and the 99th percentile of each interval.",
+    place="storlab.figures.time_series:draw",
+)
+POWER_OVER_TIME = FigureKind(
+    "power_over_time",
+    "section",
+    "Power over time",
+    "Throughput and power on one clock, one line per repeat. Shaded: what was measured, over "
+    "which energy is integrated. Dashed: declared, not measured.",
+    place="storlab.figures.power_over_time:draw",
+)
+EFFICIENCY_BARS = FigureKind(
+    "efficiency_bars",
+    "power",
+    "Data per joule",
+    "Bytes of all repeats over joules of all repeats, with the 95 % interval of repeats and "
+    "meter. Both axes measure the same bar. Hatched: declared, not measured.",
+    place="storlab.figures.efficiency_bars:draw",
+)
+RATIOS = FigureKind(
+    "ratios",
+    "workload",
+    "Ratios at a glance",
+    "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1. Triangle: "
+    "the two latencies were taken at different effective concurrency.",
+    place="storlab.figures.ratios:draw",
+)
+RATIOS_OF_FIXED_WORK = FigureKind(
+    "ratios_of_fixed_work",
+    "workload",
+    "Ratios at a glance",
+    "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1.",
+    place="storlab.figures.ratios:draw_fixed",
+)

@@ -1,0 +1,24 @@
+"""Where the device saturates, for the figures against workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, format_value
+from storlab.workloads.preprocess.saturation import said, saturations
+
+
+def verdicts(comparison: Comparison, section: Section, facet: Any) -> str:
+    """In words, of every target; empty where workers are not the axis."""
+    return said(saturations(comparison, section, facet))
+
+
+def places(comparison: Comparison, section: Section, facet: Any) -> Mapping[str, str]:
+    """By target the place on the axis where its device saturates."""
+    return {
+        one.target: format_value(section.page, section.axes.x, one.workers)
+        for one in saturations(comparison, section, facet)
+        if one.verdict == "device"
+    }

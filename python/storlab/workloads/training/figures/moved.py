@@ -1,0 +1,93 @@
+"""Bytes that training moves against its accelerators, with the line of what these want."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.base.errors import StudyError
+from storlab.figures.common import (
+    last_point,
+    ratio_words,
+    x_text,
+)
+from storlab.figures.figure import Figure
+from storlab.figures.over_sweep import Lines, Look
+from storlab.figures.theme import role
+from storlab.workloads.training.rules import profile_of
+
+MOVED = "throughput_mb_s.all"
+
+
+def draw(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Against the accelerators; None where nothing was measured."""
+    column = comparison.column(MOVED)
+    if column is None:
+        return None
+    lines = Lines.of(comparison, section, facet, column)
+    if not lines.means:
+        return None
+    wanted = _wanted(section, facet)
+    high = max(lines.values)
+    # Where accelerators want far more than is served, the line leaves the drawing.
+    top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
+    inside = [w for w in wanted if w["mean"] <= top]
+    look = Look(
+        kind="training_throughput",
+        name="training-by-accelerators",
+        words="throughput (MB/s)",
+        y_title="throughput (MB/s)",
+        unit="MB/s",
+        bounds=(0, top),
+        below=_demand(lines.order, inside[-1]["x"]) if inside else [],
+        data={"wanted": inside},
+    )
+    return lines.figure(look, _said(comparison, section, facet))
+
+
+def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
+    """What the accelerators would read if nothing held them up, MB/s; empty where unknown."""
+    found = []
+    for point in section.of_facet(facet):
+        try:
+            profile = profile_of(dict(point.params))
+        except StudyError:  # a file that was there when the runs were made
+            return []
+        given = [point.params.get(name) for name in ("computation_time", "batch_size")]
+        demand = profile.demand_bytes_s
+        if demand is None or any(value is not None for value in given):
+            return []
+        number = point.params["accelerators"]
+        found.append({"x": x_text(section, point), "mean": round(number * demand / 1e6, 1)})
+    return found
+
+
+def _demand(order: list[str], end: str) -> list[alt.Chart]:
+    base = alt.Chart(alt.NamedData("wanted")).encode(
+        x=alt.X("x:O", sort=order), y=alt.Y("mean:Q"), color=alt.ColorValue(role("fig-muted"))
+    )
+    last = alt.Chart(alt.NamedData("wanted")).transform_filter(f"datum.x === '{end}'")
+    words = last.mark_text(align="right", baseline="bottom", dx=-6, dy=-4, fontSize=11)
+    return [
+        base.mark_line(strokeWidth=1.5, strokeDash=[2, 3]),
+        words.encode(
+            x=alt.X("x:O", sort=order),
+            y=alt.Y("mean:Q"),
+            text=alt.TextValue("wanted"),
+            color=alt.ColorValue(role("fig-muted")),
+        ),
+    ]
+
+
+def _said(comparison: Comparison, section: Section, facet: Any) -> str:
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return "not measured"
+    say = "{target} moves {times} as much as {baseline}"
+    parts = ratio_words(comparison, comparison.row(point), MOVED, say)
+    return f"{'; '.join(parts) or 'throughput'} at {section.at(point)}"

@@ -1,0 +1,32 @@
+"""Kinds of figures by their names, and a drawing of one by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+from storlab.contracts.figure import FigureKind
+from storlab.contracts.registry import FAMILIES
+from storlab.figures import drawing
+from storlab.figures.campaign import COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES
+from storlab.figures.figure import Figure
+
+FIGURES: dict[str, FigureKind] = {
+    kind.name: kind
+    for kinds in (
+        *(workload.figures for workload in FAMILIES.values()),
+        (COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES),
+    )
+    for kind in kinds
+}
+
+
+def names_of(kind: str) -> list[str]:
+    """The names of a family's figures, in the order of the brief."""
+    return [figure.name for figure in FAMILIES[kind].figures]
+
+
+def draw(name: str, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The figures of the kind of that name."""
+    return drawing.draw(FIGURES[name], comparison, sections)
