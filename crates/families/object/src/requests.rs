@@ -9,6 +9,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use storlab_base::Stamped as _;
 use storlab_s3::chunked::{crc_length, signed_length, CrcChunks};
 use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
 use storlab_s3::transfer::content::{Content, PIECE_BYTES};

@@ -9,7 +9,7 @@ use std::io;
 
 use bytes::Bytes;
 use http::{header, Method, StatusCode};
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{monotonic_ns, Error, Result, Stamped as _};
 use tokio::runtime::Runtime;
 
 use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
