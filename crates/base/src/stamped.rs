@@ -37,8 +37,7 @@ pub trait Stamped {
         }
     }
 
-    /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands, if one
-    /// does.
+    /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands.
     fn compare(&self, offset: u64, arrived: &[u8]) -> Option<u64> {
         let (mut at, mut rest) = (offset, arrived);
         while !rest.is_empty() {

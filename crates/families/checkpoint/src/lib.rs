@@ -33,7 +33,8 @@ use spec::{CheckpointJob, Task};
 /// Start writing and restoring, or removing what that left.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an order that cannot be, [`storlab_base::Error::Io`] where the place cannot be made.
+/// [`storlab_base::Error::Spec`] for an order that cannot be, [`storlab_base::Error::Io`] where the
+/// place cannot be made.
 pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
     begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?)
 }
