@@ -56,6 +56,7 @@ impl Content {
     }
 
     /// The same buffers under another seed's stamps and pattern.
+    #[must_use]
     pub fn of_seed(&self, seed: u64) -> Self {
         if seed == self.seed {
             return self.clone();

@@ -13,7 +13,7 @@ const TARGET_FEATURES: &str = env!("STORLAB_TARGET_FEATURES");
 /// What the compiler took for granted of the processor, with commas. `storlab/base/processor.py`
 /// reads it from the file: without them, nothing here could be run to ask.
 #[used]
-#[link_section = ".storlab.cpu"]
+#[unsafe(link_section = ".storlab.cpu")]
 #[allow(unsafe_code)]
 static BUILT_FOR: [u8; TARGET_FEATURES.len()] = *TARGET_FEATURES.as_bytes().first_chunk().unwrap();
 

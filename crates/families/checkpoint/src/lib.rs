@@ -28,6 +28,7 @@ use objects::Objects;
 use publish::Shelf;
 use rank::KINDS;
 
+use run::write_and_restore;
 use spec::{CheckpointJob, Task};
 
 /// Start writing and restoring, or removing what that left.
@@ -55,13 +56,13 @@ fn begin(job: CheckpointJob, credentials: Option<Credentials>) -> Result<Run> {
     shelf.tidy()?;
     Run::begin(control, move |board| {
         let place = Directory::new(&job, shelf, &home, &mine);
-        run::run(&job, place, &mine, board, |run| run.work())
+        run::run(&job, place, &mine, board, write_and_restore)
     })
 }
 
 fn in_bucket(job: &CheckpointJob, store: Store, control: &Control, board: &Board) -> Outcome {
     match (Objects::new(job, store, control), job.task) {
-        (Ok(place), Task::Run) => run::run(job, place, control, board, |run| run.work()),
+        (Ok(place), Task::Run) => run::run(job, place, control, board, write_and_restore),
         (Ok(place), Task::Clean) => run::run(job, place, control, board, |run| run.home.clean()),
         (Err(error), _) => {
             let tally = Tally::begin(job.ranks, job.interval_ns, &KINDS, board);

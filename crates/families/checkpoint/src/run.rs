@@ -147,26 +147,26 @@ pub fn run<H: Home>(
     run.finish(done)
 }
 
-impl<H: Home> Checkpoints<'_, H> {
-    /// Write and restore: in this order, since restores may leave buffers unfit for writing.
-    ///
-    /// # Errors
-    /// What ended it.
-    pub fn work(&mut self) -> Result<()> {
-        let first = self.home.numbers()?.last().map_or(1, |last| last + 1);
-        for number in first..first + self.job.writes {
-            if number > first && !self.pause() || !self.write(number)? {
-                return Ok(());
-            }
+/// Write and restore: in this order, since restores may leave buffers unfit for writing.
+///
+/// # Errors
+/// What ended it.
+pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
+    let first = run.home.numbers()?.last().map_or(1, |last| last + 1);
+    for number in first..first + run.job.writes {
+        if number > first && !run.pause() || !run.write(number)? {
+            return Ok(());
         }
-        for _ in 0..self.job.restores {
-            if !self.restore()? {
-                return Ok(());
-            }
-        }
-        Ok(())
     }
+    for _ in 0..run.job.restores {
+        if !run.restore()? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
 
+impl<H: Home> Checkpoints<'_, H> {
     /// The time of training between two checkpoints. False when the run is to end.
     fn pause(&self) -> bool {
         let until = monotonic_ns() + self.job.pause_ns;
