@@ -11,9 +11,7 @@ use rand_core::Rng as _;
 
 use crate::error::{Error, Result};
 use crate::random::stream;
-
-const BLOCK: usize = 4096;
-const STAMP: usize = 16;
+use crate::stamped::{Stamped, CHUNK_BYTES, ODD_2, STAMP_BYTES};
 
 /// The pattern of all buffers, and what a stamp is made of.
 #[derive(Clone)]
@@ -34,11 +32,11 @@ pub struct Identity {
     pub header: u64,
 }
 
-fn mix(mut x: u64) -> u64 {
+fn scramble(mut x: u64) -> u64 {
     x ^= x >> 32;
-    x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x = x.wrapping_mul(ODD_2);
     x ^= x >> 32;
-    x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x = x.wrapping_mul(ODD_2);
     x ^ (x >> 32)
 }
 
@@ -58,6 +56,7 @@ impl Content {
     }
 
     /// The same buffers under another seed's stamps and pattern.
+    #[must_use]
     pub fn of_seed(&self, seed: u64) -> Self {
         if seed == self.seed {
             return self.clone();
@@ -65,74 +64,55 @@ impl Content {
         Content::new(seed, self.pattern.len() / self.slot_bytes, self.slot_bytes)
     }
 
-    fn stamp(&self, whose: Identity, offset: u64) -> [u8; STAMP] {
-        let who = mix(self.seed ^ (u64::from(whose.number) << 32 | whose.file as u64));
-        let block = offset / BLOCK as u64;
-        let mut stamp = [0; STAMP];
-        stamp[..8].copy_from_slice(&mix(who ^ block).to_le_bytes());
-        stamp[8..].copy_from_slice(&(who.wrapping_add(block)).to_le_bytes());
-        stamp
+    /// Of one file.
+    pub fn of(&self, whose: Identity) -> FileContent<'_> {
+        let who = scramble(self.seed ^ (u64::from(whose.number) << 32 | whose.file as u64));
+        FileContent { content: self, who }
     }
 
     /// Stamp the blocks of a buffer that is about to be written at `offset`.
     pub fn stamp_all(&self, whose: Identity, offset: u64, buffer: &mut [u8]) {
-        for (i, block) in buffer.chunks_mut(BLOCK).enumerate() {
-            let at = offset + (i * BLOCK) as u64;
-            let end = block.len().min(STAMP);
-            block[..end].copy_from_slice(&self.stamp(whose, at)[..end]);
+        let file = self.of(whose);
+        let first = offset / CHUNK_BYTES as u64;
+        for (number, block) in (first..).zip(buffer.chunks_mut(CHUNK_BYTES)) {
+            let end = block.len().min(STAMP_BYTES);
+            block[..end].copy_from_slice(&file.stamp(number)[..end]);
         }
     }
 
-    /// The bytes of a file from any offset on.
-    pub fn bytes_at(&self, whose: Identity, offset: u64, part: &mut [u8]) {
-        let (block_bytes, slot_bytes) = (BLOCK as u64, self.slot_bytes as u64);
-        let slots = self.pattern.len() as u64 / slot_bytes;
-        let mut done = 0;
-        while done < part.len() {
-            let at = offset + done as u64;
-            let within = (at % block_bytes) as usize;
-            let len = (BLOCK - within).min(part.len() - done);
-            let slot = (at / slot_bytes % slots) as usize;
-            let from = (at % slot_bytes) as usize;
-            let out = &mut part[done..done + len];
-            out.copy_from_slice(&self.pattern(slot)[from..from + len]);
-            if within < STAMP {
-                let end = (STAMP - within).min(len);
-                out[..end].copy_from_slice(&self.stamp(whose, at)[within..within + end]);
-            }
-            done += len;
-        }
-    }
-
-    /// Compare what was read at `offset` into buffer `slot` with what was written.
+    /// Compare what was read at `offset` with what was written.
     ///
     /// # Errors
     /// [`Error::Io`] of operation `verify` at the first block that differs.
-    pub fn check(
-        &self,
-        whose: Identity,
-        name: &str,
-        slot: usize,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<()> {
-        let pattern = self.pattern(slot);
-        for (i, block) in data.chunks(BLOCK).enumerate() {
-            let at = offset + (i * BLOCK) as u64;
-            if at < whose.header {
-                continue;
-            }
-            let begin = i * BLOCK;
-            let end = block.len().min(STAMP);
-            let same = block[..end] == self.stamp(whose, at)[..end]
-                && block[end..] == pattern[begin + end..begin + block.len()];
-            if !same {
-                let what = "the data is not what was written";
-                let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
-                return Err(Error::io("verify", name, at, source));
-            }
-        }
-        Ok(())
+    pub fn check(&self, whose: Identity, name: &str, offset: u64, data: &[u8]) -> Result<()> {
+        let header = whose.header.next_multiple_of(CHUNK_BYTES as u64);
+        let skipped = header.saturating_sub(offset).min(data.len() as u64) as usize;
+        let from = offset + skipped as u64;
+        let Some(wrong) = self.of(whose).compare(from, &data[skipped..]) else { return Ok(()) };
+        let what = "the data is not what was written";
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+        Err(Error::io("verify", name, wrong / CHUNK_BYTES as u64 * CHUNK_BYTES as u64, source))
+    }
+}
+
+/// What one file holds.
+#[derive(Clone, Copy)]
+pub struct FileContent<'c> {
+    content: &'c Content,
+    who: u64,
+}
+
+impl Stamped for FileContent<'_> {
+    #[inline]
+    fn stamp(&self, block: u64) -> [u8; STAMP_BYTES] {
+        let (low, high) = (scramble(self.who ^ block), self.who.wrapping_add(block));
+        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+    }
+
+    #[inline]
+    fn block(&self, block: u64) -> &[u8] {
+        let at = block as usize * CHUNK_BYTES % self.content.pattern.len();
+        &self.content.pattern[at..at + CHUNK_BYTES]
     }
 }
 
@@ -146,16 +126,16 @@ mod tests {
         let whose = Identity { number: 1, file: 3, header: 0 };
         let mut buffer = content.pattern(1)[..5000].to_vec();
         content.stamp_all(whose, 8192, &mut buffer);
-        assert!(content.check(whose, "f", 1, 8192, &buffer).is_ok());
+        assert!(content.check(whose, "f", 8192, &buffer).is_ok());
         for (number, file) in [(2, 3), (1, 4)] {
             let other = Identity { number, file, header: 0 };
-            assert!(content.check(other, "f", 1, 8192, &buffer).is_err());
+            assert!(content.check(other, "f", 8192, &buffer).is_err());
         }
-        assert!(content.check(whose, "f", 1, 0, &buffer).is_err());
+        assert!(content.check(whose, "f", 0, &buffer).is_err());
         for at in [0, 15, 16, 4095, 4096, 4999] {
             let mut torn = buffer.clone();
             torn[at] ^= 1;
-            let error = content.check(whose, "f", 1, 8192, &torn).unwrap_err();
+            let error = content.check(whose, "f", 8192, &torn).unwrap_err();
             assert!(error.to_string().contains("verify of f"), "{error}");
         }
     }
@@ -165,10 +145,10 @@ mod tests {
         let content = Content::new(9, 3, 8192);
         let whose = Identity { number: 0, file: 4, header: 0 };
         let mut whole = vec![0; 60_000];
-        content.bytes_at(whose, 0, &mut whole);
+        content.of(whose).fill(0, &mut whole);
         for (offset, len) in [(0, 10), (5, 4096), (4090, 20), (8191, 30_000), (59_999, 1)] {
             let mut part = vec![0; len];
-            content.bytes_at(whose, offset, &mut part);
+            content.of(whose).fill(offset, &mut part);
             assert_eq!(part, whole[offset as usize..offset as usize + len]);
         }
         let mut written = content.pattern(1).to_vec();

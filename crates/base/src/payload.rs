@@ -9,12 +9,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::random::{stream, Rng};
-
-/// The unit of uniqueness, compression and duplicates.
-pub const CHUNK_BYTES: usize = 4096;
-
-/// At the start of every chunk that is not a duplicate.
-const STAMP_BYTES: usize = 16;
+use crate::stamped::{mix, CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES};
 
 /// Duplicates are copies of one of so many chunks: a power of two.
 const REFERENCES: u64 = 16;
@@ -24,9 +19,6 @@ const REFERENCES: u64 = 16;
 /// keep the asked share too.
 const SLOT_STEP: u64 = 0xc13f_a9a9_02a6_328f;
 const CHUNK_STEP: u64 = 0x91e1_0da5_c79e_7b1d;
-
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-const ODD_2: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// `Payload` of `storlab/model/job.py`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -132,14 +124,6 @@ fn put(chunk: &mut [u8], low: u64, high: u64) {
         let len = chunk.len();
         chunk.copy_from_slice(&bytes[..len]);
     }
-}
-
-/// A one-to-one scrambling (the finaliser of `MurmurHash3`).
-#[inline]
-fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    value ^ (value >> 33)
 }
 
 fn fill_random(random: &mut Rng, body: &mut [u8]) {

@@ -62,6 +62,7 @@ impl ProcessCpu {
     }
 
     /// What was used since `earlier`.
+    #[must_use]
     pub fn since(self, earlier: ProcessCpu) -> ProcessCpu {
         ProcessCpu {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),

@@ -5,8 +5,10 @@ pub mod body;
 mod bucket;
 pub mod content;
 mod join;
+mod parts;
 mod place;
 
 pub use bucket::{Bucket, Moved, Patience, Told};
 pub use join::try_join_all;
+pub use parts::{is_missing, Parts};
 pub use place::PlaceSpec;

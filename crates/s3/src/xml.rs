@@ -257,7 +257,7 @@ pub fn complete_body_crc32(parts: &[(u32, &str, u32)]) -> Bytes {
     complete(parts.iter().map(|&(number, etag, crc32)| (number, etag, Some(crc32))))
 }
 
-fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
+pub(crate) fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
     let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
     for (number, etag, crc32) in parts {
         out.push_str("<Part>");

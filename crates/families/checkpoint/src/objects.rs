@@ -1,44 +1,35 @@
 //! Checkpoints as objects: every file is one, uploaded in parts over several connections; the
 //! manifest is written last, and a checkpoint without it is none.
 
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{channel, RecvTimeoutError};
 
-use serde_json::{json, Value};
 use storlab_base::{monotonic_ns, Error, Result};
 use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::{Board, Run};
-use storlab_run::outcome::{Outcome, Span};
-use storlab_run::sampling::Report;
+use storlab_run::fixed::{Extras, Ledger};
 use storlab_s3::transfer::{Bucket, Moved};
 use storlab_s3::{Credentials, Store};
 
-use super::publish::Manifest;
-use super::rank::{RankTimes, KINDS};
-use super::spec::{CheckpointJob, Format, Task};
+use crate::publish::Manifest;
+use crate::rank::RankTimes;
+use crate::run::{written_otherwise, Books, Home, Look, LOOK};
+use crate::spec::{CheckpointJob, Format};
 
 const MANIFEST: &str = "storlab-checkpoint.json";
-const LOOK: Duration = Duration::from_millis(50);
 const WRITE: usize = 0;
 const READ: usize = 1;
 
-/// Start writing and restoring, or removing what that left.
+/// The store of an order.
 ///
 /// # Errors
 /// [`Error::Spec`] for what objects cannot do, and the errors of [`Store::new`].
-pub fn start(job: CheckpointJob, credentials: Option<Credentials>) -> Result<Run> {
+pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result<Store> {
     if job.format != Format::Raw {
         let what = "safetensors files are written to directories only";
         return Err(Error::spec("format", what, "use raw, or a directory"));
     }
     let spec = job.place.store.as_ref();
     let spec = spec.ok_or_else(|| Error::spec("place", "is no bucket", "give a store"))?;
-    let store = Store::new(spec, credentials)?;
-    let control = Arc::new(Control::default());
-    let mine = control.clone();
-    Run::begin(control, move |board| run(&job, &store, &mine, board))
+    Store::new(spec, credentials)
 }
 
 /// A rank: its connections and its counters.
@@ -47,154 +38,32 @@ struct Rank {
     ledger: Ledger,
 }
 
-struct Uploads<'u> {
-    job: &'u CheckpointJob,
-    control: &'u Control,
-    board: &'u Board,
+/// See the module.
+pub struct Objects<'o> {
+    job: &'o CheckpointJob,
+    store: Store,
+    control: &'o Control,
     /// For manifests and listings.
     desk: Bucket,
     ranks: Vec<Rank>,
-    tally: Tally,
-    reports: Receiver<Report>,
-    extras: Extras,
-    writes: Vec<Value>,
-    restores: Vec<Value>,
-}
-
-fn run(job: &CheckpointJob, store: &Store, control: &Control, board: &Board) -> Outcome {
-    let tally = Tally::begin(job.ranks, job.interval_ns, &KINDS, board);
-    let (report, reports) = channel();
-    let start_ns = tally.start_ns();
-    let patience = job.place.patience();
-    let ranks = (0..job.ranks).map(|index| {
-        let ledger = Ledger::new(index, &KINDS, job.interval_ns, start_ns, report.clone());
-        let bucket = Bucket::new(store.clone(), job.queue_depth, index, &patience)?;
-        Ok(Rank { bucket, ledger })
-    });
-    let made = ranks.collect::<Result<Vec<_>>>();
-    let made = made.and_then(|ranks| Ok((ranks, Bucket::new(store.clone(), 1, 0, &patience)?)));
-    drop(report);
-    let (ranks, desk) = match made {
-        Ok(made) => made,
-        Err(error) => {
-            let extras = Extras { failure: Some(error), ..Extras::default() };
-            return tally.finish(monotonic_ns().max(start_ns + 1), control, extras);
-        }
-    };
-    let (extras, writes, restores) = (Extras::default(), Vec::new(), Vec::new());
-    let mut uploads =
-        Uploads { job, control, board, desk, ranks, tally, reports, extras, writes, restores };
-    let done = match job.task {
-        Task::Run => uploads.work(),
-        Task::Clean => uploads.clean(),
-    };
-    uploads.finish(done)
 }
 
 /// What one rank does with one file.
 type Transfer = fn(&CheckpointJob, &Control, &mut Rank, &str, u64) -> Result<bool>;
 
-impl Uploads<'_> {
-    fn work(&mut self) -> Result<()> {
-        let first = self.numbers()?.last().map_or(1, |last| last + 1);
-        for number in first..first + self.job.writes {
-            if number > first && !self.pause() {
-                return Ok(());
-            }
-            if !self.write(number)? {
-                return Ok(());
-            }
-        }
-        for _ in 0..self.job.restores {
-            if !self.restore()? {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    fn pause(&self) -> bool {
-        let until = monotonic_ns() + self.job.pause_ns;
-        while monotonic_ns() < until && !self.control.stopping() {
-            let left = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
-            std::thread::sleep(left.min(LOOK));
-        }
-        !self.control.stopping()
+impl<'o> Objects<'o> {
+    /// Of an order, with its ranks to be started.
+    ///
+    /// # Errors
+    /// Those of [`Bucket::new`].
+    pub fn new(job: &'o CheckpointJob, store: Store, control: &'o Control) -> Result<Self> {
+        let desk = Bucket::new(store.clone(), 1, 0, &job.place.patience())?;
+        Ok(Objects { job, store, control, desk, ranks: Vec::new() })
     }
 
     /// What the keys of a checkpoint begin with.
     fn below(&self, number: u32) -> String {
         format!("{}checkpoint-{number:06}/", self.job.place.prefix)
-    }
-
-    /// Of the whole ones, the newest last.
-    fn numbers(&mut self) -> Result<Vec<u32>> {
-        let prefix = format!("{}checkpoint-", self.job.place.prefix);
-        let keys = self.desk.keys(&prefix)?;
-        let mut numbers: Vec<u32> = keys
-            .iter()
-            .filter_map(|key| key.strip_prefix(&prefix)?.split_once('/'))
-            .filter(|(_, name)| *name == MANIFEST)
-            .filter_map(|(number, _)| number.parse().ok())
-            .collect();
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
-    fn manifest(&self, number: u32) -> Manifest {
-        let files = self.job.files.iter().map(|file| (file.name.clone(), file.bytes)).collect();
-        Manifest { number, seed: self.job.seed, io_bytes: 0, slots: 0, files }
-    }
-
-    fn write(&mut self, number: u32) -> Result<bool> {
-        let below = self.below(number);
-        let start_ns = monotonic_ns();
-        let written = self.all(&below, |job, control, rank, key, bytes| {
-            let Rank { bucket, ledger } = rank;
-            let heard = &mut |moved: Moved| record(ledger, WRITE, moved);
-            let stopping = || control.stopping();
-            bucket.put_content(key, bytes, job.part_size, &stopping, heard)
-        });
-        let published = written.and_then(|times| match times {
-            Some(times) => self.publish(number).map(|()| Some(times)),
-            None => Ok(None),
-        });
-        let times = match published {
-            Ok(Some(times)) => times,
-            ended => {
-                // What ended it is what counts; what cannot be deleted is no checkpoint anyway.
-                if let Err(error) = self.delete_all(&self.below(number)) {
-                    let what = format!("what there is of checkpoint {number} stays: {error}");
-                    self.extras.notes.push(what);
-                }
-                let left = match self.numbers().as_deref() {
-                    Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
-                    Ok([]) => "there is no whole one".to_owned(),
-                    Err(error) => format!("which ones are whole cannot be seen: {error}"),
-                };
-                self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
-                return ended.map(|_| false);
-            }
-        };
-        let end_ns = monotonic_ns();
-        self.span("write", number, start_ns, end_ns);
-        self.writes.push(json!({
-            "number": number,
-            "start_ns": start_ns,
-            "written_ns": times.iter().map(|t| t.moved_ns).max(),
-            "durable_ns": end_ns,
-            "bytes": self.job.total_bytes(),
-            "device_written_bytes": null,
-            "ranks": times,
-        }));
-        self.keep_last()?;
-        Ok(true)
-    }
-
-    fn publish(&mut self, number: u32) -> Result<()> {
-        let key = format!("{}{MANIFEST}", self.below(number));
-        let text = serde_json::to_vec(&self.manifest(number)).unwrap_or_default();
-        self.desk.put(&key, &text.into())
     }
 
     /// The manifest first: half a checkpoint must not look like a whole one.
@@ -216,65 +85,22 @@ impl Uploads<'_> {
         Ok(())
     }
 
-    fn keep_last(&mut self) -> Result<()> {
-        let Some(count) = self.job.keep_last else { return Ok(()) };
-        let numbers = self.numbers()?;
-        let old = &numbers[..numbers.len().saturating_sub(count as usize)];
-        if old.is_empty() {
-            return Ok(());
-        }
-        let start_ns = monotonic_ns();
-        for &number in old {
-            self.delete(&self.below(number))?;
-        }
-        let (name, end_ns) = (format!("{} older", old.len()), monotonic_ns());
-        self.extras.spans.push(Span { kind: "delete", name, start_ns, end_ns, bytes: 0 });
-        Ok(())
-    }
-
-    fn restore(&mut self) -> Result<bool> {
-        let Some(&number) = self.numbers()?.last() else {
-            let fix = "let the job write one first";
-            return Err(Error::spec("restores", "there is no whole checkpoint", fix));
-        };
-        let below = self.below(number);
-        let text = self.desk.read(&format!("{below}{MANIFEST}"))?;
-        let said: Option<Manifest> = serde_json::from_slice(&text).ok();
-        if said.is_none_or(|said| said.files != self.manifest(number).files) {
-            let what = "the newest checkpoint was written by another order";
-            return Err(Error::spec("files", what, "restore it as it was written"));
-        }
-        let start_ns = monotonic_ns();
-        let read = self.all(&below, |job, control, rank, key, bytes| {
-            let Rank { bucket, ledger } = rank;
-            let heard = &mut |moved: Moved| record(ledger, READ, moved);
-            let stopping = || control.stopping();
-            bucket.get_content(key, bytes, job.part_size, job.verify, &stopping, heard)
-        })?;
-        let Some(times) = read else { return Ok(false) };
-        let end_ns = monotonic_ns();
-        self.span("restore", number, start_ns, end_ns);
-        self.restores.push(json!({
-            "number": number,
-            "start_ns": start_ns,
-            "end_ns": end_ns,
-            "bytes": self.job.total_bytes(),
-            "resident_before_bytes": 0,
-            "device_read_bytes": null,
-            "verified": self.job.verify,
-            "ranks": times,
-        }));
-        Ok(true)
-    }
-
-    fn span(&mut self, kind: &'static str, number: u32, start_ns: u64, end_ns: u64) {
-        let (name, bytes) = (format!("checkpoint {number}"), self.job.total_bytes());
-        self.extras.spans.push(Span { kind, name, start_ns, end_ns, bytes });
+    /// Remove every checkpoint, whole or not.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub fn clean(&mut self) -> Result<()> {
+        self.delete_all(&format!("{}checkpoint-", self.job.place.prefix))
     }
 
     /// Every rank moves its files. `None` when the run is to end; the first error of a rank ends it
     /// for all.
-    fn all(&mut self, below: &str, transfer: Transfer) -> Result<Option<Vec<RankTimes>>> {
+    fn all(
+        &mut self,
+        below: &str,
+        transfer: Transfer,
+        look: Look<'_>,
+    ) -> Result<Option<Vec<RankTimes>>> {
         let mut ranks = std::mem::take(&mut self.ranks);
         let (job, control) = (self.job, self.control);
         let (over, overs) = channel::<()>();
@@ -293,47 +119,95 @@ impl Uploads<'_> {
             let threads: Vec<_> = ranks.iter_mut().enumerate().map(work).collect();
             drop(over);
             while overs.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                self.take_reports();
+                look();
             }
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| mistake())).collect()
         });
         self.ranks = ranks;
-        self.take_reports();
+        look();
         let times = ended.into_iter().collect::<Result<Vec<_>>>()?;
         let stopped = times.iter().any(|times| times.stopped) || self.control.stopping();
         Ok((!stopped).then_some(times))
     }
+}
 
-    fn take_reports(&mut self) {
-        while let Ok(report) = self.reports.try_recv() {
-            self.tally.add(&report, self.board);
+impl Home for Objects<'_> {
+    fn start(&mut self, books: Books) -> Result<()> {
+        let patience = self.job.place.patience();
+        for index in 0..self.job.ranks {
+            let ledger = books.ledger(index);
+            let bucket = Bucket::new(self.store.clone(), self.job.queue_depth, index, &patience)?;
+            self.ranks.push(Rank { bucket, ledger });
         }
+        Ok(())
     }
 
-    /// Remove every checkpoint, whole or not.
-    fn clean(&mut self) -> Result<()> {
-        self.delete_all(&format!("{}checkpoint-", self.job.place.prefix))
+    fn numbers(&mut self) -> Result<Vec<u32>> {
+        let prefix = format!("{}checkpoint-", self.job.place.prefix);
+        let keys = self.desk.keys(&prefix)?;
+        let mut numbers: Vec<u32> = keys
+            .iter()
+            .filter_map(|key| key.strip_prefix(&prefix)?.split_once('/'))
+            .filter(|(_, name)| *name == MANIFEST)
+            .filter_map(|(number, _)| number.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
     }
 
-    fn finish(mut self, done: Result<()>) -> Outcome {
-        let end_ns = self.tally.close();
-        self.ranks.clear(); // they hand over their last interval
-        while let Ok(report) = self.reports.recv() {
-            self.tally.add(&report, self.board);
-        }
-        for rank in 0..self.job.ranks {
-            self.tally.end(rank);
-        }
-        let mut extras = self.extras;
-        extras.failure = done.err();
+    fn describe(&self, number: u32) -> Manifest {
+        let files = self.job.files.iter().map(|file| (file.name.clone(), file.bytes)).collect();
+        Manifest { number, seed: self.job.seed, io_bytes: 0, slots: 0, files }
+    }
+
+    fn manifest(&mut self, number: u32) -> Result<Manifest> {
+        let text = self.desk.read(&format!("{}{MANIFEST}", self.below(number)))?;
+        serde_json::from_slice(&text).map_err(|_| written_otherwise())
+    }
+
+    fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
+        let transfer: Transfer = |job, control, rank, key, bytes| {
+            let Rank { bucket, ledger } = rank;
+            let heard = &mut |moved: Moved| record(ledger, WRITE, moved);
+            let stopping = || control.stopping();
+            bucket.put_content(key, bytes, job.part_size, &stopping, heard)
+        };
+        self.all(&self.below(number), transfer, look)
+    }
+
+    fn publish(&mut self, manifest: &Manifest) -> Result<()> {
+        let key = format!("{}{MANIFEST}", self.below(manifest.number));
+        let text = serde_json::to_vec(manifest).unwrap_or_default();
+        self.desk.put(&key, &text.into())
+    }
+
+    /// What cannot be deleted is no checkpoint anyway.
+    fn discard(&mut self, number: u32) -> Option<String> {
+        let error = self.delete_all(&self.below(number)).err()?;
+        Some(format!("what there is of checkpoint {number} stays: {error}"))
+    }
+
+    fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
+        let transfer: Transfer = |job, control, rank, key, bytes| {
+            let Rank { bucket, ledger } = rank;
+            let heard = &mut |moved: Moved| record(ledger, READ, moved);
+            let stopping = || control.stopping();
+            bucket.get_content(key, bytes, job.part_size, job.verify, &stopping, heard)
+        };
+        self.all(&self.below(manifest.number), transfer, look)
+    }
+
+    fn remove(&mut self, number: u32) -> Result<()> {
+        self.delete(&self.below(number))
+    }
+
+    fn end(&mut self, extras: &mut Extras) {
+        self.ranks.clear();
         extras.backend = Some("s3");
         let patience = self.job.place.patience();
         extras.notes.extend(patience.notes());
         extras.details.insert("retries".into(), patience.retries().into());
-        extras.details.insert("writes".into(), self.writes.into());
-        extras.details.insert("restores".into(), self.restores.into());
         extras.details.insert("device_counters".into(), false.into());
-        self.tally.finish(end_ns, self.control, extras)
     }
 }
 

@@ -202,19 +202,6 @@ impl Shelf {
         let text = fs::read(&path).map_err(failed("read", &path))?;
         serde_json::from_slice(&text).map_err(|e| failed("read", &path)(io::Error::other(e)))
     }
-
-    /// Delete all but the newest `count`. Returns how many were deleted.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where that is refused.
-    pub fn keep_last(&self, count: u32) -> Result<usize> {
-        let numbers = self.numbers()?;
-        let old = numbers.len().saturating_sub(count as usize);
-        for &number in &numbers[..old] {
-            self.remove(&self.whole(number))?;
-        }
-        Ok(old)
-    }
 }
 
 fn name_of(path: &Path) -> String {

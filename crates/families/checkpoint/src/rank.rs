@@ -215,7 +215,7 @@ impl Rank {
                     let end_ns = chunk.start_ns + chunk.latency_ns;
                     ledger.record(READ, chunk.data.len() as u64, chunk.latency_ns, end_ns);
                     if crew.job.verify {
-                        content.check(whose, file.name(), chunk.slot, chunk.offset, chunk.data)?;
+                        content.check(whose, file.name(), chunk.offset, chunk.data)?;
                     }
                     Ok(())
                 })?;

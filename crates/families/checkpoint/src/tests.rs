@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{json, Value};
 use storlab_run::outcome::Status;
 
+use super::publish::Manifest;
 use super::*;
 
 fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {

@@ -1,18 +1,17 @@
 //! Objects that are uploaded in parts.
 
-use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use http::Method;
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::transfer::content::Content;
-use storlab_s3::transfer::try_join_all;
+use storlab_s3::transfer::{is_missing, try_join_all, Parts};
 use storlab_s3::{sha256, xml, Call, Failure, PayloadHash};
 
-use super::requests::{exchange, is_missing, send_object, Outgoing};
+use super::requests::{exchange, send_object, Outgoing};
 use super::slot::{Links, Slot};
 use super::spec::PayloadMode;
 use super::worker::Worker;
@@ -20,44 +19,31 @@ use super::worker::Worker;
 /// For giving up an upload: the load goes on meanwhile elsewhere.
 const ABORT: Duration = Duration::from_secs(5);
 
-/// What the store said about a part: its ETag, and the CRC32 that was sent where one was.
-type Part = Option<(String, u32)>;
-
-/// One object in parts: what is still to be sent, and what was.
+/// One object in parts.
 struct Upload<'u> {
     worker: &'u Worker,
     key: &'u str,
     id: &'u str,
-    size: u64,
-    part_size: u64,
-    next: Cell<u64>,
-    done: RefCell<Vec<Part>>,
+    with_crc: bool,
+    parts: Parts,
 }
 
 impl Upload<'_> {
     /// Send part after part over these connections, until none is left.
     async fn send_parts(&self, links: &mut Links) -> Result<(), Failure> {
-        loop {
-            let index = self.next.get();
-            let at = index * self.part_size;
-            if at >= self.size {
-                return Ok(());
-            }
-            self.next.set(index + 1);
-            let len = self.part_size.min(self.size - at);
-            let number = (index + 1).to_string();
+        while let Some(part) = self.parts.next() {
+            let number = part.number();
             let query = [("partNumber", number.as_str()), ("uploadId", self.id)];
             let call = Call { query: &query, ..Call::new(Method::PUT, Some(self.key)) };
-            let out = Outgoing { content: Content::of(self.key), at, len };
+            let out = Outgoing { content: Content::of(self.key), at: part.at, len: part.len };
             let crc = Arc::new(AtomicU32::new(0));
             // The object's latency began with its first request.
             let start_ns = &mut Some(0);
             let answer = send_object(self.worker, links, call, out, &crc, start_ns).await?;
             let (headers, _) = answer.whole().await?;
-            let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
-            let etag = etag.ok_or_else(|| Failure::Protocol("a part without an ETag".into()))?;
-            self.done.borrow_mut()[index as usize] = Some((etag.to_owned(), crc.load(Relaxed)));
+            self.parts.sent(part, &headers, self.with_crc.then(|| crc.load(Relaxed)))?;
         }
+        Ok(())
     }
 }
 
@@ -83,20 +69,12 @@ impl Slot {
         let answer = exchange(&worker, &mut self.links, &call, none, start_ns).await?;
         let id = xml::upload_id(&answer.whole().await?.1)?;
         self.upload = Some((key.to_owned(), id.clone()));
-        let count = size.div_ceil(part_size) as usize;
-        let upload = Upload {
-            worker: &worker,
-            key,
-            id: &id,
-            size,
-            part_size,
-            next: Cell::new(0),
-            done: RefCell::new(vec![None; count]),
-        };
+        let parts = Parts::of(size, part_size);
+        let upload = Upload { worker: &worker, key, id: &id, with_crc, parts };
         let links = std::iter::once(&mut self.links).chain(&mut self.part_links);
-        try_join_all(links.take(count).map(|links| upload.send_parts(links))).await?;
-        let parts = upload.done.into_inner();
-        let body = complete_body(&parts, with_crc);
+        let links = links.take(upload.parts.count());
+        try_join_all(links.map(|links| upload.send_parts(links))).await?;
+        let body = upload.parts.complete_body();
         let call = Call {
             query: &[("uploadId", &id)],
             payload: PayloadHash::Sha256(sha256(&body)),
@@ -129,14 +107,4 @@ pub async fn abort(worker: &Worker, links: &mut Links, key: &str, id: &str) -> R
     let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
     let answer = exchange(worker, links, &call, RequestBody::none(), &mut None).await?;
     answer.whole().await.map(drop)
-}
-
-fn complete_body(parts: &[Part], with_crc: bool) -> bytes::Bytes {
-    let known = parts.iter().flatten().zip(1..);
-    if with_crc {
-        let all: Vec<_> = known.map(|((etag, crc), number)| (number, &etag[..], *crc)).collect();
-        return xml::complete_body_crc32(&all);
-    }
-    let all: Vec<_> = known.map(|((etag, _), number)| (number, &etag[..])).collect();
-    xml::complete_body(&all)
 }

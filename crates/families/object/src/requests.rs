@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use storlab_base::Stamped as _;
 use storlab_s3::chunked::{crc_length, signed_length, CrcChunks};
 use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
 use storlab_s3::transfer::content::{Content, PIECE_BYTES};
@@ -320,10 +321,4 @@ impl Slot {
         let answer = send_object(&worker, &mut self.links, call, out, &crc, start_ns).await?;
         answer.whole().await.map(drop)
     }
-}
-
-/// A page that is not there any more, say: the store's word for a thing that does not exist.
-pub fn is_missing(failure: &Failure) -> bool {
-    let gone = StatusCode::NOT_FOUND.as_u16();
-    matches!(failure, Failure::Http { status, .. } if *status == gone)
 }

@@ -9,13 +9,14 @@ use std::time::Duration;
 use http::Method;
 use storlab_base::Error;
 use storlab_s3::transfer::body::RequestBody;
+use storlab_s3::transfer::is_missing;
 use storlab_s3::{advice, xml, Call, Failure};
 
 use super::kind::ObjectKind;
 use super::multipart::abort;
 use super::names::Names;
 use super::recorder::Success;
-use super::requests::{delete_all, delete_one, exchange, is_missing, list, partly};
+use super::requests::{delete_all, delete_one, exchange, list, partly};
 use super::slot::{back_off, Slot};
 use super::spec::Task;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 
-use storlab_base::{durable, failed, monotonic_ns, Content, Error, Identity, Result};
+use storlab_base::{durable, failed, monotonic_ns, Content, Error, Identity, Result, Stamped as _};
 use storlab_io::{File, Pass, Stream, StreamSpec};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
@@ -214,7 +214,7 @@ fn identity(facts: &FileFacts) -> Identity {
 
 fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
     layout.seal(|layout, at, part| {
-        works.content.bytes_at(identity(facts), at, part);
+        works.content.of(identity(facts)).fill(at, part);
         layout.overlay(at, part);
     });
 }
@@ -281,7 +281,7 @@ fn make_object(
     }
     seal(works, facts, &mut layout);
     let mut bytes = vec![0; layout.len as usize];
-    works.content.bytes_at(identity(facts), 0, &mut bytes);
+    works.content.of(identity(facts)).fill(0, &mut bytes);
     layout.overlay(0, &mut bytes);
     let begin = monotonic_ns();
     bucket.put(key, &bytes.into())?;

@@ -15,9 +15,9 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
-use storlab_base::CHUNK_BYTES;
+use storlab_base::{Stamped as _, CHUNK_BYTES, STAMP_BYTES};
 
-use super::content::{Content, PIECES, PIECE_BYTES, STAMP_BYTES};
+use super::content::{Content, PIECES, PIECE_BYTES};
 use crate::chunked::{ChunkSigner, CrcChunks};
 use crate::Sha256;
 

@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::io;
 
 use bytes::Bytes;
-use http::{header, Method, StatusCode};
-use storlab_base::{monotonic_ns, Error, Result};
+use http::{header, HeaderMap, Method, StatusCode};
+use storlab_base::{monotonic_ns, Error, Result, Stamped as _};
 use tokio::runtime::Runtime;
 
 use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
@@ -18,6 +18,7 @@ pub use patience::{Patience, Told};
 
 use super::body::{Framing, RequestBody};
 use super::content::Content;
+use super::parts::{is_missing, Part, Parts};
 use super::try_join_all;
 use requests::{number_in, Body, Desk, Link, Stopping};
 
@@ -221,7 +222,7 @@ impl Bucket {
         &mut self,
         call: &Call<'_>,
         body: Body<'_>,
-    ) -> std::result::Result<(http::HeaderMap, Bytes), Failure> {
+    ) -> std::result::Result<(HeaderMap, Bytes), Failure> {
         let Bucket { runtime, desk, links } = self;
         runtime.block_on(desk.exchange(&mut links[0], call, body, &|| false))
     }
@@ -244,8 +245,7 @@ impl Bucket {
             desk,
             key,
             bytes,
-            part_bytes,
-            next: Cell::new(0),
+            parts: Parts::of(bytes, part_bytes),
             stopping,
             heard: RefCell::new(heard),
         };
@@ -270,11 +270,9 @@ impl Bucket {
         let download = Download {
             desk,
             key,
-            bytes,
-            part_bytes,
+            parts: Parts::of(bytes, part_bytes),
             content: verify.then(|| Content::of(key)),
             wrong_at: Cell::new(None),
-            next: Cell::new(0),
             stopping,
             heard: RefCell::new(heard),
         };
@@ -295,13 +293,11 @@ impl Bucket {
 struct Download<'d> {
     desk: &'d Desk,
     key: &'d str,
-    bytes: u64,
-    part_bytes: u64,
+    parts: Parts,
     /// To compare with.
     content: Option<Content>,
     /// Where it differs.
     wrong_at: Cell<Option<u64>>,
-    next: Cell<u64>,
     stopping: Stopping<'d>,
     heard: RefCell<Heard<'d>>,
 }
@@ -309,10 +305,8 @@ struct Download<'d> {
 impl Download<'_> {
     /// Part after part over this connection, until none is left.
     async fn receive(&self, link: &mut Link) -> std::result::Result<(), Failure> {
-        while self.next.get() * self.part_bytes < self.bytes && !(self.stopping)() {
-            let at = self.next.get() * self.part_bytes;
-            self.next.set(self.next.get() + 1);
-            let len = self.part_bytes.min(self.bytes - at);
+        while !(self.stopping)() {
+            let Some(Part { at, len, .. }) = self.parts.next() else { break };
             let start_ns = monotonic_ns();
             let attempt = async || self.receive_part(link, at, len).await;
             self.desk.patience.lasting(self.stopping, attempt).await?;
@@ -352,15 +346,14 @@ struct Upload<'u> {
     desk: &'u Desk,
     key: &'u str,
     bytes: u64,
-    part_bytes: u64,
-    next: Cell<u64>,
+    parts: Parts,
     stopping: Stopping<'u>,
     heard: RefCell<Heard<'u>>,
 }
 
 impl Upload<'_> {
     async fn put(&self, links: &mut [Link]) -> std::result::Result<bool, Failure> {
-        if self.bytes <= self.part_bytes {
+        if self.parts.count() <= 1 {
             let call = Call::new(Method::PUT, Some(self.key));
             self.send(&mut links[0], call, 0, self.bytes).await?;
             return Ok(true);
@@ -369,11 +362,10 @@ impl Upload<'_> {
         let none: Body<'_> = &RequestBody::none;
         let (_, body) = self.desk.exchange(&mut links[0], &call, none, self.stopping).await?;
         let id = xml::upload_id(&body)?;
-        let ended = match self.parts(links, &id).await {
-            Ok(etags) if !(self.stopping)() => {
-                self.complete(&mut links[0], &id, &etags).await.map(|()| true)
-            }
-            ended => ended.map(|_| false),
+        let sending = links.iter_mut().take(self.parts.count());
+        let ended = match try_join_all(sending.map(|link| self.send_parts(link, &id))).await {
+            Ok(()) if !(self.stopping)() => self.complete(&mut links[0], &id).await.map(|()| true),
+            ended => ended.map(|()| false),
         };
         // What ended the upload is what counts.
         let open = !matches!(ended, Ok(true));
@@ -383,14 +375,8 @@ impl Upload<'_> {
         ended
     }
 
-    async fn complete(
-        &self,
-        link: &mut Link,
-        id: &str,
-        etags: &[String],
-    ) -> std::result::Result<(), Failure> {
-        let parts: Vec<(u32, &str)> = (1..).zip(etags.iter().map(String::as_str)).collect();
-        let body = xml::complete_body(&parts);
+    async fn complete(&self, link: &mut Link, id: &str) -> std::result::Result<(), Failure> {
+        let body = self.parts.complete_body();
         let call = Call {
             query: &[("uploadId", id)],
             payload: PayloadHash::Sha256(sha256(&body)),
@@ -419,35 +405,15 @@ impl Upload<'_> {
         Err(Failure::Protocol("the upload is gone, and its object is not there".to_owned()))
     }
 
-    async fn parts(
-        &self,
-        links: &mut [Link],
-        id: &str,
-    ) -> std::result::Result<Vec<String>, Failure> {
-        let count = self.bytes.div_ceil(self.part_bytes);
-        let etags = RefCell::new(vec![String::new(); count as usize]);
-        let sending = links.iter_mut().take(count as usize);
-        try_join_all(sending.map(|link| self.send_parts(link, id, &etags))).await?;
-        Ok(etags.into_inner())
-    }
-
     /// Part after part over this connection, until none is left.
-    async fn send_parts(
-        &self,
-        link: &mut Link,
-        id: &str,
-        etags: &RefCell<Vec<String>>,
-    ) -> std::result::Result<(), Failure> {
-        while self.next.get() * self.part_bytes < self.bytes && !(self.stopping)() {
-            let index = self.next.get();
-            self.next.set(index + 1);
-            let at = index * self.part_bytes;
-            let number = (index + 1).to_string();
+    async fn send_parts(&self, link: &mut Link, id: &str) -> std::result::Result<(), Failure> {
+        while !(self.stopping)() {
+            let Some(part) = self.parts.next() else { break };
+            let number = part.number();
             let query = [("partNumber", number.as_str()), ("uploadId", id)];
             let call = Call { query: &query, ..Call::new(Method::PUT, Some(self.key)) };
-            let len = self.part_bytes.min(self.bytes - at);
-            let etag = self.send(link, call, at, len).await?;
-            etags.borrow_mut()[index as usize] = etag;
+            let headers = self.send(link, call, part.at, part.len).await?;
+            self.parts.sent(part, &headers, None)?;
         }
         Ok(())
     }
@@ -458,7 +424,7 @@ impl Upload<'_> {
         call: Call<'_>,
         at: u64,
         len: u64,
-    ) -> std::result::Result<String, Failure> {
+    ) -> std::result::Result<HeaderMap, Failure> {
         let start_ns = monotonic_ns();
         let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
         let content = Content::of(self.key);
@@ -466,8 +432,7 @@ impl Upload<'_> {
         let (headers, _) = self.desk.exchange(link, &call, &body, self.stopping).await?;
         let latency_ns = monotonic_ns() - start_ns;
         (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
-        let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
-        etag.map(str::to_owned).ok_or_else(|| Failure::Protocol("a part without an ETag".into()))
+        Ok(headers)
     }
 }
 
@@ -484,11 +449,6 @@ async fn abort(
         Err(failure) if !is_missing(&failure) => Err(failure),
         _ => Ok(()),
     }
-}
-
-fn is_missing(failure: &Failure) -> bool {
-    let gone = StatusCode::NOT_FOUND.as_u16();
-    matches!(failure, Failure::Http { status, .. } if *status == gone)
 }
 
 fn said(verb: &str, what: &str, failure: &Failure) -> Error {

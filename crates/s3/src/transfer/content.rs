@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use rand_core::Rng as _;
-use storlab_base::{stream, CHUNK_BYTES};
+use storlab_base::{mix, stream, Stamped, CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Objects take turns through the pattern in pieces of this many bytes.
@@ -15,13 +15,9 @@ pub const PIECE_BYTES: usize = 256 << 10;
 /// There are so many pieces in the pattern.
 pub const PIECES: usize = 32;
 const PATTERN_BYTES: usize = PIECE_BYTES * PIECES;
-/// At the start of every 4 KiB.
-pub const STAMP_BYTES: usize = 16;
 
 /// The same in every run: a pool is verified by runs that did not fill it.
 const PATTERN_SEED: u64 = 0x73_746f_726c_6162;
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-const ODD_2: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// The pattern, made once in a process.
 fn pattern() -> &'static [u8] {
@@ -48,23 +44,6 @@ impl Content {
         Content { identity, pattern: pattern() }
     }
 
-    /// At the start of block `block`. Different for each block of all objects, as far as 64 bits
-    /// of a hash of the key can be.
-    #[inline]
-    pub fn stamp(self, block: u64) -> [u8; STAMP_BYTES] {
-        let low = mix(self.identity ^ block.wrapping_mul(ODD));
-        let high = mix(self.identity.wrapping_add(ODD_2)).wrapping_add(block.wrapping_mul(ODD_2));
-        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
-    }
-
-    /// The pattern below block `block`, stamp not applied.
-    #[inline]
-    pub fn block(self, block: u64) -> &'static [u8] {
-        let start = self.identity % PIECES as u64 * PIECE_BYTES as u64;
-        let at = (start + block * CHUNK_BYTES as u64) as usize % PATTERN_BYTES;
-        &self.pattern[at..at + CHUNK_BYTES]
-    }
-
     /// The number of the pattern's piece below `offset`, where one begins there.
     pub fn piece(self, offset: u64) -> Option<usize> {
         let piece = (self.identity % PIECES as u64 + offset / PIECE_BYTES as u64) % PIECES as u64;
@@ -75,66 +54,25 @@ impl Content {
     pub fn pattern_piece(self, number: usize) -> &'static [u8] {
         &self.pattern[number * PIECE_BYTES..][..PIECE_BYTES]
     }
-
-    /// The object's bytes from `offset` on.
-    pub fn fill(self, offset: u64, buffer: &mut [u8]) {
-        let (mut at, mut rest) = (offset, buffer);
-        while !rest.is_empty() {
-            let (block, within) = split(at);
-            let (mine, after) = rest.split_at_mut(rest.len().min(CHUNK_BYTES - within));
-            mine.copy_from_slice(&self.block(block)[within..within + mine.len()]);
-            if within < STAMP_BYTES {
-                let stamp = &self.stamp(block)[within..];
-                let len = stamp.len().min(mine.len());
-                mine[..len].copy_from_slice(&stamp[..len]);
-            }
-            at += mine.len() as u64;
-            rest = after;
-        }
-    }
-
-    /// Compare what arrived with the object's bytes from `offset` on: where the first wrong byte
-    /// stands in the object, if one does.
-    pub fn compare(self, offset: u64, arrived: &[u8]) -> Option<u64> {
-        let (mut at, mut rest) = (offset, arrived);
-        while !rest.is_empty() {
-            let (block, within) = split(at);
-            let (mine, after) = rest.split_at(rest.len().min(CHUNK_BYTES - within));
-            let stamped = mine.len().min(STAMP_BYTES.saturating_sub(within));
-            let (head, body) = mine.split_at(stamped);
-            let expected = &self.block(block)[within + stamped..within + mine.len()];
-            if stamped > 0 && head != &self.stamp(block)[within..within + stamped]
-                || body != expected
-            {
-                return Some(at + self.first_difference(block, within, mine));
-            }
-            at += mine.len() as u64;
-            rest = after;
-        }
-        None
-    }
-
-    #[cold]
-    fn first_difference(self, block: u64, within: usize, arrived: &[u8]) -> u64 {
-        let mut expected = [0; CHUNK_BYTES];
-        self.fill(block * CHUNK_BYTES as u64, &mut expected);
-        let pairs = arrived.iter().zip(&expected[within..]);
-        pairs.take_while(|(a, b)| a == b).count() as u64
-    }
 }
 
-/// The block that a byte lies in, and where in it.
-#[inline]
-fn split(offset: u64) -> (u64, usize) {
-    (offset / CHUNK_BYTES as u64, (offset % CHUNK_BYTES as u64) as usize)
-}
+impl Stamped for Content {
+    /// At the start of block `block`. Different for each block of all objects, as far as 64 bits
+    /// of a hash of the key can be.
+    #[inline]
+    fn stamp(&self, block: u64) -> [u8; STAMP_BYTES] {
+        let low = mix(self.identity ^ block.wrapping_mul(ODD));
+        let high = mix(self.identity.wrapping_add(ODD_2)).wrapping_add(block.wrapping_mul(ODD_2));
+        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+    }
 
-/// A one-to-one scrambling (the finaliser of `MurmurHash3`).
-#[inline]
-fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    value ^ (value >> 33)
+    /// The pattern below block `block`, stamp not applied.
+    #[inline]
+    fn block(&self, block: u64) -> &[u8] {
+        let start = self.identity % PIECES as u64 * PIECE_BYTES as u64;
+        let at = (start + block * CHUNK_BYTES as u64) as usize % PATTERN_BYTES;
+        &self.pattern[at..at + CHUNK_BYTES]
+    }
 }
 
 #[cfg(test)]

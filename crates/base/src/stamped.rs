@@ -1,0 +1,86 @@
+//! Content that tells where it belongs: a pattern with a stamp at the start of each block, so that
+//! any part of it can be made, and compared as it arrives.
+
+/// The unit of uniqueness, compression and duplicates.
+pub const CHUNK_BYTES: usize = 4096;
+
+/// At the start of every block.
+pub const STAMP_BYTES: usize = 16;
+
+/// Odd numbers without a pattern of their own.
+pub const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Another one.
+pub const ODD_2: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// Blocks of [`CHUNK_BYTES`].
+pub trait Stamped {
+    /// At the start of block `block`.
+    fn stamp(&self, block: u64) -> [u8; STAMP_BYTES];
+
+    /// The pattern below it, stamp not applied.
+    fn block(&self, block: u64) -> &[u8];
+
+    /// The bytes from `offset` on.
+    fn fill(&self, offset: u64, buffer: &mut [u8]) {
+        let (mut at, mut rest) = (offset, buffer);
+        while !rest.is_empty() {
+            let (block, within) = split(at);
+            let (mine, after) = rest.split_at_mut(rest.len().min(CHUNK_BYTES - within));
+            mine.copy_from_slice(&self.block(block)[within..within + mine.len()]);
+            if within < STAMP_BYTES {
+                let stamp = &self.stamp(block)[within..];
+                let len = stamp.len().min(mine.len());
+                mine[..len].copy_from_slice(&stamp[..len]);
+            }
+            at += mine.len() as u64;
+            rest = after;
+        }
+    }
+
+    /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands.
+    fn compare(&self, offset: u64, arrived: &[u8]) -> Option<u64> {
+        let (mut at, mut rest) = (offset, arrived);
+        while !rest.is_empty() {
+            let (block, within) = split(at);
+            let (mine, after) = rest.split_at(rest.len().min(CHUNK_BYTES - within));
+            let stamped = mine.len().min(STAMP_BYTES.saturating_sub(within));
+            let (head, body) = mine.split_at(stamped);
+            let expected = &self.block(block)[within + stamped..within + mine.len()];
+            if stamped > 0 && head != &self.stamp(block)[within..within + stamped]
+                || body != expected
+            {
+                return Some(at + first_difference(self, block, within, mine));
+            }
+            at += mine.len() as u64;
+            rest = after;
+        }
+        None
+    }
+}
+
+#[cold]
+fn first_difference<C: Stamped + ?Sized>(
+    content: &C,
+    block: u64,
+    within: usize,
+    arrived: &[u8],
+) -> u64 {
+    let mut expected = [0; CHUNK_BYTES];
+    content.fill(block * CHUNK_BYTES as u64, &mut expected);
+    let pairs = arrived.iter().zip(&expected[within..]);
+    pairs.take_while(|(a, b)| a == b).count() as u64
+}
+
+/// The block that a byte lies in, and where in it.
+#[inline]
+fn split(offset: u64) -> (u64, usize) {
+    (offset / CHUNK_BYTES as u64, (offset % CHUNK_BYTES as u64) as usize)
+}
+
+/// A one-to-one scrambling (the finaliser of `MurmurHash3`).
+#[inline]
+pub fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    value ^ (value >> 33)
+}

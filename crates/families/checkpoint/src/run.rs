@@ -1,0 +1,313 @@
+//! First all writes, then all restores, wherever checkpoints lie.
+
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use storlab_base::{monotonic_ns, Error, Result};
+use storlab_io::DeviceBytes;
+use storlab_run::control::Control;
+use storlab_run::fixed::{Extras, Ledger, Tally};
+use storlab_run::handle::Board;
+use storlab_run::outcome::{Outcome, Span};
+use storlab_run::sampling::Report;
+
+use crate::publish::Manifest;
+use crate::rank::{RankTimes, KINDS};
+use crate::spec::CheckpointJob;
+
+/// Whoever waits looks this often whether the run is to end.
+pub const LOOK: Duration = Duration::from_millis(50);
+/// For the last reports of ranks that have ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Called while ranks work.
+pub type Look<'l> = &'l mut dyn FnMut();
+
+/// What ranks keep their counters in.
+#[derive(Clone)]
+pub struct Books {
+    interval_ns: u64,
+    start_ns: u64,
+    report: Sender<Report>,
+}
+
+impl Books {
+    /// For the thread that the rank is on.
+    pub fn ledger(&self, rank: usize) -> Ledger {
+        Ledger::new(rank, &KINDS, self.interval_ns, self.start_ns, self.report.clone())
+    }
+}
+
+/// Where checkpoints lie, and the ranks that move them there and back.
+pub trait Home {
+    /// Start the ranks.
+    ///
+    /// # Errors
+    /// What they lack.
+    fn start(&mut self, books: Books) -> Result<()>;
+
+    /// Of the whole ones, the newest last.
+    ///
+    /// # Errors
+    /// Where that cannot be seen.
+    fn numbers(&mut self) -> Result<Vec<u32>>;
+
+    /// What a checkpoint by this order says of itself.
+    fn describe(&self, number: u32) -> Manifest;
+
+    /// What a checkpoint that is there says of itself.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    fn manifest(&mut self, number: u32) -> Result<Manifest>;
+
+    /// Before a checkpoint is written.
+    ///
+    /// # Errors
+    /// Where there can be none.
+    fn prepare(&mut self, _number: u32) -> Result<()> {
+        Ok(())
+    }
+
+    /// Every rank writes its files. `None` when the run is to end.
+    ///
+    /// # Errors
+    /// The first of a rank, which ends it for all.
+    fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>>;
+
+    /// All files are written: make them one checkpoint.
+    ///
+    /// # Errors
+    /// Where that is refused; nothing is then published.
+    fn publish(&mut self, manifest: &Manifest) -> Result<()>;
+
+    /// It failed, perhaps when it had its name already: remove what there is of it. What stays, in
+    /// words.
+    fn discard(&mut self, number: u32) -> Option<String>;
+
+    /// Out of the caches with it. Bytes that lie in them nevertheless.
+    ///
+    /// # Errors
+    /// Where that is refused.
+    fn chill(&mut self, _number: u32) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Every rank reads its files. `None` when the run is to end.
+    ///
+    /// # Errors
+    /// The first of a rank, which ends it for all.
+    fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>>;
+
+    /// Remove one that is whole.
+    ///
+    /// # Errors
+    /// Where that is refused.
+    fn remove(&mut self, number: u32) -> Result<()>;
+
+    /// Moved by the device until now, where something counts that.
+    fn device_bytes(&self) -> Option<DeviceBytes> {
+        None
+    }
+
+    /// The ranks end, and hand over their last interval.
+    fn end(&mut self, extras: &mut Extras);
+}
+
+/// Follows the ranks from one checkpoint to the next.
+pub struct Checkpoints<'b, H> {
+    job: &'b CheckpointJob,
+    /// Where they lie.
+    pub home: H,
+    control: &'b Control,
+    board: &'b Board,
+    tally: Tally,
+    reports: Receiver<Report>,
+    extras: Extras,
+    writes: Vec<Value>,
+    restores: Vec<Value>,
+}
+
+/// Start the ranks, let them work, and say how it ended.
+pub fn run<H: Home>(
+    job: &CheckpointJob,
+    home: H,
+    control: &Control,
+    board: &Board,
+    work: fn(&mut Checkpoints<'_, H>) -> Result<()>,
+) -> Outcome {
+    let tally = Tally::begin(job.ranks, job.interval_ns, &KINDS, board);
+    let (report, reports) = channel();
+    let books = Books { interval_ns: job.interval_ns, start_ns: tally.start_ns(), report };
+    let (extras, writes, restores) = (Extras::default(), Vec::new(), Vec::new());
+    let mut run =
+        Checkpoints { job, home, control, board, tally, reports, extras, writes, restores };
+    let done = run.home.start(books).and_then(|()| work(&mut run));
+    run.finish(done)
+}
+
+/// Write and restore: in this order, since restores may leave buffers unfit for writing.
+///
+/// # Errors
+/// What ended it.
+pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
+    let first = run.home.numbers()?.last().map_or(1, |last| last + 1);
+    for number in first..first + run.job.writes {
+        if number > first && !run.pause() || !run.write(number)? {
+            return Ok(());
+        }
+    }
+    for _ in 0..run.job.restores {
+        if !run.restore()? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl<H: Home> Checkpoints<'_, H> {
+    /// The time of training between two checkpoints. False when the run is to end.
+    fn pause(&self) -> bool {
+        let until = monotonic_ns() + self.job.pause_ns;
+        while monotonic_ns() < until && !self.control.stopping() {
+            let left = Duration::from_nanos(until.saturating_sub(monotonic_ns()));
+            std::thread::sleep(left.min(LOOK));
+        }
+        !self.control.stopping()
+    }
+
+    fn write(&mut self, number: u32) -> Result<bool> {
+        self.home.prepare(number)?;
+        let before = self.home.device_bytes();
+        let start_ns = monotonic_ns();
+        let Self { home, tally, reports, board, .. } = self;
+        let written = home.write(number, &mut || take_reports(reports, tally, board));
+        let published = written.and_then(|times| match times {
+            Some(times) => {
+                let manifest = self.home.describe(number);
+                self.home.publish(&manifest).map(|()| Some(times))
+            }
+            None => Ok(None),
+        });
+        let times = match published {
+            Ok(Some(times)) => times,
+            ended => {
+                // What ended it is what counts: here another error is only told.
+                self.extras.notes.extend(self.home.discard(number));
+                self.say_what_is_left(number);
+                return ended.map(|_| false);
+            }
+        };
+        let end_ns = monotonic_ns();
+        let moved = self.home.device_bytes().zip(before).map(|(now, then)| now.since(then).written);
+        self.span("write", number, start_ns, end_ns);
+        self.writes.push(json!({
+            "number": number,
+            "start_ns": start_ns,
+            "written_ns": times.iter().map(|t| t.moved_ns).max(),
+            "durable_ns": end_ns,
+            "bytes": self.job.total_bytes(),
+            "device_written_bytes": moved,
+            "ranks": times,
+        }));
+        self.delete_old()?;
+        Ok(true)
+    }
+
+    fn say_what_is_left(&mut self, number: u32) {
+        let mut numbers = self.home.numbers();
+        if let Ok(numbers) = &mut numbers {
+            numbers.retain(|&whole| whole != number);
+        }
+        let left = match numbers.as_deref() {
+            Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
+            Ok([]) => "there is no whole one".to_owned(),
+            Err(error) => format!("which ones are whole cannot be seen: {error}"),
+        };
+        self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
+    }
+
+    fn delete_old(&mut self) -> Result<()> {
+        let Some(count) = self.job.keep_last else { return Ok(()) };
+        let numbers = self.home.numbers()?;
+        let old = &numbers[..numbers.len().saturating_sub(count as usize)];
+        if old.is_empty() {
+            return Ok(());
+        }
+        let start_ns = monotonic_ns();
+        old.iter().try_for_each(|&number| self.home.remove(number))?;
+        let (name, end_ns) = (format!("{} older", old.len()), monotonic_ns());
+        self.extras.spans.push(Span { kind: "delete", name, start_ns, end_ns, bytes: 0 });
+        Ok(())
+    }
+
+    fn restore(&mut self) -> Result<bool> {
+        let Some(&number) = self.home.numbers()?.last() else {
+            let fix = "let the job write one first";
+            return Err(Error::spec("restores", "there is no whole checkpoint", fix));
+        };
+        let manifest = self.home.manifest(number)?;
+        // The content of a file depends on how it was written.
+        if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
+            return Err(written_otherwise());
+        }
+        let resident = self.home.chill(number)?;
+        let before = self.home.device_bytes();
+        let start_ns = monotonic_ns();
+        let Self { home, tally, reports, board, .. } = self;
+        let read = home.restore(&manifest, &mut || take_reports(reports, tally, board))?;
+        let Some(times) = read else { return Ok(false) };
+        let end_ns = times.iter().map(|t| t.moved_ns).max().unwrap_or(start_ns);
+        let moved = self.home.device_bytes().zip(before).map(|(now, then)| now.since(then).read);
+        self.span("restore", number, start_ns, end_ns);
+        self.restores.push(json!({
+            "number": number,
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "bytes": self.job.total_bytes(),
+            "resident_before_bytes": resident,
+            "device_read_bytes": moved,
+            "verified": self.job.verify,
+            "ranks": times,
+        }));
+        Ok(true)
+    }
+
+    fn span(&mut self, kind: &'static str, number: u32, start_ns: u64, end_ns: u64) {
+        let (name, bytes) = (format!("checkpoint {number}"), self.job.total_bytes());
+        self.extras.spans.push(Span { kind, name, start_ns, end_ns, bytes });
+    }
+
+    fn finish(mut self, done: Result<()>) -> Outcome {
+        let end_ns = self.tally.close();
+        self.home.end(&mut self.extras);
+        let patience = match done {
+            Err(Error::Hung { .. }) => Duration::ZERO, // one of them never will
+            _ => PATIENCE,
+        };
+        while let Ok(report) = self.reports.recv_timeout(patience) {
+            self.tally.add(&report, self.board);
+        }
+        for rank in 0..self.job.ranks {
+            self.tally.end(rank);
+        }
+        let mut extras = self.extras;
+        extras.failure = done.err();
+        extras.details.insert("writes".into(), self.writes.into());
+        extras.details.insert("restores".into(), self.restores.into());
+        self.tally.finish(end_ns, self.control, extras)
+    }
+}
+
+fn take_reports(reports: &Receiver<Report>, tally: &mut Tally, board: &Board) {
+    while let Ok(report) = reports.try_recv() {
+        tally.add(&report, board);
+    }
+}
+
+/// A checkpoint that this order cannot restore.
+pub fn written_otherwise() -> Error {
+    let what = "the newest checkpoint was written by another order";
+    Error::spec("files, io_bytes, queue_depth", what, "restore it as it was written")
+}
