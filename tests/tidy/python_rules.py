@@ -105,6 +105,52 @@ def floor_of(module: str) -> int:
     return FLOORS.index(place)
 
 
+def modules_of(source: str, module: str, known: set[str]) -> Iterator[str]:
+    """Which of the known modules the module imports, at any depth; not those of packages around it.
+
+    A place in a string is none: what is found by its name is asked for when all is imported.
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            (base,) = _imported(node, module) if node.module != "storlab" else ("storlab",)
+            for alias in node.names:
+                found = f"{base}.{alias.name}"
+                yield found if found in known else base
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def family_complaints(source: str, kind: str) -> list[str]:
+    """Where the text of a module names a family: as a string, a class or an imported module.
+
+    Words that are also plain English are names only where they stand alone in a string.
+    """
+    title = kind.capitalize()
+    camel = re.compile(rf"^_?{title}[A-Z]")
+    complaints = []
+    tree = ast.parse(source)
+    plain = {id(value) for value in _plain_words(tree)}
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Constant) and node.value == kind and id(node) not in plain:
+            complaints.append(f'line {line}: "{kind}"')
+        elif isinstance(node, ast.ImportFrom) and f".workloads.{kind}" in f".{node.module}":
+            complaints.append(f"line {line}: from {node.module} import")
+        elif isinstance(node, (ast.ClassDef, ast.Name)):
+            name = node.name if isinstance(node, ast.ClassDef) else node.id
+            if camel.match(name):
+                complaints.append(f"line {line}: {name}")
+    return complaints
+
+
+def _plain_words(tree: ast.AST) -> Iterator[ast.expr]:
+    """Values of ``"type"``, as in a JSON schema."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            yield from (v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "type")
+
+
 def clock_complaints(source: str) -> list[str]:
     """Reads of time: the module ``time``, and ``now``, ``utcnow`` and ``today`` of datetime."""
     complaints = []

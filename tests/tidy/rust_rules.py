@@ -103,28 +103,6 @@ def _without_tests(code: str) -> str:
     return _TESTS.split(code)[0]
 
 
-def circles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Sets of modules that import each other, directly or not."""
-    found: list[list[str]] = []
-    for module in sorted(imports):
-        mine = _reachable(imports, module)
-        circle = sorted(name for name in mine if module in _reachable(imports, name))
-        if module in mine and circle not in found:
-            found.append(circle)
-    return found
-
-
-def _reachable(imports: dict[str, set[str]], start: str) -> set[str]:
-    seen: set[str] = set()
-    waiting = list(imports.get(start, ()))
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += imports.get(name, ())
-    return seen
-
-
 def clock_complaints(source: str) -> list[str]:
     """Reads of time that belong to ``crates/base/src/clock.rs``."""
     return _each(_CLOCK, blank(source), "reads time; use storlab_base::clock")

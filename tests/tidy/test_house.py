@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from storlab.contracts.registry import FAMILIES
 from tidy import python_rules, rust_rules, text_rules, tree
+from tidy.circles import circles
 
 PACKAGE = tree.source(".py", "python/storlab")
 PYTHON = tree.source(".py")
@@ -34,6 +36,29 @@ def test_python_imports_go_downwards() -> None:
     assert not complaints, "\n".join(complaints)
 
 
+def test_no_modules_import_in_circles() -> None:
+    modules = {tree.module(name) for name in PACKAGE}
+    imports = {
+        tree.module(name): set(python_rules.modules_of(tree.read(name), tree.module(name), modules))
+        for name in PACKAGE
+    }
+    found = [", ".join(circle) for circle in circles(imports)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_only_a_family_knows_its_name(kind: str) -> None:
+    complaints = []
+    for name in PACKAGE:
+        parts = name.parts[2:]  # below python/storlab
+        own = parts[:2] == ("workloads", kind)
+        if own or parts[0] == "engines":
+            continue
+        said = python_rules.family_complaints(tree.read(name), kind)
+        complaints += [f"{name}: {text}" for text in said]
+    assert not complaints, "\n".join(complaints)
+
+
 def test_crates_depend_downwards() -> None:
     complaints = []
     for crate in rust_rules.CRATE_FLOORS:
@@ -52,7 +77,7 @@ def test_crates_depend_downwards() -> None:
 def test_modules_of_a_crate_do_not_import_in_circles() -> None:
     complaints = []
     for crate in rust_rules.CRATE_FLOORS:
-        found = rust_rules.circles(_imports_of(Path(rust_rules.place(crate)) / "src"))
+        found = circles(_imports_of(Path(rust_rules.place(crate)) / "src"))
         complaints += [f"{crate}: {', '.join(name or 'lib.rs' for name in c)}" for c in found]
     assert not complaints, "\n".join(complaints)
 

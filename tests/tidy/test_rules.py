@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tidy import python_rules, rust_rules, text_rules
+from tidy.circles import circles
 from tidy.rust_text import blank, functions
 
 Rule = Callable[[str], list[str]]
@@ -177,8 +178,8 @@ def test_rust_modules_are_followed_to_their_circles() -> None:
     assert rust_rules.module_imports("a/deep.rs", "use super::X;\nuse self::Y;", modules) == set()
     assert rust_rules.module_imports("a/deep.rs", "use super::super::b::X;", modules) == {"b"}
     assert rust_rules.module_imports("lib.rs", "pub use a::X;\nuse std::b;", modules) == {"a"}
-    assert rust_rules.circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
-    assert rust_rules.circles({"a": {"b"}, "b": set()}) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
 
 
 def test_rust_text_is_blanked_without_moving_lines() -> None:
@@ -202,3 +203,29 @@ def test_documents_are_read_as_people_read_them() -> None:
     assert text_rules.make_targets("a: b\nc := d\n.PHONY: e\n") == {"a"}
     assert text_rules.exit_codes("| 0 | `OK` | fine |\n| 3 | STUDY | x |") == {0: "OK", 3: "STUDY"}
     assert text_rules.links("[a](b.md#c) ![d](e.png) [f](https://g)") == ["b.md", "e.png"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        'x = {"drill": 1}',
+        'if kind == "drill": ...',
+        "from storlab.workloads.drill.job import X",
+        "class DrillTable: ...",
+        "x = DrillJob()",
+    ],
+)
+def test_the_name_of_a_family_is_found(wrong: str) -> None:
+    assert python_rules.family_complaints(wrong, "drill")
+
+
+@pytest.mark.parametrize("right", ['x = "a drill"', "drill_size = 1", 'x = {"type": "drill"}'])
+def test_words_that_are_no_names_of_a_family_pass(right: str) -> None:
+    assert python_rules.family_complaints(right, "drill") == []
+
+
+def test_python_modules_are_followed_to_their_circles() -> None:
+    known = {"storlab.a", "storlab.b", "storlab.b.c"}
+    source = "from storlab.b import c, d\nfrom storlab import a\nimport storlab.b\n"
+    found = set(python_rules.modules_of(source, "storlab.x", known))
+    assert found == {"storlab.a", "storlab.b", "storlab.b.c"}

@@ -174,8 +174,8 @@ def controller_of(path: str | Path, sys_root: Path = Path("/sys")) -> Path:
 
 
 def _sysfs_controllers(name: str, sys_root: Path) -> list[str]:
-    for kind in ("block", "nvme-generic"):
-        link = sys_root / "class" / kind / name
+    for listing in ("class/block", "class/nvme-generic"):
+        link = sys_root / listing / name
         if not link.exists():
             continue
         for above in link.resolve().parents:

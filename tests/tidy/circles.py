@@ -1,0 +1,25 @@
+"""Circles among modules, in either language."""
+
+from __future__ import annotations
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Sets of modules that import each other, directly or not."""
+    found: list[list[str]] = []
+    for module in sorted(imports):
+        mine = _reachable(imports, module)
+        circle = sorted(name for name in mine if module in _reachable(imports, name))
+        if module in mine and circle not in found:
+            found.append(circle)
+    return found
+
+
+def _reachable(imports: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(imports.get(start, ()))
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += imports.get(name, ())
+    return seen
