@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from storlab.base.errors import Problem
+from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import Bars, FigureKind
 from storlab.contracts.page import Page
@@ -25,6 +27,7 @@ class LookupFamily:
     kind = "lookup"
     fixed_work = False
     spec: type[WorkloadSpec] = LookupSpec
+    details: type[Details] = Details
     places: tuple[str, ...] = ("directory",)
     page = Page(
         operations=READS,
@@ -47,11 +50,11 @@ class LookupFamily:
         ),
     )
 
-    def check(self, params: dict[str, Any], target: Target) -> str | None:
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         del target
         if params["record_size"] > FILE_BYTES:
-            return "record_size: is larger than the file; use at most 1MiB"
-        return None
+            return [Problem(("record_size",), "is larger than the file", "use at most 1MiB")]
+        return []
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         del point, target
