@@ -341,3 +341,13 @@ def test_the_verb(
     assert "5 accelerators at 90 % or more" in text
     assert "2 accelerators at 90 % or more" in text
     assert str(out) in text
+
+
+def test_what_a_flag_advises_stands_beside_the_answer(
+    family: DrillWorkload, study: LoadedStudy, tmp_path: Path
+) -> None:
+    family.flagged = {5: "few-steps"}
+    _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
+    said = "\n".join(found.cases[0].notes())
+    assert "flagged few-steps: utilisation leaves out the first step" in said
+    assert "a larger data set tells more" in said

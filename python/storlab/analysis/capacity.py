@@ -14,6 +14,7 @@ from typing import Any, Literal
 from storlab.analysis.stats import Interval, mean_interval
 from storlab.lab.run.capacity import PARAMETER, Case, Try
 from storlab.model.result import RunRecord
+from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
 METRIC = "au_percent"
@@ -125,12 +126,9 @@ class CaseResult:
             found.append(
                 f"flagged {', '.join(cached)}: memory may have fed the accelerators, not the target"
             )
-        if largest is not None and "few-steps" in largest.flags:
-            found.append(
-                "flagged few-steps: utilisation leaves out the first step of each epoch, and these "
-                "epochs have few; a larger data set tells more"
-            )
-        return found
+        flags = () if largest is None else largest.flags
+        known = (meaning for meaning in flag_meanings().values() if meaning.kind in flags)
+        return [*found, *(f"flagged {m.kind}: {m.advice}" for m in known if m.advice)]
 
     def as_dict(self) -> dict[str, Any]:
         """For ``capacity.json``."""

@@ -62,6 +62,7 @@ class FlagMeaning:
     energies: bool = False  # stands beside power and energies, too
     caveat: bool = False  # is named before the numbers
     claims: bool = False  # must stand beside a claim that rests on a flagged run
+    advice: str = ""  # beside the answer of a search that rests on a flagged run
     tells: str = ""  # the provenance that needs no mark of its own beside it: emulated
 
 

@@ -35,6 +35,8 @@ TRAINING_FLAGS = (
         why="Utilisation leaves out the first step of an epoch: of few steps it leaves out much.",
         about=("au_percent", "au_configured", "au_corrected"),
         caveat=True,
+        advice="utilisation leaves out the first step of each epoch, and these epochs have few; "
+        "a larger data set tells more",
     ),
     FlagMeaning(
         "data-set-small",
