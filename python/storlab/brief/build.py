@@ -119,6 +119,7 @@ def build_brief(
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
         data=_data(comparison, claims, findings, records),
         audit=findings,
+        told=frozenset(rule for extra in told for rule in extra.rules),
         extras=extras,
         beside={} if comparison is whole else {everything: every_point(whole)},
     )
