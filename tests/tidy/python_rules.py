@@ -34,6 +34,8 @@ ROOMS = {
     "figures": "figures",
     "findings": "brief",
     "saturation": "analysis",
+    "outputs": "analysis",
+    "audit": "audit",
     "importer": "exchange",
     "importer_options": "exchange",
     "exporter": "exchange",

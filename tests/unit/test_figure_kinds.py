@@ -65,6 +65,8 @@ def test_pieces_rest_on_metrics_and_what_a_brief_adds_can_be_loaded(family: str)
     metrics = {column.name for column in columns_of(page)}
     for piece in page.pieces:
         assert {column.flagged for column in piece.columns} - {""} <= metrics
+    assert set(page.line) <= {quantity.key for quantity in page.quantities}
+    assert not page.audit or callable(load(page.audit))
     if page.extra:
         assert issubclass(load(page.extra), Extra)
     assert {time.name for time in page.times} >= {q.time for q in page.quantities} - {"", "latency"}

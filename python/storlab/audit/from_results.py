@@ -12,12 +12,12 @@ from pathlib import Path
 
 from storlab.analysis.compare import Cell, CellFlag, Comparison, Row, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.points import WorkloadPoint, page_of
 from storlab.audit import RULES, audit_table, sort_findings
 from storlab.audit.finding import Finding
-from storlab.audit.outputs import outputs_differ
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import Selection, select
+from storlab.contracts.hook import load
 from storlab.lab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
@@ -264,6 +264,13 @@ def _power(comparison: Comparison) -> Iterator[Finding]:
             )
 
 
+def _of_families(comparison: Comparison) -> Iterator[Finding]:
+    for kind in comparison.kinds:
+        place = page_of(kind).audit
+        if place:
+            yield from load(place)(comparison)
+
+
 CHECKS: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
     _concurrency,
     _flags,
@@ -272,5 +279,5 @@ CHECKS: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
     _engines,
     _provenance,
     _power,
-    outputs_differ,
+    _of_families,
 )

@@ -31,15 +31,13 @@ def write_brief(
     """
     # the terminal's table shares this package, and needs neither Vega nor typst
     from storlab.audit.from_claims import stop_on_error
-    from storlab.audit.outputs import RULE as OUTPUTS_DIFFER
     from storlab.brief.build import build_brief
     from storlab.brief.html import render_html
     from storlab.brief.pdf import PdfError, render_pdf
 
     path = (out or store.directory / "brief.html").absolute()
     brief = build_brief(store, title=title, beside=path.parent, name=path.stem)
-    # Outputs that differ are what a reader must see: the brief says it before all else.
-    stop_on_error(str(path), [f for f in brief.audit if f.rule != OUTPUTS_DIFFER])
+    stop_on_error(str(path), [f for f in brief.audit if f.rule not in brief.told])
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
     _write_figures(brief, figures)

@@ -19,7 +19,7 @@ from storlab.brief.audited import audited
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.density import density_section
 from storlab.brief.extra import extras_of
-from storlab.brief.family import family_block
+from storlab.brief.family import family_section
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.implementations import (
     implementation_data,
@@ -119,6 +119,7 @@ def build_brief(
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
         data=_data(comparison, claims, findings, records),
         audit=findings,
+        told=frozenset(rule for extra in told for rule in extra.rules),
         extras=extras,
         beside={} if comparison is whole else {everything: every_point(whole)},
     )
@@ -161,7 +162,7 @@ def _sections(comparison: Comparison, scale: tables.Scale) -> list[SectionBlock]
     found: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
     for mine in families:
-        whole = family_block(comparison, mine, _scoped(comparison, mine, "family"), scale)
+        whole = family_section(comparison, mine, _scoped(comparison, mine, "family"), scale)
         found += [whole] if whole is not None else []
         found += [_section(comparison, section, scale) for section in mine]
     return found

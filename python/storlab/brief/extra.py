@@ -12,7 +12,12 @@ from storlab.contracts.registry import FAMILIES
 
 
 class Extra:
-    """Asked once for a brief, where the comparison has points of its family; as it is, silent."""
+    """Asked once for a brief, where the comparison has points of its family; as it is, silent.
+
+    ``rules`` are those of the audit whose findings its warnings say: such a brief is written.
+    """
+
+    rules: tuple[str, ...] = ()
 
     def warnings(self, comparison: Comparison) -> list[str]:
         """Before all findings: why the numbers must not be compared."""

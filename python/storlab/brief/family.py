@@ -13,7 +13,7 @@ from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
 from storlab.figures.common import family_place, far_points, slug
 
 
-def family_block(
+def family_section(
     comparison: Comparison,
     sections: Sequence[Section],
     groups: list[FigureGroup],

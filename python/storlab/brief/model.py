@@ -201,6 +201,7 @@ class Brief:
     failed: list[tuple[str, RunRow]]
     data: dict[str, Any]
     audit: list[Finding] = field(default_factory=list)
+    told: frozenset[str] = frozenset()  # rules of the audit that its findings say by themselves
     extras: list[ExtraSection] = field(default_factory=list)
     beside: dict[str, bytes] = field(default_factory=dict)  # files that lie beside the page
 

@@ -212,6 +212,7 @@ class Page:
     pieces: tuple[PieceKind, ...] = ()
     # What the brief says beside its metrics, as "module:Class": see storlab.brief.extra.
     extra: str = ""
+    audit: str = ""  # "module:function" of a comparison, which yields findings of the audit
     findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
     flags: tuple[FlagMeaning, ...] = ()  # that it raises, beside those of all families

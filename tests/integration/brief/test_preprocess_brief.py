@@ -24,7 +24,6 @@ from integration.brief.test_object_brief import mean, tables_of
 from integration.brief.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.outputs import outputs_of
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
@@ -33,6 +32,7 @@ from storlab.figures.figure import Figure
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
 from storlab.model.result import RunRecord
+from storlab.workloads.preprocess.outputs import outputs_of
 from storlab.workloads.preprocess.saturation import saturations
 
 SECTION = "mix-criteo-to-split-binary-criteo-to-split-binary-native"

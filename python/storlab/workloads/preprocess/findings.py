@@ -7,17 +7,17 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import RunData
-from storlab.analysis.outputs import SameWork, outputs_of
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.audit.outputs import differences
 from storlab.brief.extra import Extra
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
 from storlab.brief.text import and_list, breakable, plural, ratio_spread, sentence_case
 from storlab.figures.common import place_of, times_text
+from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.outputs import SameWork, outputs_of
 from storlab.workloads.preprocess.saturation import (
     Saturation,
     Step,
@@ -270,6 +270,8 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
 
 class Findings(Extra):
     """What is said of preprocessing in a brief."""
+
+    rules = (RULE,)
 
     def warnings(self, comparison: Comparison) -> list[str]:
         """Runs of the same input whose outputs differ."""

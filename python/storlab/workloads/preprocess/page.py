@@ -112,6 +112,7 @@ PREPROCESS_PAGE = Page(
     headline=PREPROCESS_HEADLINE,
     quantities=PREPROCESS_QUANTITIES,
     findings=PREPROCESS_FINDINGS,
+    audit="storlab.workloads.preprocess.audit:outputs_differ",
     extra="storlab.workloads.preprocess.findings:Findings",
     published=("dlrm", "preprocess"),
     says=says,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.outputs import SameWork, outputs_of
 from storlab.audit.finding import Finding
+from storlab.workloads.preprocess.outputs import SameWork, outputs_of
 
 RULE = "outputs_differ"
 SHOWN = 4  # runs that one finding describes
