@@ -6,6 +6,7 @@ reads its standard input, which ends when the parent is gone, however that happe
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -91,8 +92,10 @@ class EmbeddedServer:
 
         Raises OSError when it has ended.
         """
-        if self.pid not in (found := account(self.pid)):
-            raise ProcessLookupError(self.pid)
+        found = account(self.pid)
+        if self.pid not in found:
+            gone = f"/proc/{self.pid}/stat"
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), gone)
         user, system, _ = found[self.pid]
         return user * TICK_NS, system * TICK_NS
 
