@@ -11,7 +11,7 @@ use rand_core::Rng as _;
 
 use crate::error::{Error, Result};
 use crate::random::stream;
-use crate::stamped::{Stamped, CHUNK_BYTES, ODD_2, STAMP_BYTES};
+use crate::stamped::{CHUNK_BYTES, ODD_2, STAMP_BYTES, Stamped};
 
 /// The pattern of all buffers, and what a stamp is made of.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use crate::error::{failed, Result};
+use crate::error::{Result, failed};
 
 /// Flush a file, or the names in a directory.
 ///

@@ -11,12 +11,12 @@ mod payload;
 mod random;
 mod stamped;
 
-pub use clock::{clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns, Clock, TimeSource};
+pub use clock::{Clock, TimeSource, clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns};
 pub use content::{Content, FileContent, Identity};
-pub use error::{failed, Error, OpKind, Result};
+pub use error::{Error, OpKind, Result, failed};
 pub use histogram::Histogram;
 pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share};
 pub use payload::{Payload, PayloadSpec};
-pub use random::{stream, Rng};
-pub use stamped::{mix, Stamped, CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES};
+pub use random::{Rng, stream};
+pub use stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, Stamped, mix};

@@ -7,9 +7,9 @@ use rand_core::Rng as _;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::random::{stream, Rng};
+use crate::random::{Rng, stream};
 use permute::Permutation;
-use zipf::{fraction, Zipf};
+use zipf::{Zipf, fraction};
 
 /// Steeper laws put everything on one block; f64 powers stay exact below.
 const THETA_MAX: f64 = 20.0;

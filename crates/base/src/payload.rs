@@ -8,8 +8,8 @@ use rand_core::Rng as _;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::random::{stream, Rng};
-use crate::stamped::{mix, CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES};
+use crate::random::{Rng, stream};
+use crate::stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, mix};
 
 /// Duplicates are copies of one of so many chunks: a power of two.
 const REFERENCES: u64 = 16;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 
-use flate2::{write::ZlibEncoder, Compression};
+use flate2::{Compression, write::ZlibEncoder};
 use proptest::prelude::*;
-use storlab_base::{Error, Payload, PayloadSpec, CHUNK_BYTES};
+use storlab_base::{CHUNK_BYTES, Error, Payload, PayloadSpec};
 
 fn payload(compress_percent: f64, dedupe_percent: f64, job: u64) -> Payload {
     Payload::new(&PayloadSpec { compress_percent, dedupe_percent }, 42, job).expect("a sound order")

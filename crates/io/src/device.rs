@@ -134,11 +134,7 @@ pub fn drop_cache(path: &Path) -> io::Result<()> {
 fn forget_clean_pages(file: &fs::File) -> io::Result<()> {
     // SAFETY: advice; no memory is involved.
     let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(result))
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
 }
 
 /// Tell a block device that the bytes are not needed any more. 0, or a negative errno.

@@ -14,11 +14,11 @@ mod stream;
 mod uring;
 
 pub use arena::Arena;
-pub use backend::{Backend, Completion, Op, Wake, WAKE_TAG};
-pub use device::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
+pub use backend::{Backend, Completion, Op, WAKE_TAG, Wake};
+pub use device::{DeviceBytes, DeviceCounters, drop_cache, resident_bytes};
 pub use file::{Access, File};
 pub use null::NullBackend;
 pub use posix::PosixBackend;
-pub use probe::{probe, Probe};
-pub use stream::{Chunk, Pass, Stream, StreamSpec, SECTOR};
+pub use probe::{Probe, probe};
+pub use stream::{Chunk, Pass, SECTOR, Stream, StreamSpec};
 pub use uring::UringBackend;

@@ -181,11 +181,7 @@ impl Backend for PosixBackend {
     }
 
     fn features(&self) -> Vec<&'static str> {
-        if self.threads.is_empty() {
-            vec!["inline"]
-        } else {
-            vec!["threads"]
-        }
+        if self.threads.is_empty() { vec!["inline"] } else { vec!["threads"] }
     }
 
     fn replace_file(&mut self, index: usize, file: &File) {

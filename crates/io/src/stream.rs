@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use storlab_base::{monotonic_ns, Error, OpKind, Result};
+use storlab_base::{Error, OpKind, Result, monotonic_ns};
 
 use crate::arena::Arena;
 use crate::backend::{Backend, Completion, Op};

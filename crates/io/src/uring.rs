@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
-use io_uring::{opcode, CompletionQueue, IoUring, SubmissionQueue, Submitter};
+use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode};
 use storlab_base::{Error, OpKind, Result};
 
 use crate::arena::Arena;
-use crate::backend::{Backend, Completion, Op, Wake, WAKE_TAG};
-use crate::device::{discard, ring_discards, BLOCK_URING_CMD_DISCARD};
+use crate::backend::{Backend, Completion, Op, WAKE_TAG, Wake};
+use crate::device::{BLOCK_URING_CMD_DISCARD, discard, ring_discards};
 use crate::file::{File, PUNCH_HOLE};
 
 const CANCEL_TAG: u64 = u64::MAX - 1;

@@ -1,7 +1,7 @@
 //! The one place where Rust errors become Python exceptions.
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::PyErr;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use storlab_base::Error;
 
 /// `ValueError` for a wrong order, `OSError` with errno and path for what the kernel refused, and

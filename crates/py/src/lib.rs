@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use super::monotonic_ns;
     #[pymodule_export]
-    use super::run::{check_split_binary, memory_bytes, probe, spin, verify_pass, Run};
+    use super::run::{Run, check_split_binary, memory_bytes, probe, spin, verify_pass};
     #[pymodule_export]
     use super::s3::S3Client;
     #[pymodule_export]

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
 use storlab_block::{BlockJob, Verifier};
-use storlab_run::order::Order as _;
 use storlab_run::Row;
+use storlab_run::order::Order as _;
 
 use crate::errors::to_python;
 use crate::families::start;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use storlab_server::{serve_for_parent, Credentials};
+use storlab_server::{Credentials, serve_for_parent};
 
 use crate::errors::to_python;
 

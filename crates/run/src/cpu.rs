@@ -350,11 +350,7 @@ pub fn pin_to(cpu: usize) -> std::io::Result<()> {
     // SAFETY: the set is valid for the size given; 0 is the calling thread.
     let result =
         unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Timers of the calling thread may be this late at most; the kernel's default of 50 us would blur

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use storlab_base::{monotonic_ns, thread_cpu_ns, Error};
+use storlab_base::{Error, monotonic_ns, thread_cpu_ns};
 
 use crate::control::Control;
-use crate::cpu::{available_cores, CpuMark, Spent, WorkerCpu};
+use crate::cpu::{CpuMark, Spent, WorkerCpu, available_cores};
 use crate::handle::Board;
 use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, KindStats, KindTable, Report};

@@ -1,10 +1,10 @@
 //! A run in progress, whatever its family: its phases, its live view and its end.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use storlab_base::{lock, monotonic_ns, Clock, Error, Result};
+use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 
 use crate::control::Control;
 use crate::cpu::ProcessCpu;

@@ -20,7 +20,7 @@ pub use handle::{Run, Snapshot};
 pub use host_memory::memory_bytes;
 pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
-pub use spin::{spin, Spin};
+pub use spin::{Spin, spin};
 
 /// What a run needs and its order may not hold, by name: credentials.
 pub type Secrets = BTreeMap<String, String>;

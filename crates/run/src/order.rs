@@ -3,8 +3,8 @@
 //!
 //! Sizes are bytes, times nanoseconds.
 
-use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use storlab_base::{Error, Result};
 
 /// The version of every order.

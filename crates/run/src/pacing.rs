@@ -1,7 +1,7 @@
 //! When operations are due. The schedule never waits for the device: that is what open loop means.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Rng};
+use storlab_base::{Rng, stream};
 
 use crate::order::{Arrival, ArrivalKind};
 

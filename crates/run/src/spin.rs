@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use storlab_base::{Clock, TimeSource};
 
-use crate::cpu::{available_cores, MachineCpu, RunQueue};
+use crate::cpu::{MachineCpu, RunQueue, available_cores};
 
 /// What lies between two readings of the clock: more than interrupts take, less than a turn of
 /// another program.

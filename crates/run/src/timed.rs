@@ -4,13 +4,13 @@
 //! load is, only its family knows.
 
 use std::collections::BTreeMap;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use storlab_base::{lock, monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, lock, monotonic_ns};
 
 use crate::control::Control;
 use crate::cpu::{CpuMark, CpuUse, WindowCpu};

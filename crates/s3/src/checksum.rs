@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::header::HeaderValue;
 use md5::Digest as _;

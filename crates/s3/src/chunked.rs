@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ring::hmac;
 
-use crate::checksum::{crc32_base64, hex, hmac_hex, SHA256_OF_NOTHING};
+use crate::checksum::{SHA256_OF_NOTHING, crc32_base64, hex, hmac_hex};
 
 const SIGNATURE: &[u8] = b";chunk-signature=";
 pub(super) const CRC32_TRAILER: &str = "x-amz-checksum-crc32";

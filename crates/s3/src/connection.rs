@@ -17,8 +17,8 @@ use storlab_base::monotonic_ns;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tokio_rustls::client::TlsStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::failure::Failure;
 use crate::store::{Endpoint, Store};

@@ -30,9 +30,9 @@ pub mod transfer;
 mod uri;
 pub mod xml;
 
-pub use checksum::{content_md5, crc32, sha256, Sha256};
-pub use connection::{drain, refusal, Connection};
-pub use failure::{advice, Failure};
+pub use checksum::{Sha256, content_md5, crc32, sha256};
+pub use connection::{Connection, drain, refusal};
+pub use failure::{Failure, advice};
 pub use one_shot::{OneShot, Reply};
 pub use request::{Call, PayloadHash, Signed};
 pub use spec::{Addressing, Credentials, StoreSpec};

@@ -7,11 +7,11 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, monotonic_ns};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::checksum::{content_md5, sha256};
-use crate::connection::{drain, Connection};
+use crate::connection::{Connection, drain};
 use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
 use crate::store::Store;
@@ -144,8 +144,8 @@ async fn reply(
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::{Addressing, Credentials, StoreSpec};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri};
 
-use crate::chunked::{ChunkSigner, CRC32_TRAILER};
+use crate::chunked::{CRC32_TRAILER, ChunkSigner};
 use crate::sign::{self, Signer, Subject};
 use crate::{checksum, uri};
 

@@ -5,8 +5,8 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;

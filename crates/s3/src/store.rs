@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderValue, Uri};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use storlab_base::{wall_clock_ns, Error, Result};
+use storlab_base::{Error, Result, wall_clock_ns};
 
 use crate::request::{self, Call, Origin, Signed};
 use crate::sign::Signer;

@@ -2,9 +2,9 @@
 //! S3 says is a [`Failure::Protocol`].
 
 use bytes::Bytes;
+use quick_xml::Reader;
 use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
-use quick_xml::Reader;
 
 use crate::checksum::crc32_base64;
 use crate::failure::Failure;

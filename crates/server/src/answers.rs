@@ -6,11 +6,11 @@ use s3s::dto::{
     CommonPrefix, CommonPrefixList, DeletedObject, DeletedObjects, EncodingType, Errors,
     ObjectIdentifierList, ObjectList, ObjectStorageClass, Part,
 };
-use s3s::{s3_error, S3Result};
+use s3s::{S3Result, s3_error};
 
 use crate::bucket::Bucket;
 use crate::conditions::Conditions;
-use crate::listing::{From as Begin, Page, Query, PAGE};
+use crate::listing::{From as Begin, PAGE, Page, Query};
 use crate::names::url_encode;
 use crate::object::Object;
 
@@ -120,11 +120,7 @@ impl Spelling {
 
     /// A key, or a part of one.
     pub fn text(self, text: &str) -> String {
-        if self.url {
-            url_encode(text)
-        } else {
-            text.to_owned()
-        }
+        if self.url { url_encode(text) } else { text.to_owned() }
     }
 
     /// The common prefixes of a page.

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use hyper::HeaderMap;
+use hyper::body::Incoming;
 use s3s::StdError;
 
 /// What is still read of a request that was refused, so that its client gets to see why.

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
-use rustix::fs::{renameat_with, RenameFlags, CWD};
-use s3s::{s3_error, S3Result};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use s3s::{S3Result, s3_error};
 
 use crate::conditions::Conditions;
 use crate::errors::failed;
-use crate::names::{key_of, path_of, shard, shard_name, SHARDS};
+use crate::names::{SHARDS, key_of, path_of, shard, shard_name};
 use crate::object::{Object, Stamps};
 
 /// Below a bucket's directory: the objects, one directory per shard.

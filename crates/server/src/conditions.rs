@@ -1,7 +1,7 @@
 //! `If-Match` and its relatives.
 
 use s3s::dto::{ETag, ETagCondition, Timestamp};
-use s3s::{s3_error, S3Result};
+use s3s::{S3Result, s3_error};
 
 use crate::object::Object;
 

@@ -1,12 +1,12 @@
 //! What a client says of the content it sends, checked while it arrives.
 
-use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::Checksum;
-use s3s::{s3_error, S3Result, TrailingHeaders};
+use s3s::{S3Result, TrailingHeaders, s3_error};
 
 const HEADERS: [&str; 5] = [
     "x-amz-checksum-crc32",

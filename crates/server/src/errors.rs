@@ -3,7 +3,7 @@
 use std::io;
 
 use hyper::StatusCode;
-use s3s::{s3_error, S3Error, S3ErrorCode, StdError};
+use s3s::{S3Error, S3ErrorCode, StdError, s3_error};
 
 /// For `map_err`: an internal error that names the operation, never a path.
 pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {

@@ -5,14 +5,14 @@
 use std::fs::File;
 use std::io;
 
-use hyper::header::{
-    HeaderName, HeaderValue, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING,
-    CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES,
-};
 use hyper::HeaderMap;
-use rustix::fs::{fgetxattr, fsetxattr, XattrFlags};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES,
+    HeaderName, HeaderValue,
+};
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::Errno;
-use s3s::{s3_error, S3Result};
+use s3s::{S3Result, s3_error};
 
 use crate::errors::failed;
 

@@ -20,4 +20,4 @@ mod service;
 mod store;
 mod uploads;
 
-pub use serve::{serve_for_parent, Config, Credentials, Server};
+pub use serve::{Config, Credentials, Server, serve_for_parent};

@@ -2,7 +2,7 @@
 
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use s3s::access::{S3Access, S3AccessContext};
-use s3s::{s3_error, S3Result};
+use s3s::{S3Result, s3_error};
 
 /// Orders in XML have at most this many bytes: 1,000 keys of 1,024 bytes, however they are escaped,
 /// have 6 MB. s3s would answer what is larger as an error of its own.

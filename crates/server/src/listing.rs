@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::Engine as _;
-use s3s::{s3_error, S3Result};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use s3s::{S3Result, s3_error};
 
 use crate::bucket::Bucket;
 use crate::object::Object;

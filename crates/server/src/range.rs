@@ -1,8 +1,8 @@
 //! Ranges that are none: HTTP and S3 have a server ignore them, s3s refuses them.
 
 use hyper::header::{AUTHORIZATION, RANGE};
-use hyper::http::uri::PathAndQuery;
 use hyper::http::Extensions;
+use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Uri};
 use s3s::dto::Range;
 use s3s::route::S3Route;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use futures_core::Stream;
 use s3s::dto::{Checksum, StreamingBlob};
-use s3s::{s3_error, S3Result, TrailingHeaders};
+use s3s::{S3Result, TrailingHeaders, s3_error};
 
 use crate::digest::Digests;
 use crate::errors::{broken_body, failed};

@@ -6,14 +6,14 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{ready, Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
 use rustix::fs::Advice;
-use rustix::io::{preadv2, Errno, ReadWriteFlags};
-use s3s::stream::{ByteStream, RemainingLength};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use s3s::StdError;
+use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
 /// Bytes of one read. Two of them are under way per connection, and both stay in the CPU's cache.

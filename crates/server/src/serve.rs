@@ -14,15 +14,15 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{s3_error, Body, HttpError, S3Result};
+use s3s::{Body, HttpError, S3Result, s3_error};
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{signal, SignalKind};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::body::{signed_in_chunks, Shared};
+use crate::body::{Shared, signed_in_chunks};
 use crate::limits::Limits;
 use crate::range::WithoutRange;
 use crate::service::Service;

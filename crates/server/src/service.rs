@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hyper::header;
 #[allow(clippy::wildcard_imports)] // an input and an output for each of the operations below
 use s3s::dto::*;
-use s3s::{s3_error, S3Request, S3Response, S3Result, S3};
+use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{
-    delete_each, find, in_the_clear, page_size, part_entry, whole_object, Spelling,
+    Spelling, delete_each, find, in_the_clear, page_size, part_entry, whole_object,
 };
 use crate::conditions::Conditions;
 use crate::digest::Digests;

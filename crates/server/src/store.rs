@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use s3s::validation::{AwsNameValidation, NameValidation as _};
-use s3s::{s3_error, S3Result};
+use s3s::{S3Result, s3_error};
 use storlab_base::{Error, Result};
 
 use crate::bucket::Bucket;

@@ -5,13 +5,13 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use s3s::dto::ETag;
-use s3s::{s3_error, S3Result};
+use s3s::{S3Result, s3_error};
 
 use crate::bucket::{Aside, Bucket};
 use crate::conditions::Conditions;
 use crate::errors::failed;
 use crate::kept::Kept;
-use crate::object::{nanoseconds, Object};
+use crate::object::{Object, nanoseconds};
 
 /// S3's own limits.
 const PARTS: i32 = 10_000;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{content, Answer, Payload, Running};
+use support::{Answer, Payload, Running, content};
 
 const SAID: [(&str, &str); 7] = [
     ("content-type", "text/plain; charset=utf-8"),

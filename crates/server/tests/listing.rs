@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use support::{Client, Running, BUCKET};
+use support::{BUCKET, Client, Running};
 
 /// Follows the tokens to the end: keys, common prefixes, and pages.
 fn walk(client: &mut Client, query: &[(&str, &str)]) -> (Vec<String>, Vec<String>, usize) {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{content, Client, Payload, Running};
+use support::{Client, Payload, Running, content};
 
 const PART: usize = 5 << 20;
 

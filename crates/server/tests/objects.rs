@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use support::{content, Running};
+use support::{Running, content};
 
 #[test]
 fn put_get_head_delete() {
@@ -188,7 +188,7 @@ fn conditions() {
 /// Out of the page cache, so that the reads have to wait for the device.
 #[test]
 fn cold_objects_are_read_from_the_device() {
-    use rustix::fs::{fadvise, Advice};
+    use rustix::fs::{Advice, fadvise};
     let running = Running::new();
     let mut client = running.client();
     let body = content(5, 3_000_000);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{content, Payload, Running};
+use support::{Payload, Running, content};
 
 const ALL: [Payload; 4] =
     [Payload::Unsigned, Payload::Signed, Payload::Streaming, Payload::TrailerCrc];
@@ -46,8 +46,8 @@ fn changed_content_is_refused_and_not_stored() {
 
 #[test]
 fn announced_checksums_are_checked() {
-    use base64::engine::general_purpose::STANDARD;
     use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     let running = Running::new();
     let mut client = running.client();
     let body = content(2, 1000);

@@ -25,7 +25,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use fault::Judge;
-pub use fault::{first_two_fail, Fault, Seen};
+pub use fault::{Fault, Seen, first_two_fail};
 
 /// Between the bytes of a trickle.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -1,10 +1,10 @@
 //! What the next operation is: its kind, length and place, each from its own seeded stream.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Offsets, OpKind, Pattern, Result, Rng};
+use storlab_base::{Offsets, OpKind, Pattern, Result, Rng, stream};
 
 use crate::layout::Layout;
-use crate::spec::{gcd, BlockJob};
+use crate::spec::{BlockJob, gcd};
 
 /// Draws operations for one job.
 pub struct Draw {

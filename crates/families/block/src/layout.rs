@@ -121,11 +121,7 @@ impl Layout {
 
     /// The most parts that an operation of `len` bytes can have.
     pub fn parts_max(&self, len: u64) -> usize {
-        if self.members.len() == 1 {
-            1
-        } else {
-            (len.div_ceil(self.chunk) + 1) as usize
-        }
+        if self.members.len() == 1 { 1 } else { (len.div_ceil(self.chunk) + 1) as usize }
     }
 
     /// Indexes of the members that the job uses.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use storlab_base::{lock, monotonic_ns, Clock, Error, Result};
-use storlab_io::{probe, Arena, Backend, File, NullBackend, PosixBackend, UringBackend};
+use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
+use storlab_io::{Arena, Backend, File, NullBackend, PosixBackend, UringBackend, probe};
+use storlab_run::Secrets;
 use storlab_run::cpu::{available_cores, pin_to, sharpen_timers};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
-use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
-use storlab_run::Secrets;
+use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 
 use crate::layout::Layout;
 use crate::shared::Shared;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use storlab_base::{Error, OpKind, Pattern, PayloadSpec, Result, CHUNK_BYTES};
+use storlab_base::{CHUNK_BYTES, Error, OpKind, Pattern, PayloadSpec, Result};
 use storlab_io::Access;
-use storlab_run::order::{bearable, Arrival, Order, WeightedSize};
+use storlab_run::order::{Arrival, Order, WeightedSize, bearable};
 use storlab_run::sampling::Kind;
 
 /// What a member of a target is.
@@ -320,11 +320,7 @@ impl BlockJob {
 
     /// Buffers for reads that each job needs.
     pub fn read_slots(&self) -> usize {
-        if self.mix.read > 0.0 {
-            self.queue_depth
-        } else {
-            0
-        }
+        if self.mix.read > 0.0 { self.queue_depth } else { 0 }
     }
 
     /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that
@@ -364,17 +360,13 @@ impl BlockJob {
 
 /// The greatest common divisor.
 pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
-    }
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use serde_json::{json, Value};
+    use serde_json::{Value, json};
 
     /// A valid order for tests: 4 KiB uniform reads of members of 1 MiB.
     pub(crate) fn job_json(layout: &str, members: usize, jobs: usize, chunk: Option<u64>) -> Value {

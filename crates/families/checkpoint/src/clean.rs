@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, monotonic_ns};
 use storlab_run::control::Control;
 use storlab_run::fixed::{Extras, Tally};
 use storlab_run::handle::Board;

@@ -1,20 +1,20 @@
 //! Checkpoints as files of a directory: a thread for each rank, which stays.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
-use storlab_base::{monotonic_ns, Content, Error, Result};
-use storlab_io::{drop_cache, resident_bytes, DeviceBytes, DeviceCounters};
+use storlab_base::{Content, Error, Result, monotonic_ns};
+use storlab_io::{DeviceBytes, DeviceCounters, drop_cache, resident_bytes};
 use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::Extras;
 
 use crate::publish::{Manifest, Shelf};
-use crate::rank::{slots, Crew, Order, Rank, RankTimes};
-use crate::run::{Books, Home, Look, LOOK};
+use crate::rank::{Crew, Order, Rank, RankTimes, slots};
+use crate::run::{Books, Home, LOOK, Look};
 use crate::spec::{CheckpointJob, Cold};
 
 /// See the module.

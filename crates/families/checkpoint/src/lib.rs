@@ -14,13 +14,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use storlab_base::{monotonic_ns, Clock, Result};
+use storlab_base::{Clock, Result, monotonic_ns};
+use storlab_run::Secrets;
 use storlab_run::control::Control;
 use storlab_run::fixed::{Extras, Tally};
 use storlab_run::handle::{Board, Run};
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Outcome;
-use storlab_run::Secrets;
 use storlab_s3::{Credentials, Store};
 
 use directory::Directory;

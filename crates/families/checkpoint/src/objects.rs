@@ -1,9 +1,9 @@
 //! Checkpoints as objects: every file is one, uploaded in parts over several connections; the
 //! manifest is written last, and a checkpoint without it is none.
 
-use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 
-use storlab_base::{monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, monotonic_ns};
 use storlab_run::control::Control;
 use storlab_run::fixed::{Extras, Ledger};
 use storlab_s3::transfer::{Bucket, Moved};
@@ -11,7 +11,7 @@ use storlab_s3::{Credentials, Store};
 
 use crate::publish::Manifest;
 use crate::rank::RankTimes;
-use crate::run::{written_otherwise, Books, Home, Look, LOOK};
+use crate::run::{Books, Home, LOOK, Look, written_otherwise};
 use crate::spec::{CheckpointJob, Format};
 
 const MANIFEST: &str = "storlab-checkpoint.json";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
-use storlab_base::{durable, failed, Result};
+use storlab_base::{Result, durable, failed};
 
 use super::spec::{CheckpointJob, Publish, SyncMode};
 

@@ -1,12 +1,12 @@
 //! One rank: writes its files of each checkpoint, and reads them back.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::Arc;
 
 use serde::Serialize;
-use storlab_base::{monotonic_ns, Content, Error, Identity, Result};
+use storlab_base::{Content, Error, Identity, Result, monotonic_ns};
 use storlab_io::{Access, File, Pass, Stream, StreamSpec};
 use storlab_run::control::Control;
 use storlab_run::fixed::Ledger;

@@ -1,10 +1,10 @@
 //! First all writes, then all restores, wherever checkpoints lie.
 
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use serde_json::{json, Value};
-use storlab_base::{monotonic_ns, Error, Result};
+use serde_json::{Value, json};
+use storlab_base::{Error, Result, monotonic_ns};
 use storlab_io::DeviceBytes;
 use storlab_run::control::Control;
 use storlab_run::fixed::{Extras, Ledger, Tally};
@@ -13,7 +13,7 @@ use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Report;
 
 use crate::publish::Manifest;
-use crate::rank::{RankTimes, KINDS};
+use crate::rank::{KINDS, RankTimes};
 use crate::spec::CheckpointJob;
 
 /// Whoever waits looks this often whether the run is to end.

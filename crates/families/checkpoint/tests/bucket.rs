@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use http::Method;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use storlab_run::{Outcome, Secrets, Status};
-use storlab_testing::{first_two_fail, Fault, Seen, Server};
+use storlab_testing::{Fault, Seen, Server, first_two_fail};
 
 fn place(server: &Server) -> Value {
     json!({
@@ -84,11 +84,7 @@ fn a_byte_that_the_store_changed_ends_a_restore() {
     go(&checkpoint(&server, 1, 0));
     server.judge(|seen| {
         let file = seen.key.ends_with("a.bin") && seen.method == Method::GET;
-        if file {
-            Fault::Corrupt
-        } else {
-            Fault::None
-        }
+        if file { Fault::Corrupt } else { Fault::None }
     });
     let failed = go(&checkpoint(&server, 0, 1)).summary;
     let failure = failed.failure.unwrap();

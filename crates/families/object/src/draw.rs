@@ -1,7 +1,7 @@
 //! What the next request is: its kind and its object, each from its own seeded stream.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Error, Offsets, Result, Rng, Share};
+use storlab_base::{Error, Offsets, Result, Rng, Share, stream};
 
 use super::kind::ObjectKind;
 use super::pool::{Object, Objects};
@@ -117,7 +117,7 @@ fn bounds(job: &ObjectJob) -> Vec<(u64, ObjectKind)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{json, Value};
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::spec::tests::job_with;

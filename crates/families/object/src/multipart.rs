@@ -1,17 +1,17 @@
 //! Objects that are uploaded in parts.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue};
 use http::Method;
+use http::header::{HeaderName, HeaderValue};
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::transfer::content::Content;
-use storlab_s3::transfer::{is_missing, try_join_all, Parts};
-use storlab_s3::{sha256, xml, Call, Failure, PayloadHash};
+use storlab_s3::transfer::{Parts, is_missing, try_join_all};
+use storlab_s3::{Call, Failure, PayloadHash, sha256, xml};
 
-use super::requests::{exchange, send_object, Outgoing};
+use super::requests::{Outgoing, exchange, send_object};
 use super::slot::{Links, Slot};
 use super::spec::PayloadMode;
 use super::worker::Worker;

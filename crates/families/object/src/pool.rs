@@ -6,10 +6,10 @@
 //! one is deleted later.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use storlab_base::{lock, Result};
+use storlab_base::{Result, lock};
 
 use super::names::Names;
 use super::sizes::Sizes;
@@ -95,11 +95,7 @@ impl Objects {
 
     /// How many written objects may be read.
     pub fn joined(&self) -> u64 {
-        if self.joins {
-            self.written_len.load(SeqCst)
-        } else {
-            0
-        }
+        if self.joins { self.written_len.load(SeqCst) } else { 0 }
     }
 
     /// Key of an object.

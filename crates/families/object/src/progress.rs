@@ -1,8 +1,8 @@
 //! How far a fill or clean has come.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use storlab_base::lock;
 use tokio::sync::{Barrier, Notify};

@@ -1,7 +1,7 @@
 //! The requests themselves: from a draw to the last byte of the answer.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +10,11 @@ use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use storlab_base::Stamped as _;
-use storlab_s3::chunked::{crc_length, signed_length, CrcChunks};
-use storlab_s3::transfer::body::{hash_of, Framing, RequestBody};
+use storlab_s3::chunked::{CrcChunks, crc_length, signed_length};
+use storlab_s3::transfer::body::{Framing, RequestBody, hash_of};
 use storlab_s3::transfer::content::{Content, PIECE_BYTES};
 use storlab_s3::{
-    content_md5, drain, refusal, sha256, xml, Call, Connection, Failure, PayloadHash,
+    Call, Connection, Failure, PayloadHash, content_md5, drain, refusal, sha256, xml,
 };
 
 use super::shared::Routed;

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use serde_json::{json, Map, Value};
-use storlab_base::{monotonic_ns, Clock, Error, Result, TimeSource};
+use serde_json::{Map, Value, json};
+use storlab_base::{Clock, Error, Result, TimeSource, monotonic_ns};
 use storlab_io::Wake;
+use storlab_run::Secrets;
 use storlab_run::cpu::{available_cores, sharpen_timers};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
-use storlab_run::timed::{self, unserved_note, Ending, Load, Message, Timed, WorkerEnd};
+use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
-use storlab_run::Secrets;
-use storlab_s3::{advice, Credentials, Store};
+use storlab_s3::{Credentials, Store, advice};
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
 

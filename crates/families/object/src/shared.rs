@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
-use std::sync::Mutex;
 
 use storlab_base::lock;
 use storlab_run::timed::{Message, Plan, Timed};

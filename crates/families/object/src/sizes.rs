@@ -3,7 +3,7 @@
 
 use rand_core::Rng as _;
 use serde::Deserialize;
-use storlab_base::{stream, Error, Result, Rng};
+use storlab_base::{Error, Result, Rng, stream};
 use storlab_run::order::WeightedSize;
 
 /// How sizes are drawn.
@@ -176,7 +176,7 @@ fn normal(random: &mut Rng) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{json, Value};
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use storlab_base::{Error, Pattern, Result};
-use storlab_run::order::{bearable, must, Arrival, Order};
+use storlab_run::order::{Arrival, Order, bearable, must};
 use storlab_s3::StoreSpec;
 
 use super::kind::ObjectKind;
@@ -310,7 +310,7 @@ impl ObjectJob {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use serde_json::{json, Value};
+    use serde_json::{Value, json};
 
     /// A valid order for tests: GETs of a pool of 4 KiB objects.
     pub(crate) fn job_json() -> Value {

@@ -10,14 +10,14 @@ use http::Method;
 use storlab_base::Error;
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::transfer::is_missing;
-use storlab_s3::{advice, xml, Call, Failure};
+use storlab_s3::{Call, Failure, advice, xml};
 
 use super::kind::ObjectKind;
 use super::multipart::abort;
 use super::names::Names;
 use super::recorder::Success;
 use super::requests::{delete_all, delete_one, exchange, list, partly};
-use super::slot::{back_off, Slot};
+use super::slot::{Slot, back_off};
 use super::spec::Task;
 
 /// An error that passes is tried again so often,

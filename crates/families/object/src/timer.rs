@@ -5,8 +5,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// A timer of the kernel on `CLOCK_MONOTONIC`.
 pub struct Timer {
@@ -66,11 +66,7 @@ impl Timer {
                 std::ptr::null_mut(),
             )
         };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
@@ -79,11 +75,7 @@ fn expirations(fd: &OwnedFd) -> io::Result<u64> {
     let mut count = 0u64;
     // SAFETY: `count` has the 8 bytes that are asked for.
     let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
-    if read == size_of::<u64>() as isize {
-        Ok(count)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if read == size_of::<u64>() as isize { Ok(count) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

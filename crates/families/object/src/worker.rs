@@ -1,8 +1,8 @@
 //! One worker: a thread with its own runtime, request slots, histograms and random state.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, TimeSource};

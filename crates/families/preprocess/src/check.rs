@@ -9,13 +9,13 @@ mod features;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::{json, Value};
-use storlab_base::{failed, lock, Error, Result};
+use serde_json::{Value, json};
+use storlab_base::{Error, Result, failed, lock};
 use storlab_run::cpu::available_cores;
-use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use features::Features;
 

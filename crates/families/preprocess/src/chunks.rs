@@ -13,7 +13,7 @@ use parquet::errors::{ParquetError, Result as Parquet};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
-use storlab_base::{failed, Error, Result};
+use storlab_base::{Error, Result, failed};
 
 use super::columns::schema;
 
@@ -50,11 +50,7 @@ impl Column {
 
     /// 1 for each row that has a value, 0 for the others; empty where all have.
     pub fn levels(&self) -> &[i16] {
-        if self.values.len() == self.rows {
-            &[]
-        } else {
-            &self.levels
-        }
+        if self.values.len() == self.rows { &[] } else { &self.levels }
     }
 }
 

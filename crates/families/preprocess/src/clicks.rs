@@ -6,7 +6,7 @@
 //! power law in steps, and needs integers only, so that every machine draws the same.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Rng};
+use storlab_base::{Rng, stream};
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use storlab_base::{Error, Result};
 
 use super::budget::{Budget, Held};
 use super::lookup::lines::mix;
-use super::merge::{Tournament, Vocabulary, END};
+use super::merge::{END, Tournament, Vocabulary};
 use table::Table;
 
 /// Parts of a column, by the top bits of the hash of a value.

@@ -1,12 +1,12 @@
 //! The workers of a run: each takes the next part until none is left.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use storlab_base::{lock, monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, lock, monotonic_ns};
 use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::{Ledger, Tally};

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use storlab_base::{durable, failed, lock, monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, durable, failed, lock, monotonic_ns};
 
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
@@ -22,7 +22,7 @@ use super::outputs::make_directory;
 use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::stages::ENCODE;
-use super::vocabulary::{reduce, Files, Values};
+use super::vocabulary::{Files, Values, reduce};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 

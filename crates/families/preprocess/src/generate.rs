@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{json, Value};
-use storlab_base::{failed, lock, monotonic_ns, Error, Result};
+use serde_json::{Value, json};
+use storlab_base::{Error, Result, failed, lock, monotonic_ns};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
 use storlab_run::fixed::{Extras, Ledger, Tally};
@@ -24,7 +24,7 @@ use storlab_run::handle::Board;
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
 
-use super::clicks::{Text, BLOCK_ROWS};
+use super::clicks::{BLOCK_ROWS, Text};
 use super::outputs;
 use super::spec::{Clicks, PreprocessJob};
 

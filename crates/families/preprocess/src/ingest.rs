@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
-use storlab_base::{failed, monotonic_ns, Error, Result};
+use storlab_base::{Error, Result, failed, monotonic_ns};
 
-use super::columns::{properties, schema, Columns};
+use super::columns::{Columns, properties, schema};
 use super::crew::{Crew, Turn};
 use super::lines::Lines;
 use super::outputs::{aside, make_directory, name_file};

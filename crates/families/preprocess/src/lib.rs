@@ -33,15 +33,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use storlab_base::{failed, monotonic_ns, Clock, Error, Result};
+use storlab_base::{Clock, Error, Result, failed, monotonic_ns};
 use storlab_io::{DeviceBytes, DeviceCounters};
+use storlab_run::Secrets;
 use storlab_run::control::Control;
 use storlab_run::cpu::ProcessCpu;
 use storlab_run::fixed::{Extras, Tally};
 use storlab_run::handle::{Board, Run};
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
-use storlab_run::Secrets;
 
 use columns::{CATEGORIES, ROW_BYTES};
 use crew::Crew;

@@ -4,7 +4,7 @@ pub mod lines;
 #[cfg(test)]
 mod tests;
 
-use lines::{find, full, home, last, mix, next, prefetch, put, Lines, LAST};
+use lines::{LAST, Lines, find, full, home, last, mix, next, prefetch, put};
 
 /// Of the eight lanes of a line: more costs time, fewer memory.
 const ENTRIES_PER_LINE: u64 = 4;

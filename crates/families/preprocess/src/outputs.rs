@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use serde_json::{json, Value};
-use storlab_base::{durable, failed, Error, Result};
+use serde_json::{Value, json};
+use storlab_base::{Error, Result, durable, failed};
 use storlab_io::drop_cache;
 
 use super::spec::PreprocessJob;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::{Columns, CATEGORIES, INTEGERS};
+use super::columns::{CATEGORIES, Columns, INTEGERS};
 
 /// Fields of a line.
 pub const FIELDS: usize = 1 + INTEGERS + CATEGORIES;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use storlab_base::{Error, Result};
-use storlab_run::order::{at_least_one, Order};
+use storlab_run::order::{Order, at_least_one};
 
 /// Of the text of a row: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;

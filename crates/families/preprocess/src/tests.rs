@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rand_core::Rng as _;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use storlab_base::stream;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Status};

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use storlab_base::{durable, failed, monotonic_ns, Result};
+use storlab_base::{Result, durable, failed, monotonic_ns};
 
 use super::budget::Budget;
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
 use super::count::{Counting, SHARDS};
 use super::crew::Crew;
-use super::merge::{merge, Run};
+use super::merge::{Run, merge};
 use super::outputs::{aside, clear_aside, make_directory, name_file, publish, read_json};
 use super::parts::Part;
 use super::spec::PreprocessJob;

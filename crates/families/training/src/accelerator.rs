@@ -4,8 +4,8 @@
 //! came later, and ends its compute time after that, whenever its thread was woken. So a thread
 //! that the kernel runs late does not move the steps behind it, and how late it was is known.
 
-use std::sync::mpsc::Sender;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use serde::Serialize;

@@ -5,7 +5,7 @@
 //! and its masked CRC-32C; the Protocol Buffers encoding guide.
 
 use rand_core::Rng as _;
-use storlab_base::{stream, Error, Result};
+use storlab_base::{Error, Result, stream};
 
 use super::spec::{Format, Records};
 

@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
-use storlab_base::{durable, failed, monotonic_ns, Content, Error, Identity, Result, Stamped as _};
+use storlab_base::{Content, Error, Identity, Result, Stamped as _, durable, failed, monotonic_ns};
 use storlab_io::{File, Pass, Stream, StreamSpec};
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;

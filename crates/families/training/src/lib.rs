@@ -14,13 +14,14 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde_json::json;
-use storlab_base::{monotonic_ns, Clock, Error, Result};
-use storlab_io::{drop_cache, DeviceCounters};
+use storlab_base::{Clock, Error, Result, monotonic_ns};
+use storlab_io::{DeviceCounters, drop_cache};
+use storlab_run::Secrets;
 use storlab_run::control::Control;
 use storlab_run::cpu::pin_to;
 use storlab_run::fixed::{Extras, Ledger, Tally};
@@ -28,12 +29,11 @@ use storlab_run::handle::{Board, Run};
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::{Kind, Report};
-use storlab_run::Secrets;
 use storlab_s3::{Credentials, Store};
 
 use accelerator::EpochTimes;
 use cadence::{give_precedence, precedence_to_be_had};
-use lane::{Lane, Meeting, LOOK};
+use lane::{LOOK, Lane, Meeting};
 use reader::Reader;
 use shared::{Home, Shared};
 use spec::{Task, TrainingJob};

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use storlab_base::{monotonic_ns, Error, Result};
-use storlab_io::{Access, File, Pass, Stream, StreamSpec, SECTOR};
+use storlab_base::{Error, Result, monotonic_ns};
+use storlab_io::{Access, File, Pass, SECTOR, Stream, StreamSpec};
 use storlab_run::fixed::Ledger;
 use storlab_s3::transfer::Bucket;
 
-use super::format::{masked, tfrecord_stride, FileFacts};
+use super::format::{FileFacts, masked, tfrecord_stride};
 use super::lane::Loaded;
 use super::order::Piece;
 use super::parse::{Npz, Records as RecordParser};

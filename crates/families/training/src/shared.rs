@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use storlab_base::{lock, Error};
+use storlab_base::{Error, lock};
 use storlab_io::DeviceCounters;
 use storlab_run::control::Control;
 use storlab_s3::Store;
 
-use super::lane::{Lane, Meeting, LOOK};
+use super::lane::{LOOK, Lane, Meeting};
 use super::spec::TrainingJob;
 
 /// Where the data set is.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 use storlab_io::SECTOR;
-use storlab_run::order::{at_least_one, stay_below, Order};
+use storlab_run::order::{Order, at_least_one, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
 /// What a job does.

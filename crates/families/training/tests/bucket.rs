@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http::Method;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use storlab_run::{Outcome, Secrets, Status};
 use storlab_testing::{Fault, Server};
 

@@ -1,8 +1,8 @@
 //! Against servers of this process that behave well, badly, or not at all.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Method;
 use http_body_util::Full;

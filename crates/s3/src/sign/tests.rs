@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::Method;
 
 use super::*;
-use crate::checksum::{content_md5, crc32, crc32_base64, Sha256, SHA256_OF_NOTHING};
-use crate::request::{build, Call, Origin, PayloadHash};
+use crate::checksum::{SHA256_OF_NOTHING, Sha256, content_md5, crc32, crc32_base64};
+use crate::request::{Call, Origin, PayloadHash, build};
 
 /// 2013-05-24 00:00:00 UTC, the moment of the S3 examples.
 const S3_MOMENT: u64 = 1_369_353_600;

@@ -9,17 +9,17 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
-use storlab_base::{Stamped as _, CHUNK_BYTES, STAMP_BYTES};
+use storlab_base::{CHUNK_BYTES, STAMP_BYTES, Stamped as _};
 
-use super::content::{Content, PIECES, PIECE_BYTES};
-use crate::chunked::{ChunkSigner, CrcChunks};
+use super::content::{Content, PIECE_BYTES, PIECES};
 use crate::Sha256;
+use crate::chunked::{ChunkSigner, CrcChunks};
 
 /// Pieces that a worker copies at most, 32 MiB. What is under way beyond them is gathered.
 const COPIES: usize = 128;

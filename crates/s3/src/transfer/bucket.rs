@@ -8,19 +8,19 @@ use std::cell::{Cell, RefCell};
 use std::io;
 
 use bytes::Bytes;
-use http::{header, HeaderMap, Method, StatusCode};
-use storlab_base::{monotonic_ns, Error, Result, Stamped as _};
+use http::{HeaderMap, Method, StatusCode, header};
+use storlab_base::{Error, Result, Stamped as _, monotonic_ns};
 use tokio::runtime::Runtime;
 
-use crate::{advice, sha256, xml, Call, Failure, PayloadHash, Store};
+use crate::{Call, Failure, PayloadHash, Store, advice, sha256, xml};
 
 pub use patience::{Patience, Told};
 
 use super::body::{Framing, RequestBody};
 use super::content::Content;
-use super::parts::{is_missing, Part, Parts};
+use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
-use requests::{number_in, Body, Desk, Link, Stopping};
+use requests::{Body, Desk, Link, Stopping, number_in};
 
 /// How a transfer went: when it began, how long it took, how much it moved.
 #[derive(Clone, Copy, Debug)]

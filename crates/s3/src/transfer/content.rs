@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use rand_core::Rng as _;
-use storlab_base::{mix, stream, Stamped, CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES};
+use storlab_base::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, Stamped, mix, stream};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Objects take turns through the pattern in pieces of this many bytes.

@@ -1,6 +1,6 @@
 //! Several transfers in one task.
 
-use std::future::{poll_fn, Future};
+use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use crate::Failure;

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap};
 use http::StatusCode;
+use http::header::{self, HeaderMap};
 
-use crate::{xml, Failure};
+use crate::{Failure, xml};
 
 /// A stretch of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -343,8 +343,8 @@ impl Client {
     }
 
     fn unsigned_chunks(&self, body: &[u8]) -> Vec<u8> {
-        use base64::engine::general_purpose::STANDARD;
         use base64::Engine as _;
+        use base64::engine::general_purpose::STANDARD;
         let mut out = Vec::new();
         for chunk in body.chunks(self.chunk) {
             let _ = write!(out, "{:x}\r\n", chunk.len());

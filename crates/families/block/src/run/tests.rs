@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use storlab_run::outcome::{Outcome, Status};
 
 use super::*;

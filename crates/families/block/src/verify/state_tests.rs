@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use storlab_base::Error;
 
-use super::tests::{spec, Rig, BLOCK, REGION};
 use super::Verifier;
+use super::tests::{BLOCK, REGION, Rig, spec};
 use crate::spec::{Member, MemberKind, VerifySpec};
 
 #[track_caller]

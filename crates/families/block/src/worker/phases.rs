@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use storlab_base::{lock, thread_cpu_ns, Error, OpKind, Result, TimeSource};
+use storlab_base::{Error, OpKind, Result, TimeSource, lock, thread_cpu_ns};
 use storlab_io::Backend;
-use storlab_run::cpu::{available_cores, Spent};
+use storlab_run::cpu::{Spent, available_cores};
 
-use super::{KindStats, KindTable, Message, Report, Worker, WorkerEnd, GRACE_NS};
+use super::{GRACE_NS, KindStats, KindTable, Message, Report, Worker, WorkerEnd};
 use crate::spec::BackendKind;
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc::Receiver;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,7 +19,7 @@ use storlab_run::window::Window;
 
 use super::Worker;
 use crate::shared::Shared;
-use crate::spec::{tests::job_json, BackendKind, BlockJob};
+use crate::spec::{BackendKind, BlockJob, tests::job_json};
 use crate::verify::Verifier;
 
 pub const MS: u64 = 1_000_000;

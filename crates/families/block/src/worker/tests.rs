@@ -1,10 +1,10 @@
 //! The worker on a device in virtual time: exact numbers, and failures that no real disk gives on
 //! demand.
 
-use serde_json::{json, Value};
-use storlab_base::{thread_cpu_ns, Error, OpKind};
+use serde_json::{Value, json};
+use storlab_base::{Error, OpKind, thread_cpu_ns};
 
-use super::simulated::{after, bench, OnCancel, Serve, MS, START};
+use super::simulated::{MS, OnCancel, START, Serve, after, bench};
 
 fn nothing(_: &mut Value) {}
 

@@ -8,7 +8,7 @@ mod tasks;
 
 use std::time::Duration;
 
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use storlab_run::{Outcome, Run, Secrets, Status};
 use storlab_testing::Server;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use storlab_base::Result;
 
-use super::{failed, wrong, CATEGORIES, NUMERICAL};
+use super::{CATEGORIES, NUMERICAL, failed, wrong};
 
 /// See the module.
 pub struct Features {

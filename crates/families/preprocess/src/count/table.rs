@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use crate::budget::{Budget, Held};
-use crate::lookup::lines::{entries, full, home, next, prefetch, put, unmix, Line, Lines, LANES};
+use crate::lookup::lines::{LANES, Line, Lines, entries, full, home, next, prefetch, put, unmix};
 use crate::merge::rank;
 
-use super::{Heavy, HASH_BITS};
+use super::{HASH_BITS, Heavy};
 
 /// Of the eight lanes of a line, on average, before the table grows.
 const ENTRIES_PER_LINE: usize = 5;

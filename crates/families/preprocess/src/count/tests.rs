@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lookup::lines::unmix;
-use crate::merge::{merge, Run};
+use crate::merge::{Run, merge};
 
 /// What a worker's own buffers take.
 const SCATTER_BYTES: usize = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();

@@ -100,11 +100,7 @@ pub fn home(hash: u32, lines: usize) -> usize {
 /// The line after, in a ring.
 #[inline]
 pub fn next(at: usize, lines: usize) -> usize {
-    if at + 1 < lines {
-        at + 1
-    } else {
-        0
-    }
+    if at + 1 < lines { at + 1 } else { 0 }
 }
 
 /// The number of a key in a line; 0 where it is not there.
@@ -151,7 +147,7 @@ pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
 pub fn prefetch(lines: &[Line], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(line) = lines.get(at) {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint to the cache: it neither reads nor writes, and SSE is part of x86_64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *line).cast()) };
     }

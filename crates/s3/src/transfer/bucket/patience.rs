@@ -140,11 +140,7 @@ mod tests {
         let tries = Cell::new(0);
         let flaky = async || {
             tries.set(tries.get() + 1);
-            if tries.get() < 3 {
-                Err(Failure::Reset)
-            } else {
-                Ok(tries.get())
-            }
+            if tries.get() < 3 { Err(Failure::Reset) } else { Ok(tries.get()) }
         };
         assert_eq!(run(patience.lasting(&|| false, flaky)), Ok(3));
         assert_eq!(patience.clone().retries(), 2);

@@ -1,9 +1,9 @@
 //! One request of a bucket, over a connection that is kept.
 
-use crate::{drain, refusal, xml, Call, Connection, Failure, Store};
+use crate::{Call, Connection, Failure, Store, drain, refusal, xml};
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 
 use super::Patience;
