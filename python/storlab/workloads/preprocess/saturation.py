@@ -34,6 +34,7 @@ WORKERS = "workers"  # the swept parameter
 TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
 MOVED = ("input_mb_s", "output_mb_s")
 LEAST_GAIN = 0.05  # of the time
+DIGITS = 12  # of a ratio: behind them is the rounding of floating-point numbers
 HIDDEN_GAIN = 0.10  # that the interval of "no faster" excludes
 LEAST_SPAN = 1.25  # from the first to the last number of a plateau
 BUSY_SHARE = 0.70  # of the time that parts allow
@@ -154,7 +155,7 @@ def change(few: Sequence[float], many: Sequence[float]) -> Change:
     ratio = ratio_interval(many, few)
     if ratio.low is None or ratio.high is None:
         return "undecided"
-    if ratio.estimate <= 1 - LEAST_GAIN:
+    if round(ratio.estimate, DIGITS) <= 1 - LEAST_GAIN:
         return "faster" if ratio.high < 1 else "undecided"
     return "same" if ratio.low > 1 - HIDDEN_GAIN else "undecided"
 
