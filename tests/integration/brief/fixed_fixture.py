@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from integration.brief.object_fixture import plan_of, points_of
+from integration.object.object_fixture import plan_of, points_of
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
 from storlab.lab.power.metering import MeteredRun

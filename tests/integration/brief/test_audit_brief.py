@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integration.brief.brief_fixture import build_store
-from integration.brief.conftest import Made
+from integration.conftest import Made
 from storlab.analysis.compare import Comparison
 from storlab.analysis.stats import Interval
 from storlab.audit.from_claims import AuditError, BriefClaims, ClaimData, audit_brief

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from conftest import need_chromium
-from integration.brief.conftest import Made
+from integration.conftest import Made
 
 pytestmark = pytest.mark.browser
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

@@ -12,8 +12,8 @@ import altair as alt
 import pytest
 
 from integration.brief.brief_fixture import build_store
-from integration.brief.conftest import Made
 from integration.brief.kinds import FIGURES, draw, names_of
+from integration.conftest import Made
 from storlab.analysis.compare import Comparison
 from storlab.brief import write_brief
 from storlab.cli.main import main

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from playwright.sync_api import Browser
 
-from integration.brief.conftest import Made
 from integration.brief.test_brief_browser import CONTRAST, Visit, browser, scroll_through
+from integration.conftest import Made
 
 pytestmark = pytest.mark.browser
 __all__ = ["browser"]  # the fixture

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from integration.brief.conftest import Made
 from integration.brief.fixed_fixture import NEW, OLD
-from integration.brief.preprocess_fixture import SSDS, build_preprocess_store
-from integration.brief.test_object_brief import mean, tables_of
+from integration.conftest import Made
+from integration.object.test_object_brief import mean, tables_of
+from integration.preprocess.preprocess_fixture import SSDS, build_preprocess_store
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.implementations import shared_works

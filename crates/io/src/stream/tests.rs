@@ -219,7 +219,7 @@ fn what_has_to_be_waited_for_is_read_at_full_depth() {
     // The second chunk ends with the fifth call.
     let (read, named) = slots_of(1 << 20 | 1 << 12, 40);
     let second = 1; // it is asked for alone, and lies where the first one did
-    assert_eq!(read[..second + 1], [0, 0]);
+    assert_eq!(read[..=second], [0, 0]);
     assert_eq!(read[second..], (0..39).map(|chunk| chunk % 18).collect::<Vec<u32>>());
     assert_eq!(named, (0..40).map(|chunk| chunk % 18).collect::<Vec<_>>());
 }

@@ -1,0 +1,296 @@
+"""The brief of checkpoints: time, throughput, energy, ranks, coldness, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.kinds import draw, names_of
+from integration.checkpoint.checkpoint_fixture import build_checkpoint_store
+from integration.conftest import Made
+from integration.object.test_object_brief import mean, tables_of
+from integration.training.test_training_brief import check_figures, figures_of
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.pieces import cell_pieces, workers_of
+from storlab.audit.from_claims import BriefClaims, audit_brief
+from storlab.audit.from_results import audit_results
+from storlab.brief import write_brief
+from storlab.brief.audited import claim_data
+from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.figures.common import digits3
+from storlab.figures.svg import render, standalone
+from storlab.figures.theme import LIGHT
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+from storlab.workloads.checkpoint.interval import daly_interval
+
+SECTION = "mix-llama-3-405b-checkpoint-llama-3-405b-checkpoint-native"
+
+
+def records_of(store: ResultStore, target: str) -> list[RunRecord]:
+    return [record for record in store.records() if record.target == target]
+
+
+@pytest.fixture(scope="session")
+def checkpoint_comparison(checkpoint_store: ResultStore) -> Comparison:
+    return compare(load_dataset([checkpoint_store]))
+
+
+def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made) -> None:
+    time, rate, proof, energy, lost, *_ = tables_of(checkpoint_made.html, SECTION)
+    for target in (NEW, OLD):
+        records = records_of(checkpoint_made.store, target)
+        row = time.at(target)
+        assert row["to written s"] == digits3(mean(records, "write_time_s"))
+        assert row["to durable s"] == digits3(mean(records, "durable_time_s"))
+        assert row["restore s"] == digits3(mean(records, "restore_time_s"))
+        assert rate.at(target)["to durable MB/s"] == digits3(mean(records, "durable_mb_s"))
+        assert proof.at(target)["restored"] == "1.00"
+        wh = [record.metric("span_energy_wh", "write") for record in records]
+        known = [value for value in wh if value is not None]
+        assert energy.at(target)["a checkpoint Wh"] == digits3(sum(known) / len(records))
+        row = lost.at(target)
+        share = mean(records, "training_share_lost_percent")
+        assert row["share lost %"] == digits3(share)
+        young = mean(records, "optimal_interval_young_s")
+        assert row["optimal interval, Young s"] == digits3(young)
+
+
+def test_pauses_are_in_no_efficiency(checkpoint_comparison: Comparison) -> None:
+    """Where checkpoints move in a part of the window only, its energy is not that of moving."""
+    seen = set()
+    for row in checkpoint_comparison.rows.values():
+        for cell in row.cells.values():
+            for record in (run.record for run in cell.runs):
+                energy = record.metric("energy_j")
+                assert energy is not None
+                moving = sum(s.end_ns - s.start_ns for s in record.spans if s.bytes)
+                moved = sum(t.bytes for op, t in record.totals.items() if op != "sync")
+                whole = moving >= 0.95 * (record.window_end_ns - record.window_start_ns)
+                expected = pytest.approx(moved / 1e6 / energy) if whole else None
+                assert record.metric("efficiency_mb_s_w") == expected
+                seen.add(whole)
+    assert seen == {True, False}
+
+
+def test_checkpoints_restores_and_ranks_are_listed_one_by_one(
+    checkpoint_made: Made, checkpoint_comparison: Comparison
+) -> None:
+    tables = tables_of(checkpoint_made.html, SECTION)
+    listed = {table.head[0]: table for table in tables if len(table.head) and table.rows}
+    assert {"checkpoint", "restore", "rank"} <= set(listed)
+    (point,) = checkpoint_comparison.dataset.points
+    cell = checkpoint_comparison.row(point).cells[OLD]
+    third = cell_pieces(cell, "write")[3]
+    durable = sum(piece.values["durable_s"] for piece in third) / len(third)
+    row = listed["checkpoint"].at("checkpoint 3", OLD)
+    assert row["to durable s"] == digits3(durable)
+    assert row["slowest rank"] == "7"
+    assert row["energy Wh"] != "–"
+    cold = listed["restore"].at("restore 1", NEW)
+    assert cold["in memory before %"] == "0"
+    assert cold["device / files %"] == "100"
+    assert cold["every byte compared"] == "yes"
+    slowest = max(workers_of(cell, "write"), key=lambda worker: worker.interval.estimate)
+    assert slowest.number == 7
+    assert listed["rank"].at("rank 7", OLD)["checkpoint s"] == digits3(slowest.interval.estimate)
+    assert checkpoint_made.html.count('href="#mark-slowest"') == 4  # both targets, both ways
+
+
+def test_findings_state_ratios_and_percentages_correctly(
+    checkpoint_comparison: Comparison,
+) -> None:
+    claims = {claim.metric: claim for claim in make_claims(checkpoint_comparison)}
+    assert set(claims) == {
+        "durable_time_s.all",
+        "durable_mb_s.all",
+        "span_energy_wh.write",
+        "restore_time_s.all",
+    }
+    time, rate = claims["durable_time_s.all"], claims["durable_mb_s.all"]
+    assert time.ratio.estimate * rate.ratio.estimate == pytest.approx(1.0, rel=1e-3)
+    assert f"{100 * (1 - time.ratio.estimate):.0f}\u00a0% less time." in time.sentence
+    assert f"{digits3(rate.ratio.estimate)} times as much." in rate.sentence
+    for claim in claims.values():
+        assert all(float(p) <= 100 for p in re.findall(r"(\d+)\s% less", claim.sentence))
+        assert "slower" not in claim.sentence
+        assert "scaled" in {m.kind for m in claim.marks}
+    (said,) = summarise(checkpoint_comparison)
+    assert said.startswith(f"{NEW} took less time for a checkpoint than {OLD}")
+    assert undecided(checkpoint_comparison) == []
+
+
+def test_seen_from_the_other_side_it_is_a_multiple(tmp_path: Path) -> None:
+    store = build_checkpoint_store(
+        tmp_path / "run", power=False, header="seed = 3", baseline=NEW, repeats=2
+    )
+    comparison = compare(load_dataset([store]))
+    claims = {claim.metric: claim for claim in make_claims(comparison)}
+    time = claims["durable_time_s.all"]
+    assert time.ratio.estimate > 2
+    assert f"{digits3(time.ratio.estimate)} times as much time." in time.sentence
+
+
+def test_the_audit_reads_claims_back(checkpoint_comparison: Comparison) -> None:
+    comparison = checkpoint_comparison
+    records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
+    plain = [claim_data(comparison, claim) for claim in make_claims(comparison)]
+    assert audit_brief(BriefClaims(plain, records)) == []
+    for claim in plain:
+        wrong = replace(claim, statement=claim.statement.replace("less", "more"))
+        if wrong.statement != claim.statement:
+            assert audit_brief(BriefClaims([wrong], records))
+        unsaid = replace(claim, said=frozenset())
+        assert any("scaled" in f.recomputed for f in audit_brief(BriefClaims([unsaid], records)))
+    longer = {
+        run: record.model_copy(update={"details": _slower(record)})
+        for run, record in records.items()
+        if record.target == NEW
+    }
+    found = audit_brief(BriefClaims(plain, {**records, **longer}))
+    assert {"durable_time_s", "durable_mb_s"} <= {
+        claim.metric.partition(".")[0]
+        for claim in plain
+        if any(f.printed == claim.statement for f in found)
+    }
+
+
+def _slower(record: RunRecord) -> dict[str, object]:
+    writes = [{**w, "durable_ns": w["durable_ns"] + 10**9} for w in record.details["writes"]]
+    return {**record.details, "writes": writes}
+
+
+def test_a_warm_restore_is_marked_beside_restores_only(tmp_path: Path) -> None:
+    store = build_checkpoint_store(
+        tmp_path / "run", power=False, cached=0.4, repeats=2, more="", writes=2
+    )
+    html = write_brief(store, pdf=False).read_text("utf-8")
+    assert 'id="mark-restore-not-cold"' in html
+    claims = {c.metric: c for c in make_claims(compare(load_dataset([store])))}
+    kinds = {key: {m.kind for m in claim.marks} for key, claim in claims.items()}
+    assert "restore-not-cold" in kinds["restore_time_s.all"]
+    assert "restore-not-cold" not in kinds["durable_time_s.all"]
+    restores = next(t for t in tables_of(html, SECTION) if t.head[0] == "restore")
+    assert restores.at("restore 1", NEW)["in memory before %"] == "40.0"
+    assert restores.at("restore 1", NEW)["device / files %"] == "60.0"
+    assert {f.rule for f in audit_results(store.directory)} >= {"restore_not_cold"}
+
+
+def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
+    store = build_checkpoint_store(
+        tmp_path / "run", power=False, repeats=2, more='sync = "none"', writes=2
+    )
+    comparison = compare(load_dataset([store]))
+    keys = {claim.metric for claim in make_claims(comparison)}
+    assert "write_time_s.all" in keys
+    assert not any(key.startswith("durable") for key in keys)
+    (said,) = summarise(comparison)
+    assert "took less time for a checkpoint" in said
+    html = write_brief(store, pdf=False).read_text("utf-8")
+    assert 'id="mark-not-durable"' in html
+    assert "Optimal interval" not in html  # no mtbf is given
+    listed = next(t for t in tables_of(html, SECTION) if t.head[0] == "checkpoint")
+    assert "to durable s" not in listed.head
+    assert listed.at("checkpoint 1", NEW)["throughput MB/s"]
+
+
+def test_specifications_are_valid_vega_lite(checkpoint_comparison: Comparison) -> None:
+    figures = figures_of(checkpoint_comparison, "checkpoint")
+    assert {figure.kind for figure in figures} == set(names_of("checkpoint"))
+    check_figures(figures)
+
+
+def test_what_checkpoints_cost_is_modelled_with_the_formulas(
+    checkpoint_comparison: Comparison,
+) -> None:
+    (figure,) = draw("training_lost", checkpoint_comparison, checkpoint_comparison.sections)
+    (point,) = checkpoint_comparison.dataset.points
+    cost = checkpoint_comparison.row(point).cells[OLD].values["durable_time_s.all"].estimate
+    best = next(
+        m
+        for m in figure.spec["datasets"]["marks"]
+        if (m["target"], m["what"]) == (OLD, "Daly’s optimum")
+    )
+    whole = cost / 0.1  # the study shrinks the files
+    assert best["x"] == pytest.approx(daly_interval(whole, 86_400), rel=1e-4)
+    assert "of the whole checkpoint, at the rate of one scaled to 10 %" in figure.title
+    curve = [d for d in figure.spec["datasets"]["curves"] if d["target"] == OLD]
+    assert best["y"] == pytest.approx(min(d["y"] for d in curve), rel=2e-3)
+    assert "modelled" in figure.alt
+
+
+def test_every_figure_says_how_small_the_checkpoint_was(
+    checkpoint_comparison: Comparison, tmp_path: Path
+) -> None:
+    figures = figures_of(checkpoint_comparison, "checkpoint")
+    assert len(figures) >= 8
+    for figure in figures:
+        assert figure.title.count("scaled to 10 %") == 1, figure.name
+        assert figure.alt.count("scaled to 10 %") >= 1, figure.name
+        svg = " ".join(re.findall(r">([^<]+)<", standalone(render(figure), figure, LIGHT)))
+        assert svg.count("scaled to 10 %") >= 1
+    whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
+    for figure in figures_of(compare(load_dataset([whole])), "checkpoint"):
+        assert "scaled" not in figure.title + figure.alt
+
+
+def test_every_card_says_how_small_the_checkpoint_was(
+    checkpoint_comparison: Comparison, checkpoint_made: Made, tmp_path: Path
+) -> None:
+    claims = make_claims(checkpoint_comparison)
+    assert claims
+    for claim in claims:
+        assert claim.where.count("scaled to 10 %") == 1
+    titles = re.findall(r'<p class="where">([^<]+)', checkpoint_made.html)
+    assert titles
+    assert all("scaled to 10 %" in title for title in titles)
+    whole = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1")
+    for claim in make_claims(compare(load_dataset([whole]))):
+        assert "scaled" not in claim.where
+
+
+def test_a_swept_depth_and_two_profiles(tmp_path: Path) -> None:
+    store = build_checkpoint_store(
+        tmp_path / "run",
+        power=False,
+        repeats=2,
+        writes=2,
+        profile='["llama3-405b-8gpu-415gb", "llama3-8b"]',
+        more="io_depth = [1, 8]",
+    )
+    comparison = compare(load_dataset([store]))
+    figures = draw("checkpoint_time", comparison, comparison.sections)
+    assert len(figures) == 2 * 3  # bars, against the depth, one by one
+    assert len({figure.name for figure in figures}) == 6
+    swept = next(f for f in figures if "by-axis" in f.name)
+    assert [row[0] for row in swept.rows] == ["1", "8"]
+    html = write_brief(store, pdf=False).read_text("utf-8")
+    time = tables_of(html, SECTION)[0]
+    assert {row[0] for row in time.rows} == {"llama3-405b-8gpu-415gb", "llama3-8b"}
+    assert len(time.rows) == 2 * 2 * 2
+
+
+def test_published_claims_stand_beside_measured_ratios(checkpoint_made: Made) -> None:
+    (table,) = tables_of(checkpoint_made.html, "published")
+    time = table.at("time to durable")
+    assert time["as published"] == f"151% more than {NEW}"
+    assert time["which is"] == "2.51×"
+    (comparison,) = [compare(load_dataset([checkpoint_made.store]))]
+    (point,) = comparison.dataset.points
+    ratio = comparison.row(point).ratios[NEW]["durable_time_s.all"].interval.estimate
+    assert time["measured here"] == f"{1 / ratio:.2f}×"
+    rate = table.at("throughput to durable")
+    assert rate["as published"].startswith("up to 135% slower")
+    assert rate["which is"] == "impossible"
+    assert table.at("energy of a checkpoint")["which is"] == "3.09×"
+
+
+def test_the_brief_is_set_on_paper_too(checkpoint_made: Made) -> None:
+    assert checkpoint_made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert "Measured" in checkpoint_made.html
+    assert "the whole of fixed work" in checkpoint_made.html

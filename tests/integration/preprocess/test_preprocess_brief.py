@@ -1,0 +1,399 @@
+"""The brief of preprocessing: where the device saturates, which stage waits, and equal outputs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.kinds import draw, names_of
+from integration.conftest import Made
+from integration.object.test_object_brief import mean, tables_of
+from integration.preprocess.preprocess_fixture import (
+    DIRECTORIES,
+    DISK,
+    MEMORY,
+    Behaviour,
+    build_preprocess_store,
+    digest,
+)
+from integration.training.test_training_brief import check_figures, figures_of
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.audit.from_results import audit_results
+from storlab.brief import write_brief
+from storlab.brief.claims import make_claims
+from storlab.figures.common import digits3
+from storlab.figures.figure import Figure
+from storlab.lab.results.store import ResultStore
+from storlab.model.point import Point
+from storlab.model.result import RunRecord
+from storlab.workloads.preprocess.outputs import outputs_of
+from storlab.workloads.preprocess.saturation import saturations
+
+SECTION = "mix-criteo-to-split-binary-criteo-to-split-binary-native"
+SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}
+
+
+def records_of(store: ResultStore, workers: int, target: str) -> list[RunRecord]:
+    found = [r for r in store.records() if r.target == target]
+    return [r for r in found if r.params["workers"] == workers]
+
+
+def compared(store: ResultStore) -> Comparison:
+    return compare(load_dataset([store]))
+
+
+def drawn(comparison: Comparison, kind: str) -> list[Figure]:
+    return draw(kind, comparison, comparison.sections)
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ").replace("\u200b", "")
+
+
+@pytest.fixture(scope="session")
+def preprocess_comparison(preprocess_store: ResultStore) -> Comparison:
+    return compared(preprocess_store)
+
+
+def test_the_key_findings_say_where_the_device_saturates(preprocess_made: Made) -> None:
+    html = plain(preprocess_made.html)
+    findings = html[html.index('id="findings"') : html.index("</section>")]
+    assert (
+        f"{NEW}: still faster at 24 workers; {OLD}: the device saturates at 16 workers." in findings
+    )
+    assert f"saturates in ingest at 16 workers and encode at 16 workers on {NEW}." in findings
+    assert "less time" in findings
+    assert "less energy" in findings
+
+
+def test_what_each_number_of_workers_brings_stands_in_a_table(preprocess_made: Made) -> None:
+    table = tables_of(preprocess_made.html, "bottleneck")[0]
+    one, eight, sixteen, most = (
+        records_of(preprocess_made.store, workers, OLD) for workers in (1, 8, 16, 24)
+    )
+    row = table.at("16", OLD)
+    assert row["all stages s"] == digits3(mean(sixteen, "completion_time_s"))
+    assert row["on CPU %"] == digits3(mean(sixteen, "worker_busy_percent"))
+    assert row["moved MB/s"] == digits3(mean(sixteen, "device_mb_s"))
+    assert row["run Wh"] == digits3(mean(sixteen, "energy_wh"))
+    faster = mean(one, "completion_time_s") / mean(sixteen, "completion_time_s")
+    assert float(row["speed-up over 1 worker"].rstrip("×")) == pytest.approx(faster, rel=0.01)
+    assert row["verdict"] == "the device saturates"
+    assert table.at("24", OLD)["verdict"] == "no faster"
+    assert table.at("8", OLD)["verdict"] == "CPU-bound"
+    assert table.at("24", NEW)["verdict"] == "still faster"
+    assert mean(eight, "completion_time_s") > 1.05 * mean(most, "completion_time_s")
+
+
+def test_each_stage_has_its_own_verdict(preprocess_made: Made) -> None:
+    table = tables_of(preprocess_made.html, "bottleneck")[1]
+    assert table.at("ingest", OLD)["bound by"] == "the device, from 8 workers"
+    assert table.at("vocabulary", NEW)["bound by"] == "the CPU"
+    records = records_of(preprocess_made.store, 24, OLD)
+    times = [r.metric("completion_time_s", "encode") for r in records]
+    row = table.at("encode", OLD)
+    assert row["time s"] == digits3(sum(t for t in times if t is not None) / 3)
+    assert row["the device moved MB/s"] == digits3(
+        sum(r.metric("device_mb_s", "encode") or 0 for r in records) / 3
+    )
+
+
+def test_rings_stand_where_devices_saturate(preprocess_comparison: Comparison) -> None:
+    (time,) = drawn(preprocess_comparison, "preprocess_time")
+    assert [(d["target"], d["x"]) for d in time.spec["datasets"]["rings"]] == [(OLD, "16")]
+    assert f"{OLD}: the device saturates at 16 workers" in plain(time.title)
+    raw, device = drawn(preprocess_comparison, "preprocess_throughput")
+    assert [d["x"] for d in raw.spec["datasets"]["rings"]] == ["16"]
+    assert {d["target"] for d in device.spec["datasets"]["means"]} == {NEW, OLD}
+
+
+def test_the_stages_show_how_much_workers_wait(preprocess_comparison: Comparison) -> None:
+    (figure,) = drawn(preprocess_comparison, "preprocess_stages")
+    parts = {(d["x"], d["target"], d["part"]): d for d in figure.spec["datasets"]["parts"]}
+    on_cpu, waiting = (parts["ingest", OLD, f"workers {w}"] for w in ("on CPU", "waiting"))
+    assert on_cpu["from"] == 0
+    assert on_cpu["to"] == waiting["from"]
+    section = preprocess_comparison.sections[0]
+    cell = preprocess_comparison.row(section.points[-1]).cells[OLD]
+    time = cell.values["completion_time_s.ingest"].estimate
+    busy = cell.values["worker_busy_percent.ingest"].estimate
+    assert waiting["to"] == pytest.approx(time, rel=1e-4)
+    assert on_cpu["to"] == pytest.approx(time * busy / 100, rel=1e-4)
+    assert on_cpu["shade"] > waiting["shade"]
+    assert f"ingest on {OLD}" in figure.title
+
+
+def test_energy_is_stacked_by_stage(preprocess_comparison: Comparison) -> None:
+    (figure,) = drawn(preprocess_comparison, "preprocess_energy")
+    parts = [d for d in figure.spec["datasets"]["parts"] if (d["x"], d["target"]) == ("24", OLD)]
+    assert [d["part"] for d in parts] == ["ingest", "vocabulary", "encode"]
+    (whole,) = [
+        d for d in figure.spec["datasets"]["wholes"] if (d["x"], d["target"]) == ("24", OLD)
+    ]
+    assert parts[-1]["to"] == pytest.approx(whole["value"], rel=0.02)
+    assert f"{NEW}’s is 0.43× {OLD}’s at 24 workers" in plain(figure.title)
+    assert {len(row) for row in figure.rows} == {6}
+
+
+def test_stages_too_short_for_the_meter_are_one_energy(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 8]", rows="4_000_000", part_size="8MiB"
+    )
+    (figure,) = drawn(compared(store), "preprocess_energy")
+    parts = {(d["x"], d["part"]) for d in figure.spec["datasets"]["parts"]}
+    assert ("8", "the whole run") in parts
+    assert ("1", "ingest") in parts
+    check_figures([figure])
+
+
+def test_the_verdicts_are_in_the_data_of_the_brief(preprocess_made: Made) -> None:
+    html = preprocess_made.html
+    start = html.index('"saturation":')
+    data = json.JSONDecoder().raw_decode(html[start + len('"saturation":') :])[0]
+    verdicts = {(one["stage"], one["target"]): one for one in data}
+    assert verdicts["all", OLD]["verdict"] == "device"
+    assert verdicts["all", OLD]["workers"] == 16
+    assert verdicts["ingest", NEW]["swept"] == [1, 4, 8, 16, 24]
+
+
+def test_specifications_are_valid_vega_lite(preprocess_comparison: Comparison) -> None:
+    figures = figures_of(preprocess_comparison, "preprocess")
+    wanted = {"preprocess_time", "preprocess_stages", "preprocess_energy", "preprocess_throughput"}
+    assert wanted <= {figure.kind for figure in figures} <= set(names_of("preprocess"))
+    check_figures(figures)
+
+
+def test_claims_are_of_time_and_energy(preprocess_comparison: Comparison) -> None:
+    claims = {claim.metric: claim for claim in make_claims(preprocess_comparison)}
+    assert set(claims) == {"completion_time_s.all", "energy_wh.all"}
+    assert claims["completion_time_s.all"].kind == "time"
+    assert plain(claims["energy_wh.all"].sentence).endswith("% less energy.")
+
+
+def test_equal_outputs_are_said_with_their_digests(preprocess_made: Made) -> None:
+    (work,) = outputs_of(compared(preprocess_made.store))
+    assert len(work.runs) == 30
+    html = plain(preprocess_made.html)
+    assert (
+        f"all 30 runs gave the same output: 400,000,000 rows, rows digest "
+        f"{work.output['rows_digest']}, dictionary {work.output['dictionary_digest']}"
+    ) in html
+    assert "<h3>Output of Criteo to split binary</h3>" in html
+    assert not any(
+        f.rule == "outputs_differ" for f in audit_results(preprocess_made.store.directory)
+    )
+
+
+def test_memory_is_bound_by_the_cpu_where_the_disk_saturates(tmp_path: Path) -> None:
+    places = {DISK: DIRECTORIES[DISK], MEMORY: DIRECTORIES[MEMORY]}
+    store = build_preprocess_store(tmp_path / "run", places=places, workers="[1, 2, 4, 8]", **SMALL)
+    comparison = compared(store)
+    (time,) = drawn(comparison, "preprocess_time")
+    assert plain(time.title) == (
+        f"20,000,000 rows: {DISK}: the device saturates at 4 workers; {MEMORY}: CPU-bound at every "
+        "number of workers"
+    )
+    assert drawn(comparison, "preprocess_energy") == []  # nothing without a meter
+    _, device = drawn(comparison, "preprocess_throughput")
+    assert {d["target"] for d in device.spec["datasets"]["means"]} == {DISK}
+
+
+def test_a_serial_program_is_not_taken_for_a_slow_device(tmp_path: Path) -> None:
+    slow = Behaviour(2_400.0, 900.0)
+    places = {DISK: slow, MEMORY: replace(slow, has_device=False)}
+    store = build_preprocess_store(tmp_path / "run", places=places, workers="[1, 4, 8]", **SMALL)
+    comparison = compared(store)
+    section = comparison.sections[0]
+    found = saturations(comparison, section, section.facets()[0])
+    assert {one.verdict for one in found} == {"waiting"}
+    assert drawn(comparison, "preprocess_time")[0].spec["datasets"]["rings"] == []
+
+
+def test_parts_that_run_out_are_not_a_slow_device(tmp_path: Path) -> None:
+    fast = {MEMORY: DIRECTORIES[MEMORY]}
+    store = build_preprocess_store(
+        tmp_path / "run", places=fast, workers="[1, 8, 16]", rows="20_000_000", power=False
+    )
+    comparison = compared(store)
+    section = comparison.sections[0]
+    (one,) = saturations(comparison, section, section.facets()[0])
+    assert one.text == "too few parts for 16 workers"
+    html = plain(write_brief(store, pdf=False).read_text("utf-8"))
+    assert (
+        f"{MEMORY}: too few parts for 16 workers." in html
+    )  # also with nothing to compare it with
+
+
+def test_one_number_of_workers_has_bars_and_no_verdict(tmp_path: Path) -> None:
+    store = build_preprocess_store(tmp_path / "run", workers="8", repeats=1, **SMALL)
+    comparison = compared(store)
+    (bars,) = drawn(comparison, "preprocess_time")
+    assert {d["x"] for d in bars.spec["datasets"]["bars"]} == {
+        "of all stages", "ingest", "vocabulary", "encode",
+    }  # fmt: skip
+    check_figures(figures_of(comparison, "preprocess"))
+    html = plain(write_brief(store, pdf=False).read_text("utf-8"))
+    assert "one number of workers, so that nothing is known of saturation" in html
+
+
+def test_single_runs_decide_nothing(tmp_path: Path) -> None:
+    store = build_preprocess_store(tmp_path / "run", workers="[1, 8, 24]", repeats=1, **SMALL)
+    html = plain(write_brief(store, pdf=False).read_text("utf-8"))
+    assert f"{OLD}: not decided, because single runs have no interval" in html
+
+
+def wrong_encode(point: Point, details: dict[str, Any]) -> None:
+    if point.target == NEW and point.params["workers"] == 8:
+        output = details["output"]
+        output["rows_digest"] = digest("wrong")
+        output["columns"]["cat_3"] = digest("wrong column")
+
+
+def test_runs_whose_outputs_differ_are_named_before_all_else(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[4, 8]", repeats=2, change=wrong_encode, **SMALL
+    )
+    (work,) = outputs_of(compared(store))
+    assert {one.run.target for one in work.different} == {NEW}
+    (finding,) = [f for f in audit_results(store.directory) if f.rule == "outputs_differ"]
+    assert finding.severity == "error"
+    assert len(finding.rows) == 2
+    html = plain(write_brief(store).read_text("utf-8"))  # it is written all the same
+    findings = html[html.index('id="findings"') : html.index("</section>")]
+    first = findings[findings.index('<p class="lead">') :]
+    assert first.startswith('<p class="lead">Outputs differ. Criteo to split binary: 2 of 8 runs')
+    for run in finding.rows:
+        assert run in first.split("</p>")[0]
+    assert "1 of 40 columns" in first.split("</p>")[0]
+
+
+def test_an_output_in_another_order_differs(tmp_path: Path) -> None:
+    def shuffled(point: Point, details: dict[str, Any]) -> None:
+        if point.params["workers"] == 8:
+            details["output"]["columns"] = {
+                name: digest(name) for name in details["output"]["columns"]
+            }
+
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 4, 8]", repeats=1, change=shuffled, **SMALL
+    )
+    (work,) = outputs_of(compared(store))
+    assert {one.what for one in work.different} == {("40 of 40 columns in another order",)}
+
+
+def test_outputs_of_other_semantics_are_not_compared(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 4]", repeats=1, more="threshold = [0, 15]", **SMALL
+    )
+    works = outputs_of(compared(store))
+    assert [work.params["threshold"] for work in works] == [0, 15]
+    assert not any(work.different for work in works)
+    names = [plain(work.name) for work in works]  # tell them apart
+    wanted = "Criteo to split binary, rows a category needs for an id of its own"
+    assert names == [f"{wanted} 0", f"{wanted} 15"]
+
+
+def test_the_same_rows_have_one_output_in_every_workload(tmp_path: Path) -> None:
+    again = """
+[[workload]]
+kind = "preprocess"
+name = "by polars"
+rows = 20_000_000
+workers = 4
+part_size = "8MiB"
+engine = "polars"
+"""
+    store = build_preprocess_store(
+        tmp_path / "run", workers="8", repeats=1, more=again, change=wrong_encode, **SMALL
+    )
+    (work,) = outputs_of(compared(store))
+    assert work.name == "Criteo to split binary and by polars"
+    assert [one.run.record.params["workers"] for one in work.different] == [8]
+
+
+def failed_alone(point: Point, details: dict[str, Any]) -> None:
+    """One worker on one target: an earlier process did a part, so that there is no time."""
+    if (point.target, point.params["workers"]) == (NEW, 1):
+        details["stages"][0]["resumed_parts"] = details["resumed_parts"] = 3
+
+
+def test_a_speed_up_is_over_the_number_of_workers_in_its_head(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 4, 8]", change=failed_alone, **SMALL
+    )
+    table = tables_of(write_brief(store, pdf=False).read_text("utf-8"), "bottleneck")[0]
+    assert table.at("8", NEW)["speed-up over 1 worker"] == "–"
+    assert table.at("8", OLD)["speed-up over 1 worker"] != "–"
+
+
+def test_without_a_sweep_of_workers_nothing_is_said_of_saturation(tmp_path: Path) -> None:
+    more = "threshold = [0, 15]"
+    store = build_preprocess_store(tmp_path / "run", workers="8", repeats=1, more=more, **SMALL)
+    html = plain(write_brief(store, pdf=False).read_text("utf-8"))
+    assert "The number of workers is not swept" in html
+
+
+def malformed(_point: Point, details: dict[str, Any]) -> None:
+    details["malformed"] = {
+        "count": 12,
+        "by_reason": {"fields": 10, "label": 0, "integer": 0, "category": 2},
+        "samples": [
+            {
+                "file": "/mnt/0/storlab-data/day_0",
+                "line": 1_234 + number,
+                "reason": "category" if number else "fields",
+                "field": 18 if number else None,
+                "text": '<script>alert("1")</script> & \\x09' + "z" * 150,
+            }
+            for number in range(12)
+        ],
+    }
+    details["lines"] = details["rows"] + 12
+
+
+def test_malformed_lines_are_shown_and_harmless(tmp_path: Path) -> None:
+    store = build_preprocess_store(
+        tmp_path / "run", workers="[1, 4]", repeats=2, more='malformed = "skip"',
+        change=malformed, **SMALL,
+    )  # fmt: skip
+    path = write_brief(store)
+    html = path.read_text("utf-8")
+    assert '<script>alert("1")' not in html
+    table = next(t for t in tables_of(html, "bottleneck") if t.caption.startswith("Malformed"))
+    assert "12 of 20,000,012 (fields: 10, category: 2); the first 8" in table.caption
+    assert len(table.rows) == 8
+    row = table.at("/mnt/0/storlab-data/day_0", "1,235")
+    assert row["field"] == "C4"
+    assert row["text"].startswith('<script>alert("1")</script> & \\x09zzz')
+    assert row["text"].endswith("z…")
+    assert 'href="#mark-malformed-lines"' in html
+    assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_no_words_of_windows_and_queues(preprocess_made: Made) -> None:
+    text = preprocess_made.html
+    text = text[text.index('<main class="wrap">') : text.index('id="audit"')]
+    for word in ("Little’s law", "ffective concurrency", "steady", "Ramp (load"):
+        assert word not in text
+
+
+def test_the_section_has_the_runs_own_values(preprocess_made: Made) -> None:
+    time, *_ = tables_of(preprocess_made.html, SECTION)
+    records = records_of(preprocess_made.store, 8, NEW)
+    assert time.at("8", NEW)["all stages s"] == digits3(mean(records, "completion_time_s"))
+
+
+def test_targets_do_not_claim_direct_access(preprocess_made: Made) -> None:
+    head = plain(preprocess_made.html)[: preprocess_made.html.index('id="findings"')]
+    assert head.count("through the page cache") == 2
+    assert "O_DIRECT" not in head
+
+
+def test_the_brief_is_set_on_paper_too(preprocess_made: Made) -> None:
+    assert preprocess_made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")

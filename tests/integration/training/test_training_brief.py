@@ -1,0 +1,276 @@
+"""The brief of training reads: utilisation, waits, device bytes, capacity, and what is emulated."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import altair as alt
+import pytest
+
+from integration.brief.fixed_fixture import NEW, OLD
+from integration.brief.kinds import FIGURES, draw, names_of
+from integration.conftest import Made
+from integration.object.test_object_brief import mean, tables_of
+from integration.training.training_fixture import build_training_store
+from storlab._native import Histogram
+from storlab.analysis.capacity_file import searches
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.audit.from_results import audit_results
+from storlab.base.errors import ResultError
+from storlab.brief import write_brief
+from storlab.brief.claims import make_claims
+from storlab.cli.main import main
+from storlab.figures.common import digits3
+from storlab.figures.figure import Figure
+from storlab.figures.svg import render
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+
+SECTION = "mix-unet3d-unet3d-native"
+
+
+def records_of(store: ResultStore, accelerators: int, target: str) -> list[RunRecord]:
+    found = [r for r in store.records() if r.target == target]
+    return [r for r in found if r.params["accelerators"] == accelerators]
+
+
+@pytest.fixture(scope="session")
+def training_comparison(training_store: ResultStore) -> Comparison:
+    return compare(load_dataset([training_store]))
+
+
+def test_utilisation_stands_by_definition_with_the_runs_own_values(training_made: Made) -> None:
+    busy = tables_of(training_made.html, SECTION)[0]
+    assert busy.caption.startswith("Utilisation of the emulated accelerators (DLIO-equivalent)")
+    for accelerators in (1, 3, 4):
+        for target in (NEW, OLD):
+            row = busy.at("unet3d-h100", str(accelerators), target)
+            records = records_of(training_made.store, accelerators, target)
+            assert row["AU %"] == digits3(mean(records, "au_percent"))
+            assert row["AU with the first step %"] == digits3(
+                mean(records, "au_with_first_percent")
+            )
+            assert row["asked %"] == "90.0"
+            assert float(row["AU with the first step %"]) < float(row["AU %"])
+
+
+def test_rates_waits_and_energy_are_those_of_the_runs(
+    training_made: Made, training_comparison: Comparison
+) -> None:
+    comparison = training_comparison
+    _, rate, wait, _, energy, *_ = tables_of(training_made.html, SECTION)
+    records = records_of(training_made.store, 4, OLD)
+    row = rate.at("4", OLD)
+    assert row["samples/s"] == digits3(mean(records, "samples_s"))
+    assert row["moved MB/s"] == digits3(mean(records, "throughput_mb_s"))
+    assert row["nominal MB/s"] == digits3(mean(records, "nominal_mb_s"))
+    assert row["moved MB/s"] != row["nominal MB/s"]
+    stalls = wait.at("4", OLD)
+    assert stalls["stall of an accelerator s"] == digits3(mean(records, "stall_s"))
+    assert stalls["step waits, p50"].endswith("ms")
+    # a batch that is there costs nanoseconds, and is not printed as 0 ms
+    assert wait.at("1", NEW)["step waits, p50"] == "900\u00a0ns".replace("\u00a0", " ")
+    row = energy.at("4", OLD)
+    joules = [r.metric("span_energy_j", "epoch") for r in records]
+    known = [value for value in joules if value is not None]
+    assert len(known) == 3
+    assert row["energy of an epoch J"] == digits3(sum(known) / 3)
+    assert row["accelerators fed per watt 1/W"] == "0"  # it does not keep four busy
+    (fed,) = [f for f in draw("epoch_energy", comparison, comparison.sections) if "watt" in f.name]
+    assert "on Solidigm D5-P5336 with 2 accelerators" in fed.title.replace("\u00a0", " ")
+
+
+def test_waits_are_of_merged_histograms(training_comparison: Comparison) -> None:
+    section = training_comparison.sections[0]
+    cell = training_comparison.row(section.points[-1]).cells[OLD]
+    whole = Histogram()
+    for run in cell.runs:
+        whole.add(Histogram.from_v2(run.times["latency"]["step"]))
+    assert cell.values["step_wait_p90_ns.all"].estimate == whole.percentile(90.0)
+
+
+def test_epochs_are_listed_with_what_the_device_read(training_made: Made) -> None:
+    epochs = next(t for t in tables_of(training_made.html, SECTION) if t.head[0] == "epoch")
+    assert [row[0] for row in epochs.rows][::2] == ["epoch 1", "epoch 2", "epoch 3"]
+    row = epochs.at("epoch 2", NEW)
+    records = records_of(training_made.store, 4, NEW)
+    read = [record.details["epochs"][1]["bytes"] / 1e6 for record in records]
+    device = [record.details["epochs"][1]["device_read_bytes"] / 1e6 for record in records]
+    assert row["read of files MB"] == digits3(sum(read) / 3)
+    assert row["read by the device MB"] == digits3(sum(device) / 3)
+    assert row["device / files %"] == "100"
+
+
+def test_emulated_values_are_marked_and_hatched_and_measured_ones_are_not(
+    training_made: Made, training_comparison: Comparison
+) -> None:
+    html = training_made.html
+    assert "emulated: utilisation of the emulated accelerators" in html
+    assert "MLPerf" in html
+    section = training_comparison.sections
+    swept, bars = draw("au_vs_accelerators", training_comparison, section)
+    assert {d["provenance"] for d in swept.spec["datasets"]["means"]} == {"emulated"}
+    assert {tuple(d["dash"]) for d in swept.spec["datasets"]["means"]} == {(4, 3)}
+    assert {d["fill"] for d in bars.spec["datasets"]["bars"]} == {
+        "url(#hatch-s1)",
+        "url(#hatch-s2)",
+    }
+    moved = draw("training_throughput", training_comparison, section)[2]
+    assert all(d["fill"].startswith("var(") for d in moved.spec["datasets"]["bars"])
+    busy, rate, *_ = html.split('<table class="data">')[1:]
+    assert 'href="#mark-emulated-accelerators"' in busy
+    assert 'href="#mark-emulated-accelerators"' not in rate.split("</table>")[0]
+
+
+def test_no_words_of_windows_and_queues(training_made: Made) -> None:
+    text = training_made.html
+    text = text[text.index('<main class="wrap">') : text.index('id="audit"')]
+    for word in ("Little’s law", "ffective concurrency", "steady", "Ramp (load"):
+        assert word not in text
+
+
+def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
+    (table,) = tables_of(training_made.html, "capacity")
+    found = {one.target: one for one in searches(compare(load_dataset([training_made.store])))}
+    assert found[OLD].accelerators == 2
+    assert found[OLD].first_not_kept == 3
+    row = table.at(OLD)
+    assert row["kept busy"] == "2"
+    assert row["first not kept"] == "3"
+    power = [r.metric("power_w") for r in records_of(training_made.store, 2, OLD)]
+    watts = sum(value for value in power if value is not None) / 3
+    assert row["per watt 1/W"] == digits3(2 / watts)
+    assert f"{found[NEW].text} on {NEW}, 2 on {OLD}" in training_made.html
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"), [("found", "2"), ("at-least", "at least 2"), ("undecided", "2 or more")]
+)
+def test_a_capacity_is_told_by_its_verdict(
+    verdict: str, text: str, training_made: Made, tmp_path: Path
+) -> None:
+    """Also where the file is from before there was a verdict; the words of notes decide nothing."""
+    copy = tmp_path / "copy"
+    shutil.copytree(training_made.store.directory, copy)
+    path = copy / "capacity.json"
+    content = json.loads(path.read_text())
+    (case,) = (case for case in content["cases"] if case["target"] == OLD)
+    tried = next(t for t in case["tried"] if t["accelerators"] == case["first_not_kept"])
+    tried["verdict"] = "undecided" if verdict == "undecided" else "not-kept"
+    case["complete"] = verdict != "at-least"
+    case["notes"] = ["what could not be decided is another matter"]
+    for given in ({"verdict": verdict}, {}):
+        case.pop("verdict", None)
+        case.update(given)
+        path.write_text(json.dumps(content))
+        found = searches(compare(load_dataset([ResultStore.open(copy)])))
+        assert [one.text for one in found if one.target == OLD] == [text]
+
+
+def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
+    store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
+    comparison = compare(load_dataset([store]))
+    swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
+    assert swept.title == (
+        f"unet3d-h100: most accelerators at 90 % or more: 3 on {NEW}, 1 on {OLD}"
+    )
+    html = write_brief(store, pdf=False).read_text("utf-8")
+    assert 'id="capacity"' not in html
+    assert 'id="power"' not in html
+    assert len(tables_of(html, SECTION)) == 5  # no table of energy
+
+
+def test_a_damaged_search_is_named(tmp_path: Path) -> None:
+    store = build_training_store(
+        tmp_path / "run", accelerators="1", repeats=1, power=False, capacity=True
+    )
+    (store.directory / "capacity.json").write_text('{"cases": 1}')
+    with pytest.raises(ResultError, match=r"capacity\.json"):
+        searches(compare(load_dataset([store])))
+
+
+def test_a_cache_is_seen_in_the_bytes_of_the_device(tmp_path: Path) -> None:
+    store = build_training_store(
+        tmp_path / "run", accelerators="3", repeats=2, power=False, cached=0.7
+    )
+    comparison = compare(load_dataset([store]))
+    (figure,) = draw("epoch_bytes", comparison, comparison.sections)
+    shares = {(d["target"], d["epoch"]): d["text"] for d in figure.spec["datasets"]["epochs"]}
+    assert shares[NEW, 1] == "100"
+    assert shares[NEW, 3] == "30.0"
+    html = write_brief(store, pdf=False).read_text("utf-8")
+    assert 'id="mark-page-cache"' in html
+    assert "in the whole run" not in html
+    assert {f.rule for f in audit_results(store.directory)} >= {"page_cache", "few_steps"}
+
+
+def test_the_percentages_of_findings_mean_what_they_say(training_comparison: Comparison) -> None:
+    claims = {claim.metric: claim for claim in make_claims(training_comparison)}
+    moved = claims["throughput_mb_s.all"]
+    ratio = moved.ratio.estimate
+    assert f"{100 * (ratio - 1):.0f}\u00a0% more." in moved.sentence
+    energy = claims["span_energy_j.epoch"]
+    assert energy.ratio.estimate < 1
+    assert f"{100 * (1 - energy.ratio.estimate):.0f}\u00a0% less energy." in energy.sentence
+    stall = claims["stall_s.all"]
+    assert "less time." in stall.sentence
+    assert not any(claim.kind == "latency" for claim in claims.values())
+
+
+def figures_of(comparison: Comparison, kind: str) -> list[Figure]:
+    found: list[Figure] = []
+    for name in names_of(kind):
+        sections = comparison.sections
+        scopes = [[s] for s in sections] if FIGURES[name].scope == "section" else [sections]
+        found += [figure for scope in scopes for figure in draw(name, comparison, scope)]
+    return found
+
+
+def test_specifications_are_valid_vega_lite(training_comparison: Comparison) -> None:
+    figures = figures_of(training_comparison, "training")
+    assert {figure.kind for figure in figures} == set(names_of("training"))
+    check_figures(figures)
+
+
+def check_figures(figures: list[Figure]) -> None:
+    """Each is valid, can be drawn, and says a number."""
+    assert len({figure.name for figure in figures}) == len(figures)
+    for figure in figures:
+        alt.Chart.from_dict(figure.spec).to_dict(validate=True)
+        assert all(len(row) == len(figure.columns) for row in figure.rows)
+        assert any(character.isdigit() for character in figure.title)
+        assert figure.point_ids
+        assert "|" not in figure.title
+        assert render(figure).startswith("<svg")
+
+
+def test_published_claims_stand_beside_measured_ratios(training_made: Made) -> None:
+    (table,) = tables_of(training_made.html, "published")
+    row = table.at("throughput")
+    assert row["as published"] == f"30% more than {OLD}"
+    assert row["which is"] == "1.30×"
+    (comparison,) = [compare(load_dataset([training_made.store]))]
+    point = comparison.sections[0].points[-1]
+    ratio = comparison.row(point).ratios[NEW]["throughput_mb_s.all"].interval.estimate
+    assert row["measured here"] == f"{ratio:.2f}×"
+    assert {r[1] for r in table.rows} == {"throughput", "throughput per watt"}
+
+
+def test_the_terminal_says_the_same(
+    training_made: Made, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storlab.cli.compare.console._width", 170)
+    directory = str(training_made.store.directory)
+    assert main(["compare", directory]) == 0
+    text = capsys.readouterr().out
+    assert digits3(mean(records_of(training_made.store, 4, OLD), "au_percent")) in text
+    assert main(["compare", directory, "-m", "au_percent", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [column["key"] for column in data["columns"]] == ["au_percent.all"]
+
+
+def test_the_brief_is_set_on_paper_too(training_made: Made) -> None:
+    assert training_made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,312 @@
+"""The command line of init, schema and plan, its errors and its exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from storlab import __version__
+from storlab.base.errors import ExitCode
+from storlab.cli.common import CLOSED_PIPE, plain
+from storlab.cli.main import EXIT_CODES, main, verbs
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import LoadedStudy, load_study, parse_study
+from storlab.lab.study.json_schema import study_schema
+from storlab.lab.study.starter import FileTarget, FoundDevice, found_devices, starter_study
+from storlab.model.result import Metric
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden" / "study.schema.json"
+PUBLISHED = ROOT / "studies" / "micron-6600-ion-vs-16-hdd-fio.toml"
+
+
+def storlab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "storlab", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_plan_of_the_published_study(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(PUBLISHED)]) == ExitCode.OK
+    said = capsys.readouterr().out
+    assert "1x SSD: 40 h" in said
+    assert "16x HDD: 40 h" in said
+    assert "32 cells x 2 targets x 5 repeats = 320 runs" in said
+    assert "WOULD BE OVERWRITTEN" in said
+    assert (
+        "/dev/disk/by-id/ata-FILL-IN-16 (not on this machine; the hash changes when it is)" in said
+    )
+    assert f"plan hash: {make_plan(load_study(PUBLISHED)).plan_hash}" in said
+
+
+def test_plan_lists_every_run_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows(*options: str) -> int:
+        main(["plan", str(PUBLISHED), *options])
+        lines = capsys.readouterr().out.splitlines()
+        return sum(line.split()[:1] != [] and line.split()[0].isdigit() for line in lines)
+
+    assert rows("--all") >= 320
+    assert rows() < 40
+
+
+def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(PUBLISHED), "--json"]) == ExitCode.OK
+    said = json.loads(capsys.readouterr().out)
+    assert said["plan_hash"] == make_plan(load_study(PUBLISHED)).plan_hash
+    assert len(said["plan"]["runs"]) == 320
+    assert len(said["absent_devices"]["16x HDD"]) == 16
+
+
+def test_a_wrong_study_is_an_error_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = tmp_path / "s.toml"
+    wrong.write_text('[study]\nname = "[bold]x[/bold]"\nsed = 1\n')
+    assert main(["plan", str(wrong)]) == ExitCode.STUDY
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"{wrong}:3: [study] sed" in said.err
+    assert 'did you mean "seed"?' in said.err
+    assert main(["plan", str(wrong), "--json"]) == ExitCode.STUDY
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["exit_code"] == ExitCode.STUDY
+    assert {"line": 3, "fix": 'did you mean "seed"?'}.items() <= error["problems"][-1].items()
+
+
+def test_init_writes_a_study_that_plans_and_touches_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == ExitCode.OK
+    assert "next: storlab plan study.toml" in capsys.readouterr().out
+    loaded = load_study("study.toml")
+    assert make_plan(loaded).destructive == []
+    assert [str(p) for p in tmp_path.iterdir()] == [str(tmp_path / "study.toml")]
+    for device in found_devices():
+        assert f'# path = "{device.path}"' in loaded.text
+
+
+def test_init_does_not_overwrite_unless_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("precious")
+    assert main(["init", str(file)]) == ExitCode.USAGE
+    assert "--force" in capsys.readouterr().err
+    assert file.read_text() == "precious"
+    assert main(["init", str(file), "--force", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["file"] == str(file)
+    assert load_study(file)
+    assert main(["init", str(tmp_path / "none" / "x.toml")]) == ExitCode.USAGE
+
+
+def test_a_starter_survives_hostile_names_and_never_activates_a_device() -> None:
+    device = FoundDevice(
+        'sd"x', "/dev/disk/by-id/a\n[[target]]", 'M"o\nd\x1b[31m#', 10**13, True, ("in\nuse",)
+    )
+    target = FileTarget('disk "1"\x7f', 'a "b"\\c\nd', 1 << 30, True, "on /m\n[[x]]")
+    text = starter_study([device], [target])
+    study = parse_study(text)
+    assert [(t.name, t.path) for t in study.target] == [(target.name, target.path)]
+    assert study.workload[0].targets == [target.name]
+    assert "\x1b" not in text
+
+
+def test_uncommented_devices_of_a_starter_make_a_study_that_only_reads_them() -> None:
+    device = FoundDevice("nvme9n1", "/dev/disk/by-id/nvme-no-such", "Model", 10**12, False, ())
+    text = starter_study([device], [FileTarget("disk file", "x.dat", 1 << 30, True, "on /")])
+    active, keep = [], False
+    for line in text.splitlines():
+        keep = line in ("# [[target]]", "# [[workload]]") or (keep and line.startswith("# "))
+        active.append(line[2:] if keep else line)
+    study = parse_study("\n".join(active))
+    stores = ["object store", "own server"]
+    assert [t.name for t in study.target] == ["disk file", "nvme9n1 Model", *stores]
+    on_device = [w for w in study.workload if "nvme9n1 Model" in (w.targets or [])]
+    assert [v["read_percent"] for w in on_device for v in w.values()] == [100.0, 100.0]
+    plan = make_plan(LoadedStudy(study, text, "0" * 64, Path("starter.toml")))
+    assert {p.target for p in plan.points.values() if p.kind == "object"} == set(stores)
+
+
+def test_the_schema_is_valid_and_every_field_is_described() -> None:
+    schema = study_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert all("description" in table for table in schema["$defs"].values())
+    undescribed = []
+
+    def look(node: Any, at: str) -> None:
+        if isinstance(node, dict):
+            for name, field in node.get("properties", {}).items():
+                if "description" not in field:
+                    undescribed.append(f"{at}/{name}")
+            for key, value in node.items():
+                look(value, f"{at}/{key}")
+
+    look(schema, "")
+    assert undescribed == []
+
+
+@pytest.mark.parametrize("study", sorted((ROOT / "studies").glob("*.toml")), ids=lambda p: p.name)
+def test_ready_made_studies_fit_the_schema_and_can_be_planned(study: Path) -> None:
+    validator = jsonschema.Draft202012Validator(study_schema())
+    assert list(validator.iter_errors(tomllib.loads(study.read_text()))) == []
+    assert make_plan(load_study(study)).runs
+
+
+@pytest.mark.parametrize(
+    "line", ['block_szie = "4KiB"', 'block_size = "64K"', "jobs = []", 'access = "randon"']
+)
+def test_the_schema_refuses_what_the_model_refuses(line: str) -> None:
+    text = (ROOT / "studies" / "demo.toml").read_text()
+    text = text.replace('kind = "block"', f'kind = "block"\n{line}')
+    text = text.replace('\naccess = "random"', "") if line.startswith("access") else text
+    text = text.replace("\njobs = [1, 2, 4, 8]", "") if line.startswith("jobs") else text
+    text = text.replace('\nblock_size = ["256KiB", "4MiB"]', "") if "64K" in line else text
+    validator = jsonschema.Draft202012Validator(study_schema())
+    assert list(validator.iter_errors(tomllib.loads(text)))
+
+
+def test_the_schema_is_the_one_in_golden(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema"]) == ExitCode.OK
+    printed = capsys.readouterr().out
+    written = tmp_path / "schema.json"
+    assert main(["schema", "--output", str(written)]) == ExitCode.OK
+    assert written.read_text() == printed
+    assert printed == GOLDEN.read_text(), (
+        "the schema has changed; look at the difference, then run: "
+        "storlab schema --output tests/golden/study.schema.json"
+    )
+
+
+def test_version_and_help() -> None:
+    version = storlab("--version")
+    assert version.stdout == f"storlab {__version__}\n"
+    bare = storlab()
+    assert bare.returncode == ExitCode.USAGE
+    assert "Commands:" in bare.stdout + bare.stderr
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == ExitCode.OK
+    assert f"Example: storlab {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_the_list_of_verbs_says_what_each_says(verb: str) -> None:
+    module, _, function = verbs()[verb].place.partition(":")
+    text = inspect.getdoc(getattr(import_module(module), function)) or ""
+    assert verbs()[verb].summary == " ".join(text.split("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["frob"]])
+def test_the_list_of_verbs_imports_none(arguments: list[str]) -> None:
+    program = f"import sys; from storlab.cli.main import main; main({arguments!r})"
+    shown = "; print('imported', *sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program + shown], capture_output=True, text=True, check=False
+    )
+    imported = done.stderr.rpartition("imported ")[2].split()
+    assert "storlab.cli.main" in imported
+    heavy = ("pyarrow", "scipy", "numpy", "altair", "storlab.model", "storlab.lab")
+    assert not {*heavy} & {*imported}
+
+
+def test_every_exit_code_is_documented() -> None:
+    words = [line.split() for line in EXIT_CODES.splitlines()]
+    documented = [int(line[0]) for line in words if line and line[0].isdigit()]
+    assert documented == sorted(int(code) for code in ExitCode)
+    assert "10  the verdict" in storlab("--help").stdout
+
+
+def test_a_wrong_command_line_is_a_usage_error() -> None:
+    for arguments in (["frob"], ["plan"], ["plan", "x", "--frob"]):
+        said = storlab(*arguments)
+        assert said.returncode == ExitCode.USAGE
+        assert "Error" in said.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["frob"], ["plan"], ["plan", "x", "--frob"], ["crosscheck", "x", "--repeats", "1"], []],
+)
+def test_a_wrong_command_line_is_json_where_json_is_asked_for(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--json"]) == ExitCode.USAGE
+    said = capsys.readouterr()
+    error = json.loads(said.out)["error"]
+    assert error["exit_code"] == ExitCode.USAGE
+    assert error["what"]
+    assert error["fix"].startswith("see `storlab ")
+    assert said.err == ""
+    assert main(["plan", "--json", "--help"]) == ExitCode.OK
+    assert "Example:" in capsys.readouterr().out
+
+
+def test_no_colour_without_a_terminal_or_under_no_color() -> None:
+    assert "\x1b" not in storlab("plan", str(PUBLISHED)).stdout
+    coloured = storlab("plan", str(PUBLISHED), FORCE_COLOR="1", TERM="xterm")
+    assert "\x1b[1;31m" in coloured.stdout
+    plainly = storlab("plan", str(PUBLISHED), FORCE_COLOR="1", TERM="xterm", NO_COLOR="1")
+    assert "\x1b[1;31m" not in plainly.stdout
+
+
+@pytest.mark.parametrize(
+    "call", ["plan {}", "plan {} --all --json", "schema", "plan --help", "plan none.toml --json"]
+)
+def test_a_closed_pipe_ends_every_verb_quietly(call: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "storlab", *call.format(PUBLISHED).split()]
+    ended = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (CLOSED_PIPE, b"")
+
+
+def test_completion_knows_the_verbs() -> None:
+    said = storlab(_STORLAB_COMPLETE="complete_bash", COMP_WORDS="storlab pl", COMP_CWORD="1")
+    assert "plan" in said.stdout.split()
+
+
+def test_ctrl_c_ends_with_its_own_exit_code(tmp_path: Path) -> None:
+    fifo = tmp_path / "study.toml"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "storlab", "plan", str(fifo)], stderr=subprocess.PIPE, text=True
+    )
+    writer = os.open(fifo, os.O_WRONLY)  # returns once the command has opened it and reads
+    try:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        os.close(writer)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "interrupted" in said
+    assert "Traceback" not in said
+
+
+def test_json_output_has_no_bare_nan() -> None:
+    metric = Metric(name="m", value=1.0, unit="1")
+    value = {"a": [float("nan"), Path("x"), metric], 1: {2}}
+    told = plain(value)
+    assert told == {"a": [None, "x", metric.model_dump(mode="json")], "1": [2]}
+    assert told["a"][2]["operation"] == "all"
+    json.dumps(plain(value), allow_nan=False)

@@ -1,0 +1,218 @@
+"""Recorded fio results as a result directory, and errors that name file and field."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storlab.base.errors import ResultError, StorlabError
+from storlab.cli.main import main
+from storlab.engines.fio import importer_options as fio_options
+from storlab.exchange.importer import import_files
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.file import parse_study
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "fio"
+
+
+def imported(tmp_path: Path, *names: str, target: str | None = None) -> ResultStore:
+    return import_files([GOLDEN / name for name in names], tmp_path / "result", target)
+
+
+def test_numbers_are_fios(tmp_path: Path) -> None:
+    store = imported(tmp_path, "group-3.33.json")
+    record = store.records()[0]
+    job = json.loads((GOLDEN / "group-3.33.json").read_text())["jobs"][0]
+    for kind in ("read", "write"):
+        said = job[kind]
+        throughput = record.metric("throughput_mb_s", kind)
+        assert throughput == pytest.approx(said["bw_bytes"] / 1e6, rel=0.05)
+        assert record.metric("latency_mean_ns", kind) == pytest.approx(
+            said["lat_ns"]["mean"], rel=0.01
+        )
+        assert record.totals[kind].operations == said["lat_ns"]["N"]
+        assert record.totals[kind].bytes == said["io_bytes"]
+    assert record.provenance == "measured"
+    assert (record.engine.name, record.engine.version) == ("fio", "3.33")
+    assert record.params["read_percent"] == 70
+    assert record.params["block_size"] == 256 * 1024
+    assert (record.params["jobs"], record.params["queue_depth"]) == (2, 8)
+    assert record.concurrency is not None
+    assert record.concurrency.configured == 16
+    assert store.raw(record.run_id, "imported.json") == (GOLDEN / "group-3.33.json").read_bytes()
+
+
+def test_the_study_that_is_made_up_reads_back(tmp_path: Path) -> None:
+    store = imported(tmp_path, "group-3.33.json", "warning-3.33.json", "two-jobs-3.33.json")
+    study = parse_study(store.study_text)
+    assert [w.values()[0] for w in study.workload] == [p.params for p in store.plan.points.values()]
+    again = ResultStore.open(store.directory)
+    again.check()
+    assert again.missing() == []
+    assert len(again.records()) == 4
+
+
+def test_same_options_and_target_are_repeats(tmp_path: Path) -> None:
+    store = imported(tmp_path, "group-3.33.json", "group-3.42.json", target="the disk")
+    assert [r.run_id[-3:] for r in store.records()] == ["-r1", "-r2"]
+    assert len(store.plan.points) == 1
+    assert {r.target for r in store.records()} == {"the disk"}
+
+
+def test_jobs_of_their_own_are_runs_of_their_own(tmp_path: Path) -> None:
+    store = imported(tmp_path, "two-jobs-3.33.json")
+    accesses = [(r.params["access"], r.params["read_percent"]) for r in store.records()]
+    assert accesses == [("sequential", 100), ("random", 0)]
+
+
+def test_plain_json_keeps_what_it_has_and_says_what_it_lacks(tmp_path: Path) -> None:
+    record = imported(tmp_path, "plain-3.33.json").records()[0]
+    assert any("no latency histogram" in note for note in record.notes)
+    assert record.totals["read"].latency is None  # of two clones: nothing to merge
+    assert record.metric("latency_mean_ns", "read") is not None
+    assert record.metric("latency_p99_ns", "read") is None
+    assert record.concurrency is not None
+    assert record.concurrency.implied == pytest.approx(8, rel=0.35)
+    assert record.params["jobs"] == 2
+
+
+def test_partial_percentiles_of_plain_json_are_kept(tmp_path: Path) -> None:
+    document = json.loads((GOLDEN / "two-jobs-3.33.json").read_text())
+    document["jobs"] = [j for j in document["jobs"] if j["jobname"] == "second"]
+    section = document["jobs"][0]["write"]
+    del section["lat_ns"]["bins"], section["clat_ns"]["bins"]
+    path = tmp_path / "partial.json"
+    path.write_text(json.dumps(document))
+    record = import_files([path], tmp_path / "result").records()[0]
+    given = section["lat_ns"]["percentile"]
+    assert record.metric("latency_p99_ns", "write") == given["99.000000"]
+    assert record.metric("latency_p999_ns", "write") is None
+
+
+def test_clat_is_named(tmp_path: Path) -> None:
+    record = imported(tmp_path, "clat-3.33.json").records()[0]
+    assert any("clat" in note for note in record.notes)
+
+
+def test_notes_before_the_json_and_flushes_survive(tmp_path: Path) -> None:
+    record = imported(tmp_path, "warning-3.33.json").records()[0]
+    assert any("queue depth will be capped" in note for note in record.notes)
+    assert record.params["queue_depth"] == 1  # psync keeps one outstanding, whatever iodepth says
+    assert record.params["sync"] == "fsync"
+    assert record.totals["sync"].operations > 0
+
+
+def test_of_several_documents_the_last_one_counts(tmp_path: Path) -> None:
+    record = imported(tmp_path, "status-3.42.txt").records()[0]
+    assert any("documents" in note for note in record.notes)
+    assert record.params["rate_iops"] == 50
+
+
+def test_a_failed_run_stays_failed(tmp_path: Path) -> None:
+    record = imported(tmp_path, "failed-3.33.json").records()[0]
+    assert record.status == "failed"
+    assert record.failure is not None
+    assert record.failure.errno == 5
+    assert record.metrics == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "no format"),
+        ("name,value\na,1\n", "no format"),
+        ('{"benchmark": "other"}', "no format"),
+        ('{"fio version": "fio-3.33", "jobs": [{"jobname": "a"}]}', "jobs[0].read"),
+        ('{"fio version": "fio-2.2", "jobs": [{"jobname": "a"}]}', "fio version"),
+        ('{"fio version": "fio-3.33", "jobs": [{"jobname"', "JSON"),
+    ],
+)
+def test_other_files_are_refused_by_name_and_field(tmp_path: Path, text: str, where: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ResultError) as caught:
+        import_files([path], tmp_path / "result")
+    assert "other.json" in str(caught.value)
+    assert where in str(caught.value)
+    assert not (tmp_path / "result").exists()
+
+
+def test_missing_file_is_an_error_not_a_traceback(tmp_path: Path) -> None:
+    with pytest.raises(StorlabError, match=r"absent\.json"):
+        import_files([tmp_path / "absent.json"], tmp_path / "result")
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    shutil.copy(GOLDEN / "group-3.42.json", tmp_path / "a.json")
+    assert main(["import", str(tmp_path / "a.json"), "--out", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["runs"][0]["engine"]["version"].startswith("3.42")
+    assert main(["import", str(tmp_path / "a.json"), "--out", str(out)]) == 8
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4k", 4096),
+        ("4K", 4096),
+        ("4kb", 4096),
+        ("4ki", 4000),
+        ("1m", 1 << 20),
+        ("512", 512),
+        ("2g", 2 << 30),
+        ("4x", None),
+    ],
+)
+def test_fio_sizes(text: str, size: int | None) -> None:
+    assert fio_options.size_of(text) == size
+
+
+def test_fio_sizes_with_base_1000() -> None:
+    assert fio_options.size_of("4k", 1000) == 4000
+    assert fio_options.size_of("4ki", 1000) == 4096
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("300", 300 * 10**9),
+        ("5m", 300 * 10**9),
+        ("250ms", 250 * 10**6),
+        ("1h", 3600 * 10**9),
+        ("2000000us", 2 * 10**9),
+        ("soon", None),
+    ],
+)
+def test_fio_times(text: str, ns: int | None) -> None:
+    assert fio_options.time_ns(text) == ns
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"rw": "randrw", "rwmixwrite": "30"}, {"read_percent": 70, "offsets": "permutation"}),
+        ({"rw": "randread", "norandommap": "1"}, {"offsets": "uniform", "read_percent": 100}),
+        ({"rw": "randread", "random_distribution": "zipf:1.3"}, {"zipf_theta": 1.3}),
+        (
+            {"rw": "randread", "random_distribution": "zoned:80/20:20/80"},
+            {"offsets": "hot_cold", "hot_access_percent": 80, "hot_space_percent": 20},
+        ),
+        ({"rw": "write", "bssplit": "4k/60:64k/40"}, {"block_size": {"4096B": 60, "65536B": 40}}),
+        ({"rw": "randread", "ioengine": "null"}, {"backend": "null"}),
+        ({"rw": "randread", "rate_iops": "100", "numjobs": "4"}, {"rate_iops": 400, "jobs": 4}),
+        ({"rw": "read", "ioengine": "libaio", "iodepth": "32"}, {"queue_depth": 32}),
+    ],
+)
+def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]) -> None:
+    fields, _ = fio_options.fields(options, {"read": 1, "write": 1}, 1)
+    assert {name: fields.get(name) for name in wanted} == wanted
+
+
+def test_own_job_files_come_back_as_they_were(tmp_path: Path) -> None:
+    names = fio_options.locations({"filename": "/dev/a\\:b:/dev/c"})
+    assert names == ["/dev/a:b", "/dev/c"]

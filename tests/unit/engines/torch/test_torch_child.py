@@ -1,0 +1,235 @@
+"""The parts of the PyTorch child that need no PyTorch: reading, order, publishing."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storlab.engines.torch import engine
+from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps_of
+from storlab.engines.torch.ranks import Crew, drop_caches
+from storlab.engines.torch.writer import MANIFEST, Shelf, resident_bytes
+from storlab.process.child_side import ChildError
+from support.torch_data import FILES, job_of, make_set, payload
+
+
+def plain(job: Any) -> dict[str, Any]:
+    said: dict[str, Any] = job.model_dump(mode="json")
+    return said
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest) -> Path:
+    """On a file system with O_DIRECT, which /tmp need not have."""
+    place = Path(__file__).parents[4] / "target" / f"torch-test-{os.getpid()}"
+    place.mkdir(parents=True, exist_ok=True)
+    request.addfinalizer(lambda: subprocess.run(["rm", "-r", str(place)], check=True))
+    return place
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "per_file"), [("npz", 1), ("npz", 3), ("tfrecord", 4), ("jpeg", 1)]
+)
+def test_every_sample_is_what_was_written(
+    home: Path, kind: str, per_file: int, direct: bool
+) -> None:
+    records = make_set(home, kind, per_file)
+    job = plain(job_of(home, records))
+    job["place"]["direct"] = direct
+    job["read_bytes"] = 4096
+    samples = Samples(job)
+    assert len(samples) == FILES * per_file
+    for index in range(len(samples)):
+        number, place = divmod(index, per_file)
+        sample, (end_ns, length_ns, moved) = samples[index]
+        assert sample.tobytes() == payload(number, place)
+        assert 0 < length_ns <= end_ns
+        size = samples.path(number).stat().st_size
+        if kind == "tfrecord":
+            assert moved >= size // per_file
+        else:
+            assert moved == (size if place == 0 else 0)
+
+
+def test_a_record_that_is_none_is_named(tmp_path: Path) -> None:
+    records = make_set(tmp_path, "tfrecord", 2)
+    samples = Samples(plain(job_of(tmp_path, records)))
+    path = samples.path(3)
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(ValueError, match=r"img_03_of_12\.tfrecord at 0: no record"):
+        samples[3 * 2]
+
+
+def test_a_sample_is_cut_or_filled_up() -> None:
+    sample = np.arange(1, 6, dtype=np.uint8)
+    assert fitted(sample, 3).tolist() == [1, 2, 3]
+    assert fitted(sample, 7).tolist() == [1, 2, 3, 4, 5, 0, 0]
+
+
+def test_a_part_of_memory_is_a_file() -> None:
+    window = Window(memoryview(b"0123456789"))
+    assert window.read(3) == b"012"
+    assert window.seek(-2, os.SEEK_END) == 8
+    assert window.read() == b"89"
+    assert (window.read(1), window.seek(1), window.seek(1, os.SEEK_CUR)) == (b"", 1, 2)
+
+
+@given(
+    files=st.integers(1, 30),
+    per_file=st.integers(1, 5),
+    accelerators=st.integers(1, 4),
+    batch=st.integers(1, 4),
+    shuffle=st.sampled_from(["none", "same", "epoch"]),
+    reshard=st.booleans(),
+)
+def test_accelerators_share_the_samples(
+    files: int, per_file: int, accelerators: int, batch: int, shuffle: str, reshard: bool
+) -> None:
+    job: dict[str, Any] = {
+        "records": {"files": files, "samples_per_file": per_file},
+        "accelerators": accelerators,
+        "batch": batch,
+        "shuffle": shuffle,
+        "reshard": reshard,
+        "seed": 5,
+        "max_steps": None,
+    }
+    orders: dict[int, list[int]] = {}
+    for epoch in range(2):
+        orders[epoch] = []
+        for index in range(accelerators):
+            sampler = Sampler(job, index)
+            sampler.epoch = epoch
+            own = list(sampler)
+            assert len(own) == len(sampler) == steps_of(job) * batch
+            assert own == list(sampler)
+            assert len(set(own)) == len(own)
+            orders[epoch] += own
+        assert set(orders[epoch]) <= set(range(files * per_file))
+        whole_files = reshard or shuffle == "none" or per_file == 1
+        if whole_files:
+            assert len(set(orders[epoch])) == len(orders[epoch])
+    if shuffle != "epoch":
+        assert orders[0] == orders[1]
+    if shuffle == "none" and accelerators == 1:
+        assert orders[0] == list(range(len(orders[0])))
+
+
+def test_epochs_are_shuffled_anew_and_resharded() -> None:
+    job: dict[str, Any] = {
+        "records": {"files": 100, "samples_per_file": 1},
+        "accelerators": 2,
+        "batch": 1,
+        "shuffle": "epoch",
+        "reshard": True,
+        "seed": 5,
+        "max_steps": 7,
+    }
+    first, second = Sampler(job, 0), Sampler(job, 0)
+    second.epoch = 1
+    assert len(first) == 7
+    assert list(first) != list(second)
+    assert set(first) != set(second)
+    fixed, again = Sampler({**job, "reshard": False, "max_steps": None}, 1), None
+    before = list(fixed)
+    fixed.epoch = 1
+    again = list(fixed)
+    assert before != again
+    assert set(before) == set(again) == set(range(50, 100))
+
+
+def test_a_checkpoint_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "checkpoints", sync=True, publish="rename")
+    shelf.open()
+    place = shelf.prepare(1, ["rank0/a.pt"])
+    (place / "rank0" / "a.pt").write_bytes(b"x")
+    assert shelf.numbers() == []
+    shelf.publish(1, {"number": 1})
+    assert shelf.numbers() == [1]
+    assert (shelf.whole(1) / MANIFEST).read_text() == '{"number": 1}'
+    assert not place.exists()
+    left = shelf.prepare(2, [])
+    Shelf(tmp_path / "checkpoints", sync=True, publish="rename").open()
+    assert not left.exists()
+    shelf.delete(1)
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+def test_what_lies_in_memory_is_counted(home: Path) -> None:
+    path = home / "file"
+    path.write_bytes(bytes(1_000_000))
+    assert resident_bytes(path) == 1_000_000
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    drop_caches([path])
+    assert resident_bytes(path) < 1_000_000
+    (home / "empty").touch()
+    assert resident_bytes(home / "empty") == 0
+    assert mmap.PAGESIZE == 4096
+
+
+def test_the_child_needs_nothing_of_storlab_but_its_own_files() -> None:
+    code = engine.BOOT.replace("sys.exit(main(order))", "print(sorted(sys.modules))")
+    code += "\nfrom storlab.engines.torch import loader, writer\n"
+    home = str(Path(engine.__file__).parents[2])
+    missing = dict.fromkeys(("pydantic", "pyarrow", "storlab._native"))
+    blocked = f"import sys\nsys.modules.update({missing})\n"
+    said = subprocess.run(
+        [sys.executable, "-c", blocked + code, home, "order"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "storlab.base.clock" in said.stdout
+
+
+forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 and newer
+
+
+@forks
+def test_the_first_error_of_a_process_ends_all() -> None:
+    def work(rank: int, pipe: Any) -> None:
+        while pipe.recv() is not None:
+            if rank == 1:
+                raise FileNotFoundError(2, "No such file", "/some/file")
+            pipe.recv()  # waits for ever
+
+    crew = Crew(2, work)
+    with pytest.raises(ChildError) as caught:
+        crew.all({})
+    crew.end(kill=True)
+    assert caught.value.failure["path"] == "/some/file"
+    assert caught.value.failure["errno"] == 2
+
+
+@forks
+def test_a_process_that_vanishes_is_named() -> None:
+    def work(rank: int, pipe: Any) -> None:
+        pipe.recv()
+        os._exit(7)
+
+    crew = Crew(1, work)
+    with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
+        crew.all({})
+    crew.end(kill=True)
+
+
+@forks
+def test_answers_come_in_order_of_ranks() -> None:
+    def work(rank: int, pipe: Any) -> None:
+        while (order := pipe.recv()) is not None:
+            pipe.send({"rank": rank, "order": order})
+
+    crew = Crew(3, work)
+    assert crew.all({"a": 1}) == [{"rank": rank, "order": {"a": 1}} for rank in range(3)]
+    crew.end()

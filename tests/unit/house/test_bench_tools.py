@@ -1,0 +1,79 @@
+"""What the benches make of other tools' output: a peer is judged by what it did."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import need_program
+from storlab import _native
+
+BENCHES = Path(__file__).parents[3] / "benches"
+
+
+@pytest.fixture(scope="module")
+def tools() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("storlab_bench_tools", BENCHES / "tools.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_elbencho_is_charged_for_the_time_that_it_ran(tools: ModuleType) -> None:
+    # 3 s were asked for; it looked at its limit after 4.
+    table = [
+        "ISO date,operation,time ms [first],time ms [last],IOPS [first],IOPS [last]",
+        "2026-11-20T10:00:00,SYNC,1,1,,",
+        "2026-11-20T10:00:01,READ,4000,4000,500000,500000",
+    ]
+    reading = tools.read_elbencho(table, tools.Cpu(user_s=1.0, system_s=3.0))
+    assert reading.iops == 500_000
+    assert reading.cpu_us_per_io == pytest.approx(2.0)
+    assert reading.user_us_per_io == pytest.approx(0.5)
+
+
+def test_elbencho_without_a_phase_is_no_reading(tools: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="0 phases"):
+        tools.read_elbencho(["operation,time ms [last],IOPS [last]"], tools.Cpu(1, 1))
+
+
+@pytest.mark.parametrize("read_percent", [0, 100])
+def test_the_bare_probe_moves_every_block_that_it_counts(
+    tools: ModuleType, tmp_path: Path, read_percent: int
+) -> None:
+    need_program("cc")
+    if not json.loads(_native.probe())["uring"]["available"]:
+        pytest.skip("needs io_uring")
+    file = tmp_path / "data"
+    file.write_bytes(bytes(1 << 20))
+    load = tools.Load(str(file), 1 << 20, read_percent=read_percent, access="sequential")
+    reading = tools.bare(8).run(load, 0.1, max(os.sched_getaffinity(0)))
+    # The kernel parts user from system time by its ticks: in a tenth of a second, it may see none.
+    assert reading.iops > 0 and reading.cpu_us_per_io >= reading.user_us_per_io >= 0
+    # Which slot has a block is the probe's: what is in it is a slot's number, never a zero.
+    written = set(file.read_bytes())
+    assert written <= set(range(1, 65)) if read_percent == 0 else written == {0}
+
+
+def test_a_goal_whose_peer_did_not_run_is_shown_as_not_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHES))
+    bench = importlib.import_module("object")
+    case = next(case for case in bench.CASES if case.name == "put-4m")
+    beside_warp, beside_loop = case.goals
+    ours = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=3, cpu_s_per_1000=1)
+    loop = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=2, cpu_s_per_1000=1)
+    found = bench.goals(case, {bench.OURS: [ours], bench.BARE: [loop]})
+    assert [goal["met"] for goal in found] == [None, False]
+    assert beside_warp.peer in found[0]["goal"] and beside_loop.peer in found[1]["goal"]
+    assert bench.judged(found[0]) == ("-", "not measured")
+    assert bench.judged(found[1]) == ("1.5 (1.5 to 1.5)", "MISSED")
