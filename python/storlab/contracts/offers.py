@@ -52,6 +52,21 @@ class ClearsBuckets(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsInBuckets(Protocol):
+    """Puts something below a campaign's prefix: the first words of it, before a dash."""
+
+    data_tops: tuple[str, ...]  # of data sets: ``<top>-<8 hexadecimal digits>/``
+    run_tops: tuple[str, ...]  # of what a run writes: ``<top>-<run id>/``
+
+
+def kept_in_buckets() -> tuple[frozenset[str], frozenset[str]]:
+    """Of all families: tops of data sets, and of runs."""
+    keepers = [f for f in FAMILIES.values() if isinstance(f, KeepsInBuckets)]
+    data = frozenset(top for keeper in keepers for top in keeper.data_tops)
+    return data, frozenset(top for keeper in keepers for top in keeper.run_tops)
+
+
 def fills_members() -> FillsMembers:
     """Raises EngineError where no family does it; as the next two."""
     return _first((f for f in FAMILIES.values() if isinstance(f, FillsMembers)), "lays out files")

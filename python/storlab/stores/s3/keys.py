@@ -6,17 +6,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
+
+from storlab.contracts.offers import kept_in_buckets
 
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
 PROBE = "probe"  # a small object that is written and deleted to see whether that is allowed
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
-# The same run ids as in storlab.model.point, and names as the workloads give them.
-_OURS = re.compile(
-    r"storlab\.json|probe|(pool|training|preprocess)-[0-9a-f]{8}/(?s:.*)"
-    r"|(run|checkpoints)-[0-9a-f]{12}-r[1-9][0-9]*/(?s:.*)"
-)
+_DATA = r"[0-9a-f]{8}"
+_RUN = r"[0-9a-f]{12}-r[1-9][0-9]*"  # as in storlab.model.point
 
 
 def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
@@ -48,8 +48,19 @@ def prefix_problem(options_prefix: str) -> str | None:
 
 
 def is_own_key(key: str, prefix: str) -> bool:
-    """Whether a key (or the beginning of some, up to a slash) is of storlab's grammar."""
-    return key.startswith(prefix) and bool(_OURS.fullmatch(key.removeprefix(prefix)))
+    """Whether a key (or the beginning of some, up to a slash) is one that storlab would make."""
+    if not key.startswith(prefix):
+        return False
+    below = key.removeprefix(prefix)
+    return below in (MARKER, PROBE) or bool(_grammar(*kept_in_buckets()).fullmatch(below))
+
+
+@cache
+def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
+    """Of what families keep below a prefix, by the first words of it."""
+    kinds = ((data, _DATA), (runs, _RUN))
+    tops = [f"{re.escape(top)}-{digits}" for names, digits in kinds for top in sorted(names)]
+    return re.compile(f"(?:{'|'.join(tops) or '(?!)'})/(?s:.*)")  # without any, nothing fits
 
 
 def foreign_keys(keys: Iterable[str], prefix: str) -> list[str]:

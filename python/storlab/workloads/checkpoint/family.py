@@ -40,6 +40,8 @@ class CheckpointWorkload:
     fixed_work = True
     spec: type[WorkloadSpec] = CheckpointSpec
     details: type[Details] = CheckpointDetails
+    data_tops: tuple[str, ...] = ()
+    run_tops: tuple[str, ...] = ("checkpoints",)
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = CHECKPOINT_PAGE
     figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES

@@ -46,6 +46,8 @@ class ObjectWorkload(Clear):
     fixed_work = False
     spec: type[WorkloadSpec] = ObjectSpec
     details: type[Details] = ObjectDetails
+    data_tops: tuple[str, ...] = ("pool",)
+    run_tops: tuple[str, ...] = ("run",)
     places: tuple[str, ...] = ("s3",)
     page: Page = OBJECT_PAGE
     figures: tuple[FigureKind, ...] = OBJECT_FIGURES

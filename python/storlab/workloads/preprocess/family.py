@@ -47,6 +47,8 @@ class PreprocessWorkload:
     fixed_work = True
     spec: type[WorkloadSpec] = PreprocessSpec
     details: type[Details] = PreprocessDetails
+    data_tops: tuple[str, ...] = ("preprocess",)
+    run_tops: tuple[str, ...] = ()
     places: tuple[str, ...] = ("directory",)
     page: Page = PREPROCESS_PAGE
     figures: tuple[FigureKind, ...] = PREPROCESS_FIGURES

@@ -41,6 +41,8 @@ class TrainingWorkload:
     fixed_work = True
     spec: type[WorkloadSpec] = TrainingSpec
     details: type[Details] = TrainingDetails
+    data_tops: tuple[str, ...] = ("training",)
+    run_tops: tuple[str, ...] = ()
     places: tuple[str, ...] = ("directory", "s3")
     page: Page = TRAINING_PAGE
     figures: tuple[FigureKind, ...] = TRAINING_FIGURES
