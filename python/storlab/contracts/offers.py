@@ -60,6 +60,23 @@ class KeepsInBuckets(Protocol):
     run_tops: tuple[str, ...]  # of what a run writes: ``<top>-<run id>/``
 
 
+@runtime_checkable
+class StartsStudies(Protocol):
+    """Has workload tables for the study that ``storlab init`` writes."""
+
+    def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
+        """TOML. ``files`` are names of file targets, ``device`` that of a drive, as TOML strings.
+
+        What needs other targets than these files is commented out.
+        """
+        ...
+
+
+def starts_studies() -> list[StartsStudies]:
+    """All families that do."""
+    return [family for family in FAMILIES.values() if isinstance(family, StartsStudies)]
+
+
 def kept_in_buckets() -> tuple[frozenset[str], frozenset[str]]:
     """Of all families: tops of data sets, and of runs."""
     keepers = [f for f in FAMILIES.values() if isinstance(f, KeepsInBuckets)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storlab.base.units import GIB, format_bytes_si, format_size
+from storlab.contracts.offers import starts_studies
 from storlab.stores.devices import (
     STABLE_DIRECTORIES,
     Device,
@@ -158,10 +159,10 @@ def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
     parts.append(_DEVICES_HEADER if devices else _NO_DEVICES)
     parts += [_device_comment(device) for device in devices]
     parts.append(_STORES)
-    parts.append(_WORKLOAD.format(targets=", ".join(_text(t.name) for t in targets)))
-    if devices:
-        parts.append(_READ_ONLY.format(target=_text(_device_name(devices[0]))))
-    parts.append(_OBJECTS)
+    device = _text(_device_name(devices[0])) if devices else None
+    files = [_text(target.name) for target in targets]
+    tables = (table for f in starts_studies() for table in f.starter_tables(files, device))
+    parts.append("\n".join([_WORKLOADS, *tables]))
     return "\n".join(parts)
 
 
@@ -255,49 +256,8 @@ _STORES = """\
 # s3 = "embedded:storlab-objects"
 """
 
-_NO_DEVICES = "# No block device was found on this machine.\n"
-
-_WORKLOAD = """\
+_WORKLOADS = """\
 # Workloads. A list is swept: every value is run with every other, on every target.
-
-[[workload]]
-kind = "block"
-name = "mixed random I/O"
-targets = [{targets}]
-access = "random"
-block_size = ["4KiB", "256KiB"]
-read_percent = [70, 100] # the rest is written
-queue_depth = 16         # outstanding I/Os of each job
-jobs = [1, 2]
-# rate_iops = 1000       # open loop: so many operations per second, whether or not they keep up
-# offsets = "zipf"       # or uniform, hot_cold, permutation
-# verify = true          # check afterwards that every block holds what was written
-
-# Names that readers know for some of the values; they label the brief.
-[[workload.use_case]]
-name = "small reads, as of a database"
-match = {{ block_size = "4KiB", read_percent = 100 }}
 """
 
-_OBJECTS = """\
-# Requests to an S3 store (activate a target of that kind above, too):
-# [[workload]]
-# kind = "object"
-# name = "mixed objects"
-# get_percent = [30, 70]   # the rest is PUT
-# object_size = "4MiB"
-# objects = 100            # made beforehand
-# concurrency = 16         # requests in flight
-"""
-
-_READ_ONLY = """\
-# Reads of a device, which change nothing on it (activate the target above, too):
-# [[workload]]
-# kind = "block"
-# name = "random reads"
-# targets = [{target}]
-# block_size = ["4KiB", "256KiB"]
-# read_percent = 100
-# queue_depth = 32
-# jobs = 4
-"""
+_NO_DEVICES = "# No block device was found on this machine.\n"

@@ -32,6 +32,7 @@ from storlab.workloads.block.spec import (
     mix_of,
     region_of,
 )
+from storlab.workloads.block.starter import Starter
 from storlab.workloads.common.drawings import (
     EFFICIENCY_BARS,
     LATENCY_BARS,
@@ -43,7 +44,7 @@ from storlab.workloads.common.drawings import (
 )
 
 
-class BlockWorkload(Layout):
+class BlockWorkload(Layout, Starter):
     """Block and file I/O. Implements :class:`storlab.contracts.family.Workload`."""
 
     kind = "block"

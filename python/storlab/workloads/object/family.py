@@ -37,9 +37,10 @@ from storlab.workloads.object.rules import (
 )
 from storlab.workloads.object.sizes import mean_size, sizes_of
 from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
+from storlab.workloads.object.starter import Starter
 
 
-class ObjectWorkload(Clear):
+class ObjectWorkload(Clear, Starter):
     """Object storage. Implements :class:`storlab.contracts.family.Workload`."""
 
     kind = "object"
