@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 
+from tidy import tree
 from tidy.python_rules import FUNCTION_LINES
 from tidy.rust_text import blank, functions
 
-CRATE_FLOORS = {
-    "base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2,
-    "block": 3, "checkpoint": 3, "object": 3, "preprocess": 3, "training": 3, "py": 4,
-}  # fmt: skip
-FAMILIES = frozenset(name for name, floor in CRATE_FLOORS.items() if floor == 3)
+FAMILIES = frozenset(each.name for each in (tree.ROOT / "crates/families").iterdir())
+CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2, "py": 4}
+CRATE_FLOORS |= dict.fromkeys(sorted(FAMILIES), 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
 _CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")

@@ -13,6 +13,11 @@ const FAMILIES: [(&str, Start); 5] = [
     ("training", storlab_training::start),
 ];
 
+/// What they are called.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().map(|(name, _)| *name)
+}
+
 /// Start a run of a family's order, given as JSON.
 pub fn start(kind: &str, order: &str, secrets: &Secrets) -> Result<Run> {
     match FAMILIES.iter().find(|(name, _)| *name == kind) {

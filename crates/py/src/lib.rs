@@ -23,6 +23,8 @@ mod _native {
     #[pymodule_export]
     use super::built_for;
     #[pymodule_export]
+    use super::family_names;
+    #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]
     use super::monotonic_ns;
@@ -38,6 +40,12 @@ mod _native {
 #[pyfunction]
 fn built_for() -> Vec<String> {
     String::from_utf8_lossy(&BUILT_FOR).split_terminator(',').map(str::to_owned).collect()
+}
+
+/// Families of work whose orders it carries out.
+#[pyfunction]
+fn family_names() -> Vec<&'static str> {
+    families::names().collect()
 }
 
 /// Now on the run's clock (CLOCK_MONOTONIC), in ns.

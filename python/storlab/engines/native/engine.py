@@ -28,9 +28,6 @@ from storlab.model.result import (
 from storlab.process.open_files import allow_open_files
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
-KINDS = ("block", "object", "training", "checkpoint", "preprocess")
-"""Workload families with a load of their own in ``crates/families``."""
-
 _ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OBJECT_OPERATIONS))}
 
 
@@ -38,7 +35,7 @@ class NativeEngine:
     """Executes jobs in this process, in threads of Rust. Implements ``engines.Engine``."""
 
     name = "native"
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = tuple(_native.family_names())
 
     def describe(self) -> EngineInfo:
         """Version, backend that ``auto`` would take, and its features. Never raises."""
