@@ -416,8 +416,8 @@ def test_a_device_smaller_than_the_study_wants_is_named(device: Path, image: Pat
 
 
 AS_NOBODY = """
-import importlib.util, os, sys
-sys.path.insert(0, os.path.dirname(os.path.dirname(sys.argv[1])))
+import importlib.util, os, pathlib, sys
+sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parents[2]))
 spec = importlib.util.spec_from_file_location("test_guard_loop", sys.argv[1])
 module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
 guard = module.guard_for(module.study_for(sys.argv[2], read=int(sys.argv[3]), serial=sys.argv[4]))

@@ -22,7 +22,7 @@ import json, resource, sys
 from pathlib import Path
 soft, hard = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-from storlab.engines.native import NativeEngine
+from storlab.engines.native.engine import NativeEngine
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from storlab.model.place import DataPlace
 job = CheckpointJob(
