@@ -18,7 +18,8 @@ from storlab.process.parent_death import start_child
 from storlab.process.session_cpu import family, is_alive
 
 HERE = Path(__file__).parent
-STANDIN = HERE.parent / "simulators" / "warp.py"
+TESTS = HERE.parents[1]
+STANDIN = TESTS / "simulators" / "warp.py"
 RUN = "from test_child_run import FOREVER, start; start(Path.cwd(), FOREVER)"
 WARP = "from test_warp_run import start; start(Path.cwd())"
 RANKS = (
@@ -38,7 +39,7 @@ UNITS = (
 )
 PARENT = (
     "import signal, sys, types\nfrom pathlib import Path\n"
-    f"sys.path += [{str(HERE)!r}, {str(HERE.parent / 'integration')!r}]\n"
+    f"sys.path += [{str(HERE)!r}, {str(TESTS / 'integration/engines/warp')!r}, {str(TESTS)!r}]\n"
     "{what}\nsignal.pause()\n"
 )
 
