@@ -32,7 +32,7 @@ _ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OB
 
 
 class NativeEngine:
-    """Executes jobs in this process, in threads of Rust. Implements ``engines.Engine``."""
+    """Executes jobs in this process, in threads of Rust. Implements ``contracts.engine.Engine``."""
 
     name = "native"
     kinds: tuple[str, ...] = tuple(_native.family_names())
@@ -68,7 +68,7 @@ class NativeEngine:
 
 
 class NativeRun:
-    """A run of the native engine. Implements ``engines.RunHandle``."""
+    """A run of the native engine. Implements ``contracts.engine.RunHandle``."""
 
     def __init__(self, run: _native.Run | None, ended: RunOutcome | None) -> None:
         self._run = run

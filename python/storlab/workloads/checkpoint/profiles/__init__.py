@@ -1,6 +1,6 @@
 """Checkpoint profiles: which files of which sizes the ranks of a training job write.
 
-A profile is data: ``storlab/profiles/checkpoint/*.toml``, or a file of the user's in that form.
+A profile is data: a ``.toml`` file beside this one, or a file of the user's in that form.
 It lists its files, or it gives a model's shape and its sharding, from which the files follow.
 
 Sources: the checkpoints of MLPerf Storage v2 for shapes, sharding and bytes. File names are those

@@ -1,7 +1,7 @@
 """Profiles of training: what a model's training reads, and how fast it computes.
 
 A profile is a TOML file with the field names of the DLIO benchmark. Those that ship with storlab
-lie in ``storlab/profiles/training``, and are named without their suffix; any other is named by its
+lie beside this file, and are named without their suffix; any other is named by its
 path, which ends with ``.toml``.
 """
 
