@@ -30,7 +30,7 @@ from storlab.model.study import Target
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from simulators.redfish import Service, link, tree
-from sysfs_trees import hwmon_tree, rapl_tree
+from support.sysfs_trees import hwmon_tree, rapl_tree
 
 GOAL_PERCENT = 1.0
 SECRET = "STORLAB_BENCH_REDFISH"

@@ -20,7 +20,7 @@ from typing import Any
 from surroundings import machine, workplace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from large_campaign import large_campaign
+from support.large_campaign import large_campaign
 
 GOAL_S = 10.0
 GOAL_BYTES = 1_000_000_000
