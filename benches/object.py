@@ -38,7 +38,7 @@ from rich.table import Table
 from surroundings import machine
 
 MIB = 1 << 20
-OURS, WARP, BARE = "storlab", "warp", "bare loop"
+NATIVE, WARP, BARE = "storlab", "warp", "bare loop"
 BARE_LARGE = "bare loop, 8 MiB"  # sends out of as much memory as ours, not out of its cache
 GB, SMALL = "cpu_s_per_gb", "cpu_s_per_1000"
 SERVER = "server_s_per_gb"
@@ -114,7 +114,7 @@ def serving(server: str, directory: Path) -> AbstractContextManager[Place]:
 
 def clients(case: Case, options: argparse.Namespace) -> list[Tool]:
     """Ours first, then the peers that are on this machine and can do the load."""
-    found = [engine("native", OURS)]
+    found = [engine("native", NATIVE)]
     if case.server != "embedded":
         found += [engine("warp", WARP)] if options.warp else []
     if case.server == "versitygw" and case.load.operation != "mixed":
@@ -152,7 +152,7 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
     """Each goal: the median over the rounds of ours over theirs, nothing where they did not run."""
     verdicts = []
     for goal in case.goals:
-        pairs = zip(readings[OURS], readings.get(goal.peer, []), strict=goal.peer in readings)
+        pairs = zip(readings[NATIVE], readings.get(goal.peer, []), strict=goal.peer in readings)
         ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
         text = f"{goal.quantity} <= {goal.limit:.2f} x {goal.peer}"
         verdicts.append(verdict(text, ratios, goal.limit))
@@ -163,7 +163,7 @@ def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[st
     """What storlab's own server may use."""
     if case.server_goal is None:
         return []
-    values = [reading.server_s_per_gb for reading in readings[OURS]]
+    values = [reading.server_s_per_gb for reading in readings[NATIVE]]
     return [verdict(f"{SERVER} <= {case.server_goal:.2f}", values, case.server_goal)]
 
 
@@ -185,13 +185,13 @@ def tested(options: argparse.Namespace) -> dict[str, Any]:
     versions = {"versitygw": [versitygw_path(), "--version"]}
     if options.warp:
         versions["warp"] = [options.warp, "--version"]
-    said = {
+    facts = {
         name: subprocess.run(command, capture_output=True, text=True, check=False).stdout
         for name, command in versions.items()
     }
     return {
         **machine(),
-        **{name: " ".join(text.split()[:6]) for name, text in said.items()},
+        **{name: " ".join(text.split()[:6]) for name, text in facts.items()},
     }
 
 

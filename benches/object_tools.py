@@ -129,11 +129,11 @@ def engine(name: str, title: str) -> Tool:
     return Tool(title, run)
 
 
-def _reading(said: dict[str, Any], load: Load, server_s: float, seconds: float) -> Reading:
-    totals = [said["totals"][name] for name in ("get", "put") if name in said["totals"]]
+def _reading(document: dict[str, Any], load: Load, server_s: float, seconds: float) -> Reading:
+    totals = [document["totals"][name] for name in ("get", "put") if name in document["totals"]]
     if any(total["errors"] for total in totals):
         raise SystemExit(f"requests failed: {[total['errors'] for total in totals]}")
-    window_s, cpu_s = said["window_ns"] / 1e9, said["cpu_ns"] / 1e9
+    window_s, cpu_s = document["window_ns"] / 1e9, document["cpu_ns"] / 1e9
     moved, done = (sum(total[name] for total in totals) for name in ("bytes", "operations"))
     mixed = load.operation == "mixed"  # two kinds have no latency in common
     # The server's account has the ramp in it, which moves as much per second as the window.

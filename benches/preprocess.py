@@ -29,7 +29,7 @@ from storlab import _native
 from storlab.contracts.registry import get_engine
 from storlab.workloads.preprocess.job import STAGES, Clicks, PreprocessJob
 
-OURS, PANDAS, POLARS = "native", "pandas", "polars"
+NATIVE, PANDAS, POLARS = "native", "pandas", "polars"
 PLAIN_PANDAS, DUCKDB = "plain-pandas", "duckdb"
 PROGRAMS = {PLAIN_PANDAS: "preprocess_pandas.py", DUCKDB: "preprocess_duckdb.py"}
 PEERS = (PLAIN_PANDAS, PANDAS, POLARS, DUCKDB)
@@ -56,7 +56,7 @@ class Case:
     """What is asked of the tools that take part."""
 
     name: str
-    tools: tuple[str, ...] = (OURS,)
+    tools: tuple[str, ...] = (NATIVE,)
     compression: str = "snappy"
     threshold: int = 15
     workers: int = 1
@@ -111,10 +111,10 @@ def chosen(options: argparse.Namespace) -> list[Case]:
     """The comparison with the peers, then what choices cost ours."""
     peers = [name for name in PEERS if name in options.peers]
     found = [
-        Case("snappy", (OURS, *peers)),
+        Case("snappy", (NATIVE, *peers)),
         Case("uncompressed", compression="none"),
         Case("zstd", compression="zstd"),
-        Case("threshold 0", (OURS, *(name for name in peers if name == DUCKDB)), threshold=0),
+        Case("threshold 0", (NATIVE, *(name for name in peers if name == DUCKDB)), threshold=0),
     ]
     found += [Case(f"{mib} MiB", memory_mib=mib) for mib in (512, 256)]
     if options.workers > 1:
@@ -135,7 +135,7 @@ class Bench:
             raise SystemExit(f"--workers {options.workers}: there are {len(self._cpus)} processors")
         clicks = Clicks(rows=options.rows, files=2)
         job = PreprocessJob(task="generate", directory=str(self._logs), clicks=clicks)
-        outcome = get_engine(OURS).start(job, place).wait()
+        outcome = get_engine(NATIVE).start(job, place).wait()
         if outcome is None or outcome.status != "finished":
             raise SystemExit(f"no click logs: {outcome and outcome.failure}")
         self._inputs = sorted(self._logs.glob("day_*"))
@@ -154,29 +154,29 @@ class Bench:
             cold=self._cold,
         )
         try:
-            said, usage = child(tool, job, self._cpus[: case.workers])
-            return self._reading(said, usage), self._digests()
+            report, usage = child(tool, job, self._cpus[: case.workers])
+            return self._reading(report, usage), self._digests()
         finally:
             shutil.rmtree(self._home)
 
-    def _reading(self, said: dict[str, Any], usage: Any) -> Reading:
-        stages = {stage["name"]: stage for stage in said["stages"]}
+    def _reading(self, report: dict[str, Any], usage: Any) -> Reading:
+        stages = {stage["name"]: stage for stage in report["stages"]}
         gigabytes = self.bytes / 1e9
         cpu_s = {name: stages[name]["cpu_ns"] / 1e9 for name in STAGES}
         span_ns = stages[STAGES[-1]]["end_ns"] - stages[STAGES[0]]["start_ns"]
-        base_mb = said.get("base_bytes", 0) / 1e6
+        base_mb = report.get("base_bytes", 0) / 1e6
         parquet = sum(path.stat().st_size for path in self._home.rglob("*.parquet"))
         return Reading(
             seconds=span_ns / 1e9,
             cpu_s_per_gb=sum(cpu_s.values()) / gigabytes,
             rows_s_per_core=self.rows / sum(cpu_s.values()),
-            peak_mb=base_mb + max(stage["peak_memory_bytes"] for stage in said["stages"]) / 1e6,
+            peak_mb=base_mb + max(stage["peak_memory_bytes"] for stage in report["stages"]) / 1e6,
             base_mb=base_mb,
             largest_mb=usage.ru_maxrss * 1024 / 1e6,
             process_cpu_s=usage.ru_utime + usage.ru_stime,
             parquet_mb=parquet / 1e6,
             stages={name: seconds / gigabytes for name, seconds in cpu_s.items()},
-            version=said["version"],
+            version=report["version"],
         )
 
     def _digests(self) -> dict[str, str]:
@@ -212,12 +212,12 @@ def child(tool: str, job: PreprocessJob, cpus: list[int]) -> tuple[dict[str, Any
     with process.stdin, process.stdout:
         process.stdin.write(job.model_dump_json().encode())
         process.stdin.close()
-        said = process.stdout.read()
+        printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{tool} failed: see above")
-    return json.loads(said), usage
+    return json.loads(printed), usage
 
 
 def measure(bench: Bench, cases: list[Case], rounds: int) -> dict[str, Any]:
@@ -260,23 +260,23 @@ def measure(bench: Bench, cases: list[Case], rounds: int) -> dict[str, Any]:
 
 def medians(some: list[Reading]) -> dict[str, Any]:
     """Of each figure."""
-    figures = {name: median(getattr(one, name) for one in some) for name in FIGURES}
-    stages = {name: median(one.stages[name] for one in some) for name in STAGES}
+    figures = {name: median(getattr(reading, name) for reading in some) for name in FIGURES}
+    stages = {name: median(reading.stages[name] for reading in some) for name in STAGES}
     return {**figures, "stages": stages, "version": some[0].version}
 
 
 def against_peers(cases: list[Case], readings: Readings) -> Iterator[dict[str, Any]]:
     """What ours uses, and how many times that the peers do."""
     name = cases[0].name
-    ours = readings[name, OURS]
-    used = [reading.cpu_s_per_gb for reading in ours]
+    own_readings = readings[name, NATIVE]
+    used = [reading.cpu_s_per_gb for reading in own_readings]
     yield verdict(f"{name}: CPU s/GB", used, f"<= {CPU_GOAL:g}", median(used) <= CPU_GOAL)
     goals = {goal.peer: goal for goal in GOALS}
     for case in cases:
         for peer in case.tools[1:]:
             goal = goals.get(peer) if case is cases[0] else None
             for quantity, title in ((CPU, "CPU"), (TIME, "time")):
-                pairs = zip(readings[case.name, OURS], readings[case.name, peer], strict=True)
+                pairs = zip(readings[case.name, NATIVE], readings[case.name, peer], strict=True)
                 ratios = [getattr(b, quantity) / getattr(a, quantity) for a, b in pairs]
                 text = f"{case.name}: {title}, {peer} over native"
                 if goal is None or goal.quantity != quantity:
@@ -290,7 +290,8 @@ def within_memory(cases: list[Case], readings: Readings) -> Iterator[dict[str, A
     for case in cases:
         if case.memory_mib < Case.memory_mib:
             held = [
-                (one.peak_mb - one.base_mb) * 1e6 / (1 << 20) for one in readings[case.name, OURS]
+                (reading.peak_mb - reading.base_mb) * 1e6 / (1 << 20)
+                for reading in readings[case.name, NATIVE]
             ]
             met = max(held) <= case.memory_mib
             yield verdict(f"{case.name}: peak MiB", held, f"<= {case.memory_mib}", met)
@@ -300,7 +301,7 @@ def scaling(cases: list[Case], readings: Readings) -> Iterator[dict[str, Any]]:
     """The time with one worker over that with several."""
     for case in cases:
         if case.workers > 1:
-            pairs = zip(readings[cases[0].name, OURS], readings[case.name, OURS], strict=True)
+            pairs = zip(readings[cases[0].name, NATIVE], readings[case.name, NATIVE], strict=True)
             yield verdict(
                 f"{case.name}: time with 1 over it", [a.seconds / b.seconds for a, b in pairs]
             )
@@ -318,8 +319,8 @@ def show(report: dict[str, Any]) -> None:
     """Tables: what was read, and what it means."""
     console = Console(width=140)
     versions = {run["tool"]: run["median"]["version"] for run in report["runs"]}
-    said = {**report["machine"], **versions}
-    console.print(", ".join(f"{key} {value}" for key, value in said.items()))
+    facts = {**report["machine"], **versions}
+    console.print(", ".join(f"{key} {value}" for key, value in facts.items()))
     figures = Table(
         title=f"{report['rows']:,} rows, {report['bytes'] / 1e6:,.0f} MB: "
         f"medians of {report['rounds']} interleaved runs"

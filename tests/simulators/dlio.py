@@ -29,10 +29,10 @@ def main() -> int:
     arguments = sys.argv[1:]
     config = Path(arguments[arguments.index("--config-dir") + 1])
     name = next(a for a in arguments if a.startswith("workload=")).partition("=")[2]
-    said: dict[str, Any] = json.loads((config / "workload" / f"{name}.yaml").read_text())
+    document: dict[str, Any] = json.loads((config / "workload" / f"{name}.yaml").read_text())
     hydra = os.environ.get("STANDIN_HYDRA")  # a file of DLIO that asks for the model's name
     if hydra is not None:
-        model = said["model"]
+        model = document["model"]
         for name in re.findall(r"\$\{workload\.model(\.name)?\}", Path(hydra).read_text()):
             if isinstance(model, dict) != bool(name):
                 sys.stderr.write("InterpolationResolutionError: full_key: hydra.run.dir\n")
@@ -45,13 +45,13 @@ def main() -> int:
     if mode == "hangs":
         Path("ready").touch()
         time.sleep(600)
-    files = list((Path(said["dataset"]["data_folder"]) / "train").iterdir())
-    assert len(files) == said["dataset"]["num_files_train"]
-    assert not list((Path(said["dataset"]["data_folder"]) / "valid").iterdir())
-    out = Path(said["output"]["folder"])
+    files = list((Path(document["dataset"]["data_folder"]) / "train").iterdir())
+    assert len(files) == document["dataset"]["num_files_train"]
+    assert not list((Path(document["dataset"]["data_folder"]) / "valid").iterdir())
+    out = Path(document["output"]["folder"])
     out.mkdir()
-    compute_s = said["train"]["computation_time"]
-    epochs = 1 if mode == "one-epoch" else said["train"]["epochs"]
+    compute_s = document["train"]["computation_time"]
+    epochs = 1 if mode == "one-epoch" else document["train"]["epochs"]
     times: dict[str, Any] = {}
     own: dict[str, Any] = {"host_memory_GB": 1.0}
     for epoch in range(1, epochs + 1):

@@ -105,10 +105,11 @@ class FaultyProxy:
 
     async def _close(self) -> None:
         self._server.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # whoever connected just now has a task then
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -228,7 +229,7 @@ def _refusal(harm: Harm) -> bytes:
 
 def _read_head(head: bytes) -> tuple[str, dict[str, str]]:
     line, *rest = head.decode("latin-1").rstrip("\r\n").split("\r\n")
-    pairs = (one.partition(":") for one in rest)
+    pairs = (field.partition(":") for field in rest)
     return line, {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,7 +20,9 @@ SUBTREES = (".1.3.6.1.4.1.318", ".1.3.6.1.4.1.13742", ".1.3.6.1.4.1.99999")
 class Agent:
     """``set({oid: (type, value)})``, types of pass_persist: gauge, integer, counter, string."""
 
-    def __init__(self, program: Path, folder: Path, community: str, auth: str, priv: str) -> None:
+    def __init__(
+        self, program: Path, folder: Path, port: int, community: str, auth: str, priv: str
+    ) -> None:
         self._values = folder / "values.json"
         self._state: dict[str, Any] = {"delay_s": 0, "objects": {}}
         self.set({})
@@ -31,8 +32,7 @@ class Agent:
         settings += [f"pass_persist {subtree} {answer}" for subtree in SUBTREES]
         self._configuration = folder / "pdu.conf"  # snmpd keeps an snmpd.conf of its own here
         self._configuration.write_text("\n".join(settings) + "\n")
-        self._program, self._folder = program, folder
-        self.port = self._free_port()
+        self._program, self._folder, self.port = program, folder, port
         self.start()
 
     def set(self, objects: dict[str, tuple[str, Any] | None], delay_s: float = 0) -> None:
@@ -57,23 +57,16 @@ class Agent:
             env=environment,
         )
         assert self._process.stdout is not None
-        said = b""
-        while not said.startswith(b"NET-SNMP version"):
-            said = self._process.stdout.readline()
-            assert said, "snmpd ended"
+        ready = b""
+        while not ready.startswith(b"NET-SNMP version"):
+            ready = self._process.stdout.readline()
+            assert ready, "snmpd ended"
 
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
-
-    @staticmethod
-    def _free_port() -> int:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            return port
 
 
 def answer_gets(values: Path) -> None:

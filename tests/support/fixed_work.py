@@ -14,13 +14,14 @@ from pydantic import Field
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, Search
 from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.model.types import Swept
 from storlab.workloads.block.job import BlockJob, Mix, Offsets
+from storlab.workloads.common.costs import IOPS
 
 SIZE = 64 * 1024
 
@@ -43,7 +44,13 @@ class DrillWorkload:
     spec: type[WorkloadSpec] = DrillSpec
     details: type[Details] = Details
     places: tuple[str, ...] = ("directory",)
-    page = Page(operations=("read",), moved=("read",), axes=("accelerators",))
+    page = Page(
+        operations=("read",),
+        moved=("read",),
+        axes=("accelerators",),
+        rate=IOPS,
+        search=Search("accelerators", "accelerator", "au_percent"),
+    )
     figures: tuple[str, ...] = ()
     engine_kind = "block"  # what the native engine is told
 

@@ -120,13 +120,14 @@ def _run(
                 Sample(interval, start, start + INTERVAL_NS, operation, done, done * block, encoded)
             )
             merged.add(Histogram.from_v2(encoded))
-        mine = [s for s in samples if s.operation == operation]
+        of_operation = [s for s in samples if s.operation == operation]
         whole.add(merged)
         summary = summarise_latency(merged.to_v2())
         totals[operation] = OperationTotals(
-            operations=sum(s.operations for s in mine), bytes=sum(s.bytes for s in mine),
+            operations=sum(s.operations for s in of_operation),
+            bytes=sum(s.bytes for s in of_operation),
             latency=summary,
-        )  # fmt: skip
+        )
         metrics += _metrics(totals[operation], summary, operation)
     every = OperationTotals(
         operations=sum(t.operations for t in totals.values()),

@@ -53,8 +53,8 @@ def expect(
             reason, place = wrong
             found.by_reason[reason] = found.by_reason.get(reason, 0) + 1
             if len(found.samples) < malformed_samples:
-                said = {"file": str(path), "line": number, "reason": reason, "field": place}
-                found.samples.append({**said, "text": printable(line[:200])})
+                fields = {"file": str(path), "line": number, "reason": reason, "field": place}
+                found.samples.append({**fields, "text": printable(line[:200])})
     found.rows = len(rows)
     _encode(found, rows, threshold, modulo, numerical)
     return found

@@ -106,8 +106,8 @@ def expected_of(job: PreprocessJob) -> Expected:
 
 def assert_as_expected(outcome: RunOutcome, job: PreprocessJob, expected: Expected) -> None:
     """The outcome, and every byte below the directory that is not Parquet."""
-    said = outcome.raw.get("stderr.txt", b"").decode()
-    assert (outcome.status, outcome.failure) == ("finished", None), said
+    stderr = outcome.raw.get("stderr.txt", b"").decode()
+    assert (outcome.status, outcome.failure) == ("finished", None), stderr
     found = outcome.details
     assert (found["rows"], found["lines"]) == (expected.rows, expected.lines)
     assert found["malformed"] == {

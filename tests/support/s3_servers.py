@@ -22,6 +22,7 @@ from conftest import missing, need_versitygw
 from storlab._native import S3Client
 from storlab.model.s3 import Credentials, S3Store
 from storlab.stores.s3.control import S3Control
+from support.ports import free_port
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class S3Server:
 
     def store(self, bucket: str = "bench", **changes: object) -> S3Store:
         """A bucket of it, whether it is there or not."""
-        said = S3Store(
+        made = S3Store(
             endpoints=[self.endpoint],
             bucket=bucket,
             ca_file=None if self.ca_file is None else str(self.ca_file),
             credentials=self.credentials,
         )
-        return said.model_copy(update=changes)
+        return made.model_copy(update=changes)
 
     def set_environment(self, monkeypatch: pytest.MonkeyPatch, prefix: str = "AWS") -> None:
         """Its keys, where storlab looks for them."""
@@ -87,7 +88,10 @@ class S3Server:
     def allow(self, user: Credentials, bucket: str, *statements: dict[str, Any]) -> None:
         """The bucket's policy: ``statements``, each for this user."""
         whose = {"Principal": {"AWS": user.access_key}}
-        policy = {"Version": "2012-10-17", "Statement": [{**whose, **said} for said in statements]}
+        policy = {
+            "Version": "2012-10-17",
+            "Statement": [{**whose, **statement} for statement in statements],
+        }
         client = S3Client(self.store(bucket).model_dump_json(), self.credentials.as_dict())
         body = json.dumps(policy).encode()
         status, _, answer = client.request("PUT", None, [("policy", "")], body, 30.0)
@@ -175,14 +179,6 @@ def need_gofakes3() -> Path:
     if found is None:
         missing("the program gofakes3 is not installed")
     return Path(found)
-
-
-def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _certificate(place: Path) -> tuple[Path, str, str]:

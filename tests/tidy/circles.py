@@ -7,9 +7,9 @@ def circles(imports: dict[str, set[str]]) -> list[list[str]]:
     """Sets of modules that import each other, directly or not."""
     found: list[list[str]] = []
     for module in sorted(imports):
-        mine = _reachable(imports, module)
-        circle = sorted(name for name in mine if module in _reachable(imports, name))
-        if module in mine and circle not in found:
+        reachable = _reachable(imports, module)
+        circle = sorted(name for name in reachable if module in _reachable(imports, name))
+        if module in reachable and circle not in found:
             found.append(circle)
     return found
 

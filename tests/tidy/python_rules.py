@@ -23,7 +23,10 @@ FLOORS = (
     "audit",
     "figures",
     "brief",
+    "history",
     "exchange",
+    "live",
+    "api",
     "cli",
 )
 """From the lowest to the highest: a package imports from itself and from those before it."""
@@ -46,9 +49,12 @@ ROOMS = {
 FILE_LINES = 500
 LINE_COLUMNS = 100
 FUNCTION_LINES = 70
+MONKEY_WORDS = {"said", "heard", "it", "one"}
+POSSESSIVES = {"mine", "my", "our", "ours", "their", "theirs"}
 
 _DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)+(?::\w+)?")
 _PRAGMA = re.compile(r"\s+# (?:type: ignore|noqa).*$")  # tools want it on the line it is about
+_WORD = re.compile(r"[a-z]+")
 _DATETIME_READS = {"now", "utcnow", "today"}
 
 
@@ -179,6 +185,37 @@ def function_complaints(source: str, limit: int = FUNCTION_LINES) -> list[str]:
             if lines > limit:
                 complaints.append(f"line {node.lineno}: {node.name} has {lines} lines")
     return complaints
+
+
+def name_complaints(source: str) -> list[str]:
+    """Pronouns and the like as names: they tell a reader nothing of what they stand for."""
+    return [
+        f"line {line}: {name} names nothing"
+        for line, name in _names(source)
+        if name.strip("_") in MONKEY_WORDS
+        or not (name.startswith("test_") or POSSESSIVES.isdisjoint(_WORD.findall(name.lower())))
+    ]
+
+
+def _names(source: str) -> Iterator[tuple[int, str]]:
+    """The names that a source file gives, with their lines."""
+    for node in ast.walk(ast.parse(source)):
+        name = None
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.attr
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        elif isinstance(node, ast.alias):
+            name = node.asname
+        elif isinstance(
+            node,
+            (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs),
+        ):
+            name = node.name
+        if name is not None:
+            yield getattr(node, "lineno", 0), name
 
 
 def size_complaints(source: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from tidy import tree
-from tidy.python_rules import FUNCTION_LINES
+from tidy.python_rules import FUNCTION_LINES, POSSESSIVES
 from tidy.rust_text import blank, functions
 
 FAMILIES = frozenset(each.name for each in (tree.ROOT / "crates/families").iterdir())
@@ -14,7 +14,15 @@ CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2
 CRATE_FLOORS |= dict.fromkeys(sorted(FAMILIES), 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
+_MONKEY_WORD = re.compile(
+    r"\bfn (?:said|heard|it|one|all)\b"
+    r"|\b(?:let|for)\b[^=;{]{0,80}?[\s(](?:said|heard|it|one)\b(?=[^=;{]*(?:=| in ))"
+    r"|\|(?:&|mut )?(?:said|heard|it|one)[,:|]"
+)
+_POSSESSIVE = re.compile(rf"\b(?:\w+_)?(?:{'|'.join(sorted(POSSESSIVES))})(?:_\w+)?\b", re.I)
+_TEST_NAME = re.compile(r"(#\[test\]\s*(?:#\[.*\]\s*)*fn )\w+")  # a sentence: pronouns are in place
 _CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")
+_PROCESSOR = re.compile(r"\btarget_arch\b|\b(?:core|std)::arch\b|\b(?:global_)?asm!")
 _UNFINISHED = re.compile(r"\b(?:todo|unimplemented)!|\bdbg!")
 _USE = re.compile(r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", re.MULTILINE)
 _TESTS = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub\S*\s+)?mod \w+ \{", re.MULTILINE)
@@ -34,8 +42,8 @@ def manifest_complaints(manifest: str, crate: str) -> list[str]:
         names |= set(tables.get(kind, {}))
         for target in tables.get("target", {}).values():
             names |= set(target.get(kind, {}))
-    ours = sorted(name.removeprefix("storlab-") for name in names if name.startswith("storlab-"))
-    return _not_below(crate, [("Cargo.toml", name) for name in ours])
+    crates = sorted(name.removeprefix("storlab-") for name in names if name.startswith("storlab-"))
+    return _not_below(crate, [("Cargo.toml", name) for name in crates])
 
 
 def use_complaints(source: str, crate: str) -> list[str]:
@@ -107,6 +115,14 @@ def clock_complaints(source: str) -> list[str]:
     return _each(_CLOCK, blank(source), "reads time; use storlab_base::clock")
 
 
+def processor_complaints(source: str) -> list[str]:
+    """Code for one processor that belongs to ``clock.rs`` and ``arch.rs`` of ``crates/base/src``.
+
+    There it has a portable branch beside it, which tests run too.
+    """
+    return _each(_PROCESSOR, blank(source), "is for one processor; use storlab_base::arch")
+
+
 def function_complaints(source: str, limit: int = FUNCTION_LINES) -> list[str]:
     """Functions that do not fit on a screen."""
     return [
@@ -114,6 +130,13 @@ def function_complaints(source: str, limit: int = FUNCTION_LINES) -> list[str]:
         for name, first, last in functions(source)
         if last - first + 1 > limit
     ]
+
+
+def name_complaints(source: str) -> list[str]:
+    """Pronouns and the like as names."""
+    code = blank(source)
+    found = _each(_MONKEY_WORD, code, "names nothing")
+    return found + _each(_POSSESSIVE, _TEST_NAME.sub(r"\1", code), "names nothing")
 
 
 def unfinished_complaints(source: str) -> list[str]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import tomllib
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import entry_points, packages_distributions
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conftest import need_program
 from storlab.base.errors import ExitCode
 from storlab.cli.main import verbs
 from storlab.contracts.registry import ENGINES, FAMILIES
@@ -77,15 +83,55 @@ def test_documents_name_targets_and_verbs_that_exist() -> None:
     assert set(verbs()) <= text_rules.storlab_commands(readme)
 
 
-def test_the_generated_reference_is_up_to_date() -> None:
+@cache
+def _generate() -> Any:
+    """docs/generate.py, which is a program."""
     place = tree.ROOT / "docs/generate.py"
     spec = spec_from_file_location("generate", place)
     assert spec is not None
     assert spec.loader is not None
     generate = module_from_spec(spec)
     spec.loader.exec_module(generate)
-    for name, text in generate.pages().items():
+    return generate
+
+
+def test_the_generated_reference_is_up_to_date() -> None:
+    for name, text in _generate().pages().items():
         assert tree.read(f"docs/reference/{name}") == text, "run `make docs`"
+
+
+def test_every_verb_has_its_man_page() -> None:
+    place = Path("packaging/storlab.data/data/share/man/man1")
+    pages = _generate().man_pages()
+    assert set(pages) == {"storlab.1", *(f"storlab-{verb}.1" for verb in verbs())}
+    assert {path.name for path in tree.files() if path.parent == place} == set(pages)
+    for name, text in pages.items():
+        assert tree.read(place / name) == text, "run `make docs`"
+
+
+def _drawn(roff: str) -> str:
+    """The page as text without bold. Any warning fails the test."""
+    program = [need_program("groff"), "-man", "-ww", "-Tascii", "-P-cbou"]
+    done = subprocess.run(program, input=roff, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    return done.stdout
+
+
+def test_man_pages_are_roff() -> None:
+    for name, text in _generate().man_pages().items():
+        lines = text.splitlines()
+        assert lines[0].startswith(f".TH {name.removesuffix('.1').upper()} 1 ")
+        assert lines[1] == ".SH NAME"
+        macros = {line.split()[0] for line in lines if line[:1] in (".", "'")}
+        assert macros <= {".TH", ".SH", ".PP", ".TP", ".EX", ".EE"}
+        assert "SEE ALSO" in _drawn(text)
+
+
+def test_roff_prints_a_hostile_line_as_it_is() -> None:
+    given = [r".SH forged", "'br", r"a\fBb \n(.x --json", '50% of "it"']
+    roff = "\n.br\n".join(_generate()._roff(line) for line in given)
+    printed = [line.strip() for line in _drawn(f".TH X 1\n.SH NAME\nx\n.br\n{roff}\n").splitlines()]
+    assert [line for line in printed if line in given] == given
 
 
 def test_links_between_documents_lead_somewhere() -> None:
@@ -103,3 +149,17 @@ def test_ready_made_studies_are_valid() -> None:
     assert studies
     for name in studies:
         study_class().model_validate(tomllib.loads(tree.read(name)))
+
+
+def test_the_package_imports_only_what_it_declares() -> None:
+    project = tomllib.loads(tree.read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    named = {re.split(r"[^\w.-]", each)[0].lower() for each in wanted}
+    named |= {"pydantic-core"}  # part of pydantic, in a package of its own
+    providers = packages_distributions()
+    for name in tree.source(".py", "python"):
+        used = set(re.findall(r"(?m)^\s*(?:from|import) ([a-z_]\w*)", tree.read(name)))
+        foreign = used - set(sys.stdlib_module_names) - {"storlab"}
+        owned = {m: {d.lower().replace("_", "-") for d in providers.get(m, [])} for m in foreign}
+        assert not [m for m, owners in owned.items() if owners and not owners & named], name

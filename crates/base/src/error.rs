@@ -80,10 +80,11 @@ pub enum Error {
         /// How long it waited.
         waited_ms: u64,
     },
-    /// An object store did not do what was asked of it.
+    /// What the run rests on, such as an object store, a GPU or its driver, did not do what was
+    /// asked of it.
     #[error("{what}")]
-    Store {
-        /// Which request, of which key, and what the store said.
+    Dependency {
+        /// What was asked, and the answer.
         what: String,
         /// What to do.
         fix: String,
@@ -102,6 +103,11 @@ impl Error {
     /// A wrong field of the order.
     pub fn spec(field: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Error::Spec { field: field.into(), what: what.into(), fix: fix.into() }
+    }
+
+    /// What the run rests on has failed.
+    pub fn dependency(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Error::Dependency { what: what.into(), fix: fix.into() }
     }
 
     /// A refused operation.

@@ -7,6 +7,17 @@ use crate::error::{Error, Result};
 
 const MAX_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
+/// Of the V2 encoding, by the format's own description: cookie, length of the payload, offset, and
+/// then digits, bounds and ratio, which say what the counts mean.
+const V2_HEADER: usize = 40;
+const V2_COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
+/// Counts of one power of two, for 3 digits from 1 on.
+const HALF_BITS: u32 = 10;
+
+/// Two for each doubling of the latency, up to 1 h.
+const COARSE_BINS: usize = 84;
+/// Counts by [`Histogram::coarse`] bin.
+pub type Coarse = [u64; COARSE_BINS];
 
 /// A histogram of ns. Longer than 1 h counts as 1 h.
 #[derive(Clone, Debug)]
@@ -99,6 +110,18 @@ impl Histogram {
             .collect()
     }
 
+    /// How many values lie in each coarse bin: bin `n` is from 2^(n/2) ns on, up to where the next
+    /// one begins. A bucket that lies in two of them counts where its middle does.
+    pub fn coarse(&self) -> Coarse {
+        let mut bins = [0; COARSE_BINS];
+        for found in self.0.iter_recorded() {
+            let middle = self.0.median_equivalent(found.value_iterated_to()).max(1);
+            let bin = (2.0 * (middle as f64).log2()) as usize;
+            bins[bin.min(COARSE_BINS - 1)] += found.count_at_value();
+        }
+        bins
+    }
+
     /// `HdrHistogram` V2 encoding, not compressed.
     ///
     /// # Panics
@@ -115,19 +138,125 @@ impl Histogram {
     /// `Error::Spec` when the bytes are not such an encoding.
     pub fn from_v2(bytes: &[u8]) -> Result<Self> {
         let read: hdrhistogram::Histogram<u64> =
-            Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| {
-                Error::spec(
-                    "histogram",
-                    format!("not HdrHistogram V2: {e}"),
-                    "read it from a samples file",
-                )
-            })?;
+            Deserializer::new().deserialize(&mut &bytes[..]).map_err(not_v2)?;
         let mut histogram = Histogram::new();
         for v in read.iter_recorded() {
             histogram.record_n(v.value_iterated_to(), v.count_at_value());
         }
         Ok(histogram)
     }
+}
+
+/// Counts of many histograms, added as they are encoded: a [`Histogram`] that is quick to add to
+/// and small where its values are.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(Vec<u64>);
+
+impl Counts {
+    /// Add all counts of a V2 encoding.
+    ///
+    /// # Errors
+    /// `Error::Spec` when the bytes are not such an encoding; part of it may have been added.
+    pub fn add_v2(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(mut counts) = counts_of_own(bytes) else {
+            // Of other bounds: once more with these.
+            let own = Histogram::from_v2(bytes)?.to_v2();
+            return if counts_of_own(&own).is_some() { self.add_v2(&own) } else { Ok(()) };
+        };
+        let mut place = 0_usize;
+        while let Some((&byte, rest)) = counts.split_first() {
+            let count = if byte & 0x80 == 0 {
+                counts = rest; // as most of them are
+                signed(u64::from(byte))
+            } else {
+                next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?
+            };
+            let places = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+            if count <= 0 {
+                place = place.saturating_add(places.max(1));
+                continue;
+            }
+            if place >= self.0.len() {
+                lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
+                self.0.resize((place + 1).next_multiple_of(1 << HALF_BITS), 0);
+            }
+            self.0[place] = self.0[place].saturating_add(count.unsigned_abs());
+            place += 1;
+        }
+        Ok(())
+    }
+
+    /// Add all of another's counts.
+    pub fn add(&mut self, other: &Counts) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        for (count, added) in self.0.iter_mut().zip(&other.0) {
+            *count = count.saturating_add(*added);
+        }
+    }
+
+    /// What they are together.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (place, &count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            if let Some(value) = lowest_at(place) {
+                histogram.record_n(value, count);
+            }
+        }
+        histogram
+    }
+}
+
+fn not_v2(why: impl std::fmt::Display) -> Error {
+    let what = format!("not HdrHistogram V2: {why}");
+    Error::spec("histogram", what, "read it from a samples file")
+}
+
+/// The counts of an encoding with the bounds and digits of [`Histogram`]; `None` for any other.
+fn counts_of_own(bytes: &[u8]) -> Option<&[u8]> {
+    let (header, counts) = bytes.split_at_checked(V2_HEADER)?;
+    let length = (counts.len() as u32).to_be_bytes();
+    let mut own = Vec::with_capacity(V2_HEADER);
+    own.extend(V2_COOKIE);
+    own.extend(length);
+    own.extend(0_u32.to_be_bytes());
+    own.extend(u32::from(DIGITS).to_be_bytes());
+    own.extend(1_u64.to_be_bytes());
+    own.extend(MAX_NS.to_be_bytes());
+    own.extend(1.0_f64.to_be_bytes());
+    (header == own).then_some(counts)
+}
+
+/// LEB128 of at most 9 bytes, whose last one has 8 bits, of a zigzag number: a count, or with a
+/// minus how many buckets are empty.
+fn next_count(bytes: &mut &[u8]) -> Option<i64> {
+    let mut zigzag = 0_u64;
+    for place in 0..9 {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let last = place == 8;
+        let bits = if last { byte } else { byte & 0x7f };
+        zigzag |= u64::from(bits) << (7 * place);
+        if last || byte & 0x80 == 0 {
+            break;
+        }
+    }
+    Some(signed(zigzag))
+}
+
+fn signed(zigzag: u64) -> i64 {
+    (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)
+}
+
+/// The lowest value that is counted at a place; `None` beyond the last one.
+fn lowest_at(place: usize) -> Option<u64> {
+    let (place, half) = (place as u64, 1 << HALF_BITS);
+    let value = match place >> HALF_BITS {
+        0 => place,
+        power @ 1..64 => ((place & (half - 1)) | half) << (power - 1),
+        _ => return None,
+    };
+    // The last power of two is counted whole.
+    (value < (MAX_NS + 1).next_power_of_two()).then_some(value)
 }
 
 #[cfg(test)]
@@ -143,11 +272,38 @@ mod tests {
     }
 
     #[test]
+    fn coarse_bins_hold_every_value_once() {
+        let mut h = Histogram::new();
+        h.record_n(0, 2);
+        h.record_n(1_000, 3);
+        h.record_n(1_030, 4);
+        h.record_n(1_500, 5);
+        h.record(u64::MAX);
+        let found: Vec<_> = h.coarse().into_iter().enumerate().filter(|bin| bin.1 > 0).collect();
+        assert_eq!(found, [(0, 2), (19, 3), (20, 4), (21, 5), (COARSE_BINS - 1, 1)]);
+    }
+
+    #[test]
     fn damage_is_refused() {
         let mut bytes = Histogram::new().to_v2();
         bytes[0] ^= 0xff;
         assert!(Histogram::from_v2(&bytes).is_err());
         assert!(Histogram::from_v2(b"short").is_err());
+        assert!(Counts::default().add_v2(&bytes).is_err());
+        assert!(Counts::default().add_v2(b"short").is_err());
+    }
+
+    #[test]
+    fn an_encoding_of_other_bounds_is_added_too() {
+        let mut other = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1000, 2).unwrap();
+        other.record(500).unwrap();
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&other, &mut bytes).unwrap();
+        assert!(counts_of_own(&bytes).is_none());
+        let mut counts = Counts::default();
+        counts.add_v2(&bytes).unwrap();
+        counts.add_v2(&bytes).unwrap();
+        assert_eq!(counts.histogram().count(), 2);
     }
 
     #[test]
@@ -156,6 +312,9 @@ mod tests {
         h.record(u64::MAX);
         assert_eq!(h.count(), 1);
         assert!(h.max_ns() >= MAX_NS && h.max_ns() < MAX_NS + MAX_NS / 500);
+        let mut counts = Counts::default();
+        counts.add_v2(&h.to_v2()).unwrap();
+        assert_eq!(counts.histogram().max_ns(), h.max_ns());
     }
 
     proptest! {
@@ -183,6 +342,43 @@ mod tests {
             for &v in &b { right.record(v); both.record(v); }
             left.add(&right);
             prop_assert_eq!(left.buckets(), both.buckets());
+        }
+
+        #[test]
+        fn adding_an_encoding_is_adding_what_it_holds(
+            values in prop::collection::vec((0u64..2 * MAX_NS, 1u64..1 << 40), 0..200),
+            more in prop::collection::vec(1u64..MAX_NS, 0..50),
+        ) {
+            let (mut h, mut decoded) = (Histogram::new(), Histogram::new());
+            for &(v, n) in &values { h.record_n(v, n); }
+            for &v in &more { decoded.record(v); }
+            let (mut added, mut others) = (Counts::default(), Counts::default());
+            added.add_v2(&decoded.to_v2()).unwrap();
+            let bytes = h.to_v2();
+            prop_assert!(counts_of_own(&bytes).is_some());
+            others.add_v2(&bytes).unwrap();
+            added.add(&others);
+            decoded.add(&Histogram::from_v2(&bytes).unwrap());
+            let added = added.histogram();
+            prop_assert_eq!(added.buckets(), decoded.buckets());
+            prop_assert_eq!((added.min_ns(), added.max_ns()), (decoded.min_ns(), decoded.max_ns()));
+            prop_assert_eq!(added.to_v2(), decoded.to_v2());
+        }
+
+        #[test]
+        fn a_damaged_encoding_is_refused_or_read(
+            values in prop::collection::vec(1u64..MAX_NS, 1..20),
+            at in 0usize..4000,
+            flip in 1u8..=255,
+            cut in 0usize..100,
+        ) {
+            let mut h = Histogram::new();
+            for &v in &values { h.record(v); }
+            let mut bytes = h.to_v2();
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            bytes.truncate(bytes.len() - cut.min(bytes.len()));
+            let _ = Counts::default().add_v2(&bytes); // whatever it says, it comes back
         }
 
         #[test]

@@ -1,5 +1,6 @@
 //! Floor 0, no I/O: the clock, histograms, seeded patterns, payload, errors.
 
+mod arch;
 mod clock;
 mod content;
 pub mod durable;
@@ -11,12 +12,15 @@ mod payload;
 mod random;
 mod stamped;
 
-pub use clock::{Clock, TimeSource, clock_ns, monotonic_ns, thread_cpu_ns, wall_clock_ns};
+pub use arch::{page_bytes, prefetch};
+pub use clock::{
+    Clock, TimeSource, clock_ns, monotonic_ns, narrowest, thread_cpu_ns, wall_clock_ns,
+};
 pub use content::{Content, FileContent, Identity};
 pub use error::{Error, OpKind, Result, failed};
-pub use histogram::Histogram;
+pub use histogram::{Coarse, Counts, Histogram};
 pub use lock::lock;
-pub use pattern::{Offsets, Pattern, Share};
+pub use pattern::{Offsets, Pattern, Share, gcd};
 pub use payload::{Payload, PayloadSpec};
 pub use random::{Rng, stream};
 pub use stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, Stamped, mix};

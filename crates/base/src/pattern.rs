@@ -38,6 +38,22 @@ pub enum Pattern {
     Permutation,
 }
 
+impl Pattern {
+    /// What offsets are multiples of, of blocks that are multiples of `block` bytes. A sequential
+    /// pass reaches the end of the space, also where that is no whole block.
+    pub fn unit(&self, block: u64, space: u64) -> u64 {
+        match self {
+            Pattern::Sequential => gcd(block, space),
+            _ => block,
+        }
+    }
+}
+
+/// The greatest common divisor.
+pub fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// A job's part of a space that several jobs share: `index` of `count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -45,6 +61,13 @@ pub struct Share {
     pub index: u64,
     /// How many jobs share the space.
     pub count: u64,
+}
+
+impl Share {
+    /// Its part of so many: the first jobs have one more where they do not come out even.
+    pub fn of(self, all: u64) -> u64 {
+        all / self.count + u64::from(self.index < all % self.count)
+    }
 }
 
 /// One job's stream of offsets.

@@ -25,14 +25,14 @@ pub trait Stamped {
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
             let (block, within) = split(at);
-            let (mine, after) = rest.split_at_mut(rest.len().min(CHUNK_BYTES - within));
-            mine.copy_from_slice(&self.block(block)[within..within + mine.len()]);
+            let (chunk, after) = rest.split_at_mut(rest.len().min(CHUNK_BYTES - within));
+            chunk.copy_from_slice(&self.block(block)[within..within + chunk.len()]);
             if within < STAMP_BYTES {
                 let stamp = &self.stamp(block)[within..];
-                let len = stamp.len().min(mine.len());
-                mine[..len].copy_from_slice(&stamp[..len]);
+                let len = stamp.len().min(chunk.len());
+                chunk[..len].copy_from_slice(&stamp[..len]);
             }
-            at += mine.len() as u64;
+            at += chunk.len() as u64;
             rest = after;
         }
     }
@@ -42,16 +42,16 @@ pub trait Stamped {
         let (mut at, mut rest) = (offset, arrived);
         while !rest.is_empty() {
             let (block, within) = split(at);
-            let (mine, after) = rest.split_at(rest.len().min(CHUNK_BYTES - within));
-            let stamped = mine.len().min(STAMP_BYTES.saturating_sub(within));
-            let (head, body) = mine.split_at(stamped);
-            let expected = &self.block(block)[within + stamped..within + mine.len()];
+            let (chunk, after) = rest.split_at(rest.len().min(CHUNK_BYTES - within));
+            let stamped = chunk.len().min(STAMP_BYTES.saturating_sub(within));
+            let (head, body) = chunk.split_at(stamped);
+            let expected = &self.block(block)[within + stamped..within + chunk.len()];
             if stamped > 0 && head != &self.stamp(block)[within..within + stamped]
                 || body != expected
             {
-                return Some(at + first_difference(self, block, within, mine));
+                return Some(at + first_difference(self, block, within, chunk));
             }
-            at += mine.len() as u64;
+            at += chunk.len() as u64;
             rest = after;
         }
         None

@@ -161,10 +161,10 @@ fn zipf_ratios_and_hot_places_shared_by_jobs() {
             order.sort_by_key(|&place| std::cmp::Reverse(counts[place]));
             (order[..4].to_vec(), order.iter().map(|&p| f64::from(counts[p])).collect::<Vec<_>>())
         };
-        let (mine, counts) = hottest(0);
+        let (hot, counts) = hottest(0);
         let (others, _) = hottest(1);
-        assert_eq!(mine, others, "theta {theta}");
-        assert!(mine[0].abs_diff(mine[1]) > 1, "scattered, not side by side: {mine:?}");
+        assert_eq!(hot, others, "theta {theta}");
+        assert!(hot[0].abs_diff(hot[1]) > 1, "scattered, not side by side: {hot:?}");
         for rank in [2, 4, 10] {
             let ratio = counts[0] / counts[rank - 1];
             let theory = (rank as f64).powf(theta);

@@ -151,14 +151,14 @@ proptest! {
         len in 0usize..20_000, slot in 0usize..100, serial: u64, dedupe in 0.0f64..100.0
     ) {
         let payload = payload(30.0, dedupe, 1);
-        let (mut one, mut two) = (vec![1; len], vec![2; len]);
-        payload.fill(slot, &mut one);
-        payload.fill(slot, &mut two);
-        prop_assert_eq!(&one, &two);
-        payload.stamp(slot, &mut one, serial);
-        payload.stamp(slot, &mut two[..len / 2], serial);
+        let (mut first, mut second) = (vec![1; len], vec![2; len]);
+        payload.fill(slot, &mut first);
+        payload.fill(slot, &mut second);
+        prop_assert_eq!(&first, &second);
+        payload.stamp(slot, &mut first, serial);
+        payload.stamp(slot, &mut second[..len / 2], serial);
         let whole = len / 2 / CHUNK_BYTES * CHUNK_BYTES;
-        prop_assert_eq!(&one[..whole], &two[..whole]);
+        prop_assert_eq!(&first[..whole], &second[..whole]);
     }
 }
 

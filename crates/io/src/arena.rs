@@ -7,60 +7,45 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::ptr::NonNull;
 use std::sync::Mutex;
 
+use memmap2::{Advice, MmapMut, MmapRaw};
+
+/// Of x86-64, and of aarch64 with pages of 4 KiB; where huge pages are larger, a mapping of several
+/// of these has none, and is as good without.
 const HUGE_PAGE: usize = 2 << 20;
-const PAGE: usize = 4096;
+/// What needs no more than that gets no huge page: its first touch clears all of it, which makes a
+/// thousand workers with a few blocks each wait for gigabytes that they never use.
+const SMALL: usize = HUGE_PAGE / 4;
+const SMALLEST: usize = 64 << 10;
+/// What every device is content with. No page size: mappings begin at a page by themselves, and
+/// slots in pages of 64 KiB would waste most of each.
+const ALIGNMENT: usize = 4096;
 /// Kept for reuse at most, over all runs of the process.
 const CACHE_BYTES: usize = 2 << 30;
 
-struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
+static CACHE: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
+
+fn map(bytes: usize) -> io::Result<MmapRaw> {
+    let mapping = MmapRaw::from(MmapMut::map_anon(bytes)?);
+    if bytes >= HUGE_PAGE {
+        // Refusal does no harm.
+        let _ = mapping.advise(Advice::HugePage);
+    }
+    Ok(mapping)
 }
 
-// SAFETY: a mapping is plain memory with one owner; nothing in it is bound to a thread.
-unsafe impl Send for Mapping {}
-
-static CACHE: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
-
-impl Mapping {
-    fn new(bytes: usize) -> io::Result<Self> {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing
-        // memory.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if bytes >= HUGE_PAGE {
-            // SAFETY: advice on our own mapping; refusal does no harm.
-            unsafe { libc::madvise(start, bytes, libc::MADV_HUGEPAGE) };
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave 0"))?;
-        Ok(Mapping { start, bytes })
+/// Of a mapping with room for so much.
+fn length_of(bytes: usize) -> usize {
+    if bytes <= SMALL {
+        return bytes.max(SMALLEST).next_power_of_two();
     }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
-    }
+    bytes.next_multiple_of(HUGE_PAGE)
 }
 
 /// Equal slots of aligned memory.
 pub struct Arena {
-    mapping: Option<Mapping>,
+    mapping: Option<MmapRaw>,
     slot_bytes: usize,
     stride: usize,
     slots: usize,
@@ -72,20 +57,20 @@ impl Arena {
     /// # Errors
     /// The kernel's, when there is no memory.
     pub fn new(slots: usize, slot_bytes: usize) -> io::Result<Self> {
-        let stride = slot_bytes.next_multiple_of(PAGE);
-        let bytes = (stride * slots.max(1)).next_multiple_of(HUGE_PAGE);
+        let stride = slot_bytes.next_multiple_of(ALIGNMENT);
+        let bytes = length_of(stride * slots.max(1));
         let mapping = match Self::cached(bytes) {
             Some(mapping) => mapping,
-            None => Mapping::new(bytes)?,
+            None => map(bytes)?,
         };
         Ok(Arena { mapping: Some(mapping), slot_bytes, stride, slots })
     }
 
-    fn cached(bytes: usize) -> Option<Mapping> {
+    fn cached(bytes: usize) -> Option<MmapRaw> {
         let mut cache = CACHE.lock().ok()?;
-        let fits = |m: &Mapping| m.bytes >= bytes && m.bytes <= bytes * 2;
+        let fits = |m: &MmapRaw| (bytes..=bytes * 2).contains(&m.len());
         let (at, _) =
-            cache.iter().enumerate().filter(|(_, m)| fits(m)).min_by_key(|(_, m)| m.bytes)?;
+            cache.iter().enumerate().filter(|(_, m)| fits(m)).min_by_key(|(_, m)| m.len())?;
         Some(cache.swap_remove(at))
     }
 
@@ -105,7 +90,7 @@ impl Arena {
         assert!((slot as usize) < self.slots, "slot {slot} of {}", self.slots);
         match &self.mapping {
             // SAFETY: `at` lies inside the mapping, which is `slots * stride` bytes or more.
-            Some(mapping) => unsafe { mapping.start.as_ptr().add(at) },
+            Some(mapping) => unsafe { mapping.as_mut_ptr().add(at) },
             None => std::ptr::null_mut(),
         }
     }
@@ -140,8 +125,8 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let Some(mapping) = self.mapping.take() else { return };
         if let Ok(mut cache) = CACHE.lock() {
-            let kept: usize = cache.iter().map(|m| m.bytes).sum();
-            if kept + mapping.bytes <= CACHE_BYTES {
+            let kept: usize = cache.iter().map(MmapRaw::len).sum();
+            if kept + mapping.len() <= CACHE_BYTES {
                 cache.push(mapping);
             }
         }
@@ -156,7 +141,7 @@ mod tests {
     fn slots_are_aligned_and_apart() {
         let mut arena = Arena::new(5, 6000).unwrap();
         for slot in 0..5 {
-            assert_eq!(arena.address(slot) as usize % PAGE, 0);
+            assert_eq!(arena.address(slot) as usize % ALIGNMENT, 0);
             // SAFETY: no I/O is in flight here.
             unsafe { arena.slot_mut(slot) }.fill(slot as u8);
         }
@@ -164,6 +149,16 @@ mod tests {
             // SAFETY: as above.
             assert!(unsafe { arena.slot_mut(slot) }.iter().all(|&b| b == slot as u8));
         }
+    }
+
+    #[test]
+    fn a_few_blocks_take_no_huge_page() {
+        assert_eq!(length_of(0), SMALLEST);
+        assert_eq!(length_of(2 * 4096), SMALLEST);
+        assert_eq!(length_of(SMALL - 4096), SMALL);
+        assert_eq!(length_of(SMALL + 4096), HUGE_PAGE);
+        assert_eq!(length_of(HUGE_PAGE + 4096), 2 * HUGE_PAGE);
+        assert!(Arena::new(2, 4096).unwrap().mapping.as_ref().unwrap().len() < HUGE_PAGE);
     }
 
     #[test]

@@ -8,12 +8,15 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::RawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use memmap2::MmapOptions;
+use rustix::fs::{Advice, fadvise};
+use storlab_base::page_bytes;
+
 const SECTOR_BYTES: u64 = 512;
-const PAGE_BYTES: usize = 4096;
 /// Looked at in one mapping: the map of pages takes a byte for each.
 const WINDOW_BYTES: u64 = 1 << 30;
 
@@ -49,13 +52,21 @@ impl DeviceBytes {
 }
 
 impl DeviceCounters {
-    /// Of the device behind `path`; `None` where no block device is (memory, a network, a layered
-    /// file system).
+    /// Of the device behind `path`, or that is it; `None` where no block device is (memory, a
+    /// network, a layered file system).
     pub fn of(path: &Path) -> Option<Self> {
-        let number = fs::metadata(path).ok()?.dev();
+        let found = fs::metadata(path).ok()?;
+        let itself = found.file_type().is_block_device();
+        let number = if itself { found.rdev() } else { found.dev() };
         let (major, minor) = (libc::major(number), libc::minor(number));
         let stat = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
         stat.exists().then_some(DeviceCounters { stat })
+    }
+
+    /// The kernel's name of the device.
+    pub fn name(&self) -> Option<String> {
+        let place = fs::canonicalize(self.stat.parent()?).ok()?;
+        Some(place.file_name()?.to_string_lossy().into_owned())
     }
 
     /// Until now; `None` when the device has gone.
@@ -79,40 +90,23 @@ fn parse(stat: &str) -> Option<DeviceBytes> {
 pub fn resident_bytes(path: &Path) -> io::Result<u64> {
     let file = fs::File::open(path)?;
     let len = file.metadata()?.len();
-    let mut pages = 0;
-    let mut at = 0;
+    let (page, mut pages, mut at) = (page_bytes(), 0, 0);
     while at < len {
         let part = (len - at).min(WINDOW_BYTES) as usize;
-        pages += resident_pages(&file, at, part)?;
+        pages += resident_pages(&file, at, part, page)?;
         at += part as u64;
     }
-    Ok((pages * PAGE_BYTES as u64).min(len))
+    Ok((pages * page as u64).min(len))
 }
 
-fn resident_pages(file: &fs::File, at: u64, len: usize) -> io::Result<u64> {
-    // SAFETY: a mapping of the kernel's choice, which touches no existing memory and is unmapped
-    // below; nothing reads it.
-    let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            libc::PROT_NONE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            at as libc::off_t,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let mut map = vec![0u8; len.div_ceil(PAGE_BYTES)];
+/// Pages are the kernel's: it fills in as many bytes as there are of those.
+fn resident_pages(file: &fs::File, at: u64, len: usize, page: usize) -> io::Result<u64> {
+    let mapping = MmapOptions::new().offset(at).len(len).map_raw_read_only(file)?;
+    let mut map = vec![0u8; len.div_ceil(page)];
+    // In no library yet.
     // SAFETY: the mapping is `len` bytes, and the map has a byte for each of its pages.
-    let result = unsafe { libc::mincore(start, len, map.as_mut_ptr()) };
-    let error = io::Error::last_os_error();
-    // SAFETY: mapped above, and used no more.
-    unsafe { libc::munmap(start, len) };
-    if result != 0 {
-        return Err(error);
+    if unsafe { libc::mincore(mapping.as_mut_ptr().cast(), len, map.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
     }
     Ok(map.iter().map(|page| u64::from(page & 1)).sum())
 }
@@ -132,9 +126,7 @@ pub fn drop_cache(path: &Path) -> io::Result<()> {
 }
 
 fn forget_clean_pages(file: &fs::File) -> io::Result<()> {
-    // SAFETY: advice; no memory is involved.
-    let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
+    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
 /// Tell a block device that the bytes are not needed any more. 0, or a negative errno.
@@ -182,6 +174,9 @@ mod tests {
         let bytes = parse(stat).unwrap();
         assert_eq!(bytes, DeviceBytes { read: 1 << 20, written: 2 << 20 });
         assert_eq!(parse("1 2"), None);
+        let bytes = parse("  8 0 100 5 9 0 7 0 0 0 0").unwrap();
+        assert_eq!(bytes, DeviceBytes { read: 51_200, written: 3_584 });
+        assert_eq!(parse("8 0"), None);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
 use storlab_base::{Error, Result};
 
 /// Gives the room of a part of a file back; the file stays as long as it was.
@@ -132,22 +134,15 @@ impl File {
     ///
     /// # Errors
     /// [`Error::Io`] with operation `preallocate`, as of a full disk.
-    #[allow(unsafe_code)]
     pub fn preallocate(&self, bytes: u64) -> Result<bool> {
         if bytes == 0 {
             return Ok(true);
         }
-        loop {
-            // SAFETY: plain numbers, and a descriptor that `self.inner` keeps open.
-            if unsafe { libc::fallocate(self.fd(), 0, 0, bytes as libc::off_t) } == 0 {
-                return Ok(true);
-            }
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EINTR) => {}
-                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
-                _ => return Err(Error::io("preallocate", &self.name, bytes, error)),
-            }
+        let made = retry_on_intr(|| fallocate(&self.inner, FallocateFlags::empty(), 0, bytes));
+        match made {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(Error::io("preallocate", &self.name, bytes, error.into())),
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use storlab_base::OpKind;
+use storlab_base::{OpKind, lock};
 
 use crate::arena::Arena;
 use crate::backend::{Backend, Completion, Op, Wake};
@@ -75,7 +75,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -161,6 +161,8 @@ fn perform(Task { op, target, buffer }: Task) -> Completion {
         return Completion { tag: op.tag, result };
     }
     let (fd, len, offset) = (target.fd, op.len as usize, op.offset as libc::off_t);
+    // Not by rustix: it wants slices of the memory and owned files, where the ring of the other
+    // backend has addresses and numbers.
     // SAFETY: the buffer is `len` bytes of a slot that belongs to this operation alone.
     let result = unsafe {
         match op.kind {

@@ -142,14 +142,8 @@ impl Stream {
 
     /// Put something into every buffer, before any I/O.
     pub fn fill(&mut self, mut fill: impl FnMut(usize, &mut [u8])) {
-        let slots = self.spec.slots;
-        let arena = match &mut self.inner {
-            Inner::Uring(engine) => engine.backend.arena(),
-            Inner::Posix(engine) => engine.backend.arena(),
-        };
-        for slot in 0..slots {
-            // SAFETY: nothing is in flight between two passes.
-            fill(slot, unsafe { arena.slot_mut(slot as u32) });
+        for slot in 0..self.spec.slots {
+            self.refill(slot, |buffer| fill(slot, buffer));
         }
     }
 
@@ -159,7 +153,7 @@ impl Stream {
             Inner::Uring(engine) => engine.backend.arena(),
             Inner::Posix(engine) => engine.backend.arena(),
         };
-        // SAFETY: as in `fill`.
+        // SAFETY: nothing is in flight between two passes.
         fill(unsafe { arena.slot_mut(slot as u32) });
     }
 

@@ -12,13 +12,14 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode};
+use rustix::event::{EventfdFlags, eventfd};
 use storlab_base::{Error, OpKind, Result};
 
 use crate::arena::Arena;
@@ -394,13 +395,8 @@ struct EventFd(fs::File);
 
 impl EventFd {
     fn new() -> io::Result<Self> {
-        // SAFETY: creates a new descriptor, which nobody else owns.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: as above.
-        Ok(EventFd(unsafe { fs::File::from_raw_fd(fd) }))
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(EventFd(fd.into()))
     }
 
     /// What was written is taken, so that the next poll waits.

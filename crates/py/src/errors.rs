@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use storlab_base::Error;
 
 /// `ValueError` for a wrong order, `OSError` with errno and path for what the kernel refused, and
-/// `RuntimeError` for a backend that is not to be had.
+/// `RuntimeError` for what devices, stores, drivers and backends did not do.
 pub fn to_python(error: Error) -> PyErr {
     match error {
         Error::Spec { .. } => PyValueError::new_err(error.to_string()),
@@ -16,8 +16,9 @@ pub fn to_python(error: Error) -> PyErr {
             };
             PyOSError::new_err((errno, format!("{operation}: {source}"), path))
         }
-        Error::Short { .. } | Error::Hung { .. } | Error::Store { .. } | Error::Backend { .. } => {
-            PyRuntimeError::new_err(error.to_string())
-        }
+        Error::Short { .. }
+        | Error::Hung { .. }
+        | Error::Dependency { .. }
+        | Error::Backend { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }

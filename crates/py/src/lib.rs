@@ -3,6 +3,7 @@
 mod errors;
 mod families;
 mod histogram;
+mod merge;
 mod run;
 mod s3;
 mod serve;
@@ -26,6 +27,8 @@ mod _native {
     use super::family_names;
     #[pymodule_export]
     use super::histogram::Histogram;
+    #[pymodule_export]
+    use super::merge::Merger;
     #[pymodule_export]
     use super::monotonic_ns;
     #[pymodule_export]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use serde::Serialize;
 use serde_json::json;
+use storlab_base::lock;
 use storlab_block::{BlockJob, Verifier};
 use storlab_run::Row;
 use storlab_run::order::Order as _;
@@ -19,11 +21,11 @@ use crate::families::start;
 
 /// interval, start_ns, end_ns, operation, operations, bytes, latency, intended, worker_cpu_ns,
 /// ttfb, errors
-type PyRow<'py> = (
+pub type PyRow<'py> = (
     u32,
     u64,
     u64,
-    &'static str,
+    String,
     u64,
     u64,
     Bound<'py, PyBytes>,
@@ -33,7 +35,7 @@ type PyRow<'py> = (
     u64,
 );
 
-/// One run by the native engine. It starts at once.
+/// One run by the native engine. It starts at once or, where it is held, when it is told to.
 #[pyclass(module = "storlab._native", frozen)]
 pub struct Run {
     inner: storlab_run::Run,
@@ -42,25 +44,73 @@ pub struct Run {
 #[pymethods]
 impl Run {
     /// Start the run of a job of that kind ("block", "object"), given as JSON; `secrets` are what
-    /// it needs and its order may not hold.
+    /// it needs and its order may not hold. With `held` it makes everything ready, and its load
+    /// waits for `open_at`.
     ///
     /// Raises ValueError for an impossible order, OSError (errno, path) for what cannot be opened,
     /// RuntimeError for a backend that this machine does not have.
     #[new]
-    #[pyo3(signature = (kind, job_json, secrets = None))]
+    #[pyo3(signature = (kind, job_json, secrets = None, held = false))]
     fn new(
         py: Python<'_>,
         kind: &str,
         job_json: &str,
         secrets: Option<BTreeMap<String, String>>,
+        held: bool,
     ) -> PyResult<Self> {
         let secrets = secrets.unwrap_or_default();
-        py.detach(|| start(kind, job_json, &secrets)).map(|inner| Run { inner }).map_err(to_python)
+        py.detach(|| start(kind, job_json, &secrets, held))
+            .map(|inner| Run { inner })
+            .map_err(to_python)
+    }
+
+    /// True once all of a held run is ready: it waits for `open_at`, or has.
+    fn armed(&self) -> bool {
+        self.inner.armed()
+    }
+
+    /// The load of a held run starts at `start_ns` on the run's clock, or at once where that has
+    /// passed. Raises RuntimeError where the run is not held, or was told already.
+    fn open_at(&self, start_ns: u64) -> PyResult<()> {
+        if self.inner.open_at(start_ns) {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err("the run is not held, or was told already when to start"))
+    }
+
+    /// The run is a part of a larger work, and meets the others: to be called before `open_at`.
+    fn share(&self) {
+        self.inner.meeting().share();
+    }
+
+    /// When this part will be ready for meeting `number` (from 0), on its clock, once it has said
+    /// so; None when the time-out passed first.
+    fn announced(&self, py: Python<'_>, number: u64, timeout_s: f64) -> PyResult<Option<u64>> {
+        let timeout = Duration::try_from_secs_f64(timeout_s)
+            .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
+        Ok(py.detach(|| self.inner.meeting().announced(number, timeout)))
+    }
+
+    /// The next meeting that was not told yet: when all parts are ready for it, on this clock.
+    /// Raises RuntimeError where this part has not announced it.
+    fn tell(&self, ready_ns: u64) -> PyResult<()> {
+        if self.inner.meeting().tell(ready_ns) {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err("the run has announced no such meeting"))
+    }
+
+    /// All meetings until now: `announced_ns`, `told_ns` and `ready_ns` of each.
+    fn met(&self) -> Vec<(u64, u64, u64)> {
+        let met = self.inner.meeting().met();
+        met.iter().map(|met| (met.announced_ns, met.told_ns, met.ready_ns)).collect()
     }
 
     /// JSON of `storlab.model.result.Snapshot`.
     fn snapshot(&self) -> String {
         let s = self.inner.snapshot();
+        let bins = s.live.latency_bins.iter().flatten().enumerate();
+        let bins: Vec<(usize, &u64)> = bins.filter(|(_, count)| **count > 0).collect();
         json!({
             "phase": s.phase.name,
             "elapsed_ns": s.elapsed_ns,
@@ -68,6 +118,7 @@ impl Run {
             "operations_s": s.live.operations_s,
             "bytes_s": s.live.bytes_s,
             "latency_p99_ns": s.live.latency_p99_ns,
+            "latency_bins": bins,
             "cpu_percent": s.cpu_percent,
         })
         .to_string()
@@ -97,10 +148,14 @@ impl Run {
         let Some(outcome) = self.inner.outcome() else {
             return Err(PyRuntimeError::new_err("the run is still going on: wait for it"));
         };
-        let summary = serde_json::to_string(&outcome.summary)
-            .map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+        let summary = as_json(&outcome.summary)?;
         Ok((summary, outcome.rows.into_iter().map(|row| to_row(py, row)).collect()))
     }
+}
+
+/// What Python reads as one of its models.
+pub fn as_json(what: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(what).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
 fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
@@ -108,7 +163,7 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
         row.interval,
         row.start_ns,
         row.end_ns,
-        row.kind,
+        row.kind.to_owned(),
         row.operations,
         row.bytes,
         PyBytes::new(py, &row.latency),
@@ -147,7 +202,7 @@ pub fn verify_pass(
         }
         looked_ns.store(now, Relaxed);
         Python::attach(|py| ask(py, keep_going.as_ref())).unwrap_or_else(|error| {
-            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *lock(&raised) = Some(error);
             false
         })
     };
@@ -163,7 +218,7 @@ pub fn verify_pass(
     if let Some(error) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    serde_json::to_string(&report).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    as_json(&report)
 }
 
 fn ask(py: Python<'_>, keep_going: Option<&Py<PyAny>>) -> PyResult<bool> {
@@ -205,7 +260,7 @@ pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     let length = Duration::try_from_secs_f64(seconds)
         .map_err(|e| PyValueError::new_err(format!("seconds: {e}")))?;
     let found = py.detach(|| storlab_run::spin(length));
-    serde_json::to_string(&found).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    as_json(&found)
 }
 
 /// Memory that this process may use, in bytes: the machine's, or what its control groups leave.

@@ -1,12 +1,13 @@
 //! `storlab._native.S3Client`: single requests for the control plane.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use storlab_base::lock;
 use storlab_s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
 
 use crate::errors::to_python;
@@ -55,7 +56,7 @@ impl S3Client {
         let timeout = Duration::try_from_secs_f64(timeout_s)
             .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
         let answer = py.detach(move || {
-            let mut client = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut client = lock(&self.inner);
             let name = client.endpoint_name().to_owned();
             client.request(method, key, &query, body, timeout).map_err(|failure| (name, failure))
         });
@@ -67,8 +68,8 @@ impl S3Client {
 }
 
 fn failed(endpoint: &str, failure: &Failure) -> PyErr {
-    let said = failure.to_string();
-    let text = if said.contains(endpoint) { said } else { format!("{endpoint}: {said}") };
+    let message = failure.to_string();
+    let text = if message.contains(endpoint) { message } else { format!("{endpoint}: {message}") };
     match failure.errno() {
         Some(errno) => PyOSError::new_err((errno, text)),
         None => PyOSError::new_err(text),

@@ -1,14 +1,15 @@
 //! CPU time of the process, of its workers and of the machine, and where threads run.
 
-#![allow(unsafe_code)]
-
 use std::fs::File;
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use serde::Serialize;
-use storlab_base::monotonic_ns;
+use storlab_base::{monotonic_ns, narrowest};
 
 use crate::window::Window;
 
@@ -27,8 +28,10 @@ pub struct ProcessCpu {
 
 impl ProcessCpu {
     /// Until now.
+    #[allow(unsafe_code)]
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // In no library yet.
         // SAFETY: `usage` is valid to write to, and all zeros is a valid rusage should the call
         // fail.
         let usage = unsafe {
@@ -42,23 +45,12 @@ impl ProcessCpu {
     /// Until now, and when that is. Of a few tries the one during which the thread was not
     /// interrupted, or what was used meanwhile would belong to another time.
     pub fn timed() -> (u64, Self) {
-        let once = || {
+        narrowest(TRIES + 1, PROMPT_NS, || {
             let before = monotonic_ns();
             let used = Self::now();
-            let after = monotonic_ns();
-            (after - before, before + (after - before) / 2, used)
-        };
-        let mut best = once();
-        for _ in 0..TRIES {
-            if best.0 < PROMPT_NS {
-                break;
-            }
-            let next = once();
-            if next.0 < best.0 {
-                best = next;
-            }
-        }
-        (best.1, best.2)
+            let width = monotonic_ns() - before;
+            (width, (before + width / 2, used))
+        })
     }
 
     /// What was used since `earlier`.
@@ -219,7 +211,7 @@ impl Spent {
         self.cpu_ns += more.cpu_ns;
         self.waited_ns = match (self.waited_ns, more.waited_ns) {
             (None, None) => None,
-            (mine, theirs) => Some(mine.unwrap_or(0) + theirs.unwrap_or(0)),
+            (waited, more_waited) => Some(waited.unwrap_or(0) + more_waited.unwrap_or(0)),
         };
     }
 }
@@ -340,24 +332,18 @@ pub fn available_cores() -> usize {
 /// # Errors
 /// The kernel's, for a core that does not exist or is not allowed.
 pub fn pin_to(cpu: usize) -> std::io::Result<()> {
-    // SAFETY: a zeroed set is an empty set; CPU_SET is bounds-checked by the guard before it.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(std::io::Error::from_raw_os_error(libc::EINVAL));
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
     }
-    // SAFETY: as above.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is valid for the size given; 0 is the calling thread.
-    let result =
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Timers of the calling thread may be this late at most; the kernel's default of 50 us would blur
 /// due times.
 pub fn sharpen_timers() {
-    // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
 #[cfg(test)]

@@ -3,17 +3,58 @@
 //! Fixed work has no ramp, and its window ends when the work does. Workers count for themselves and
 //! hand over whole intervals, as block I/O does.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use storlab_base::{Error, monotonic_ns, thread_cpu_ns};
 
+use crate::board::Board;
 use crate::control::Control;
 use crate::cpu::{CpuMark, Spent, WorkerCpu, available_cores};
-use crate::handle::Board;
+use crate::first_io::FirstIo;
+use crate::gate::Gate;
 use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
-use crate::sampling::{Collector, Kind, KindStats, KindTable, Report};
+use crate::sampling::{Collector, Kind, KindTable, Report, empty_table};
 use crate::window::Window;
+
+/// What workers and the sum over them have in common.
+#[derive(Default)]
+struct Common {
+    /// When the window began.
+    gate: Gate<u64>,
+    first_io: FirstIo,
+}
+
+/// Gives every worker its counters.
+#[derive(Clone)]
+pub struct Books {
+    interval_ns: u64,
+    kinds: Vec<Kind>,
+    sender: Sender<Report>,
+    common: Arc<Common>,
+}
+
+impl Books {
+    /// For a load with these kinds of operations, and the intervals that its workers will hand
+    /// over.
+    pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Report>) {
+        let (sender, receiver) = channel();
+        let (kinds, common) = (kinds.to_vec(), Arc::default());
+        (Books { interval_ns, kinds, sender, common }, receiver)
+    }
+
+    /// For a worker that is ready. Waits until the window has begun.
+    pub fn ledger(&self, worker: usize) -> Ledger {
+        self.ledger_of(worker, &self.kinds)
+    }
+
+    /// For one that does only these kinds.
+    pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> Ledger {
+        let start_ns = self.common.gate.wait();
+        let common = self.common.clone();
+        Ledger::new(worker, kinds, self.interval_ns, start_ns, self.sender.clone(), common)
+    }
+}
 
 /// One worker's counters. It belongs to the worker's thread.
 pub struct Ledger {
@@ -28,44 +69,43 @@ pub struct Ledger {
     /// In threads that it has left.
     carried: Spent,
     sender: Sender<Report>,
+    common: Arc<Common>,
+    /// Its first operation was seen.
+    begun: bool,
 }
 
 impl Ledger {
-    /// For a worker of a load with these kinds of operations, whose window began at `start_ns`.
-    pub fn new(
+    fn new(
         worker: usize,
         kinds: &[Kind],
         interval_ns: u64,
         start_ns: u64,
         sender: Sender<Report>,
+        common: Arc<Common>,
     ) -> Self {
-        let mut ledger = Ledger {
+        Ledger {
             worker,
             kinds: kinds.to_vec(),
             interval_ns,
             start_ns,
             interval: 0,
-            table: KindTable::new(),
+            table: empty_table(kinds, false),
             cpu: Some(cpu_since(start_ns)),
             carried: Spent::default(),
             sender,
-        };
-        ledger.table = ledger.empty();
-        ledger
-    }
-
-    fn empty(&self) -> KindTable {
-        let places = self.kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
-        let mut table: KindTable = (0..places).map(|_| None).collect();
-        for kind in &self.kinds {
-            table[kind.place] = Some(Box::new(KindStats::new(false)));
+            common,
+            begun: false,
         }
-        table
     }
 
     /// One operation ended at `now_ns`.
     pub fn record(&mut self, place: usize, bytes: u64, latency_ns: u64, now_ns: u64) {
         self.cross(now_ns);
+        // What moves nothing is no I/O.
+        if !self.begun && bytes > 0 {
+            self.begun = true;
+            self.common.first_io.submitted(now_ns.saturating_sub(latency_ns), self.start_ns);
+        }
         if let Some(stats) = self.table[place].as_deref_mut() {
             stats.operations += 1;
             stats.bytes += bytes;
@@ -95,8 +135,7 @@ impl Ledger {
     }
 
     fn hand_over(&mut self) {
-        let fresh = self.empty();
-        let kinds = std::mem::replace(&mut self.table, fresh);
+        let kinds = std::mem::replace(&mut self.table, empty_table(&self.kinds, false));
         let mut spent = std::mem::take(&mut self.carried);
         // Where the worker has left its thread, the one that is asked here is not its own.
         if let Some(cpu) = &mut self.cpu {
@@ -124,7 +163,10 @@ impl Drop for Ledger {
 /// The sum over all workers.
 pub struct Tally {
     collector: Collector,
+    common: Arc<Common>,
     start_ns: u64,
+    /// The window began so long after it was to.
+    opened_late_ns: u64,
     cpu: CpuMark,
     cpu_end: Option<CpuMark>,
     workers: usize,
@@ -145,19 +187,29 @@ pub struct Extras {
     pub details: serde_json::Map<String, serde_json::Value>,
     /// Why the run failed.
     pub failure: Option<Error>,
+    /// Workers take tasks as they come: that one of them began late says nothing.
+    pub takes_tasks: bool,
 }
 
 impl Tally {
-    /// For so many workers. The window begins now.
-    pub fn begin(workers: usize, interval_ns: u64, kinds: &[Kind], board: &Board) -> Self {
+    /// All of so many workers are ready: the window begins, now or, where the run is held, when it
+    /// is told to. What must not wait for that has ended the run before.
+    pub fn begin(workers: usize, books: &Books, control: &Control, board: &Board) -> Self {
+        let held = control.wait_for_start(0, || board.enter("armed", None));
+        let start_ns = held.map_or_else(monotonic_ns, |held| held.start_ns);
         board.enter("measure", None);
-        Tally {
-            collector: Collector::new(workers, interval_ns, false, kinds.to_vec()),
-            start_ns: monotonic_ns(),
+        let Books { interval_ns, kinds, common, .. } = books.clone();
+        let tally = Tally {
+            collector: Collector::new(workers, interval_ns, false, kinds),
+            common,
+            start_ns,
+            opened_late_ns: held.map_or(0, |held| held.late_ns()),
             cpu: CpuMark::now(),
             cpu_end: None,
             workers,
-        }
+        };
+        tally.common.gate.open(start_ns);
+        tally
     }
 
     /// When the window began.
@@ -188,32 +240,27 @@ impl Tally {
     pub fn finish(mut self, end_ns: u64, control: &Control, extras: Extras) -> Outcome {
         let cpu_end = self.cpu_end.unwrap_or_else(CpuMark::now);
         self.collector.finish(self.start_ns, end_ns);
-        let status = match (&extras.failure, control.cancelled()) {
-            (Some(_), _) => Status::Failed,
-            (None, true) => Status::Cancelled,
-            (None, false) => Status::Finished,
-        };
         let cores = self.workers.min(available_cores());
         let workers = self.collector.workers();
+        let engine = EngineInfo::native(extras.backend, extras.features);
+        let first_io = &self.common.first_io;
+        let from_plan = |late_ns: u64| late_ns.saturating_add(self.opened_late_ns);
+        let own_work = !extras.takes_tasks;
         let summary = Summary {
-            status,
-            engine: EngineInfo::native(extras.backend, extras.features),
-            window_start_ns: self.start_ns,
-            window_end_ns: end_ns,
-            totals: self
-                .collector
-                .totals()
-                .map(|(kind, stats)| (kind, Totals::from(stats)))
-                .collect::<BTreeMap<_, _>>(),
+            status: Status::of(extras.failure.is_some(), control.cancelled()),
+            totals: Totals::of(&self.collector),
             cpu: Some(self.cpu.until(cpu_end, end_ns - self.start_ns, workers, cores)),
             failure: extras.failure.as_ref().map(Failure::from),
             notes: extras.notes,
-            final_sync_ns: None,
-            drain_ns: 0,
-            verify: None,
+            first_io_late_ns: first_io.earliest_ns().map(from_plan),
+            last_worker_late_ns: first_io.latest_ns().filter(|_| own_work).map(from_plan),
             spans: extras.spans,
             details: extras.details,
+            ..Summary::new(engine, self.start_ns, end_ns)
         };
         Outcome { summary, rows: self.collector.into_rows() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,26 +1,17 @@
 //! A run in progress, whatever its family: its phases, its live view and its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 
+use crate::board::{Board, Phase};
 use crate::control::Control;
 use crate::cpu::ProcessCpu;
+use crate::meeting::Meeting;
 use crate::outcome::Outcome;
 use crate::sampling::Live;
-
-/// A phase of the run, for the live view.
-#[derive(Clone, Copy, Debug)]
-pub struct Phase {
-    /// `prepare`, `ramp`, `measure`, `drain` or `done`.
-    pub name: &'static str,
-    /// When it began.
-    pub since_ns: u64,
-    /// How long it should last, where that is known.
-    pub length_ns: Option<u64>,
-}
 
 /// The live view of a run.
 #[derive(Clone, Copy, Debug)]
@@ -33,36 +24,6 @@ pub struct Snapshot {
     pub live: Live,
     /// CPU of the process since the last snapshot, in percent of a core.
     pub cpu_percent: Option<f64>,
-}
-
-/// What the coordinator publishes.
-pub struct Board {
-    now: Mutex<(Phase, Live)>,
-    outcome: Mutex<Option<Outcome>>,
-    ended: Condvar,
-}
-
-impl Board {
-    /// Enter a phase.
-    pub fn enter(&self, name: &'static str, length_ns: Option<u64>) {
-        lock(&self.now).0 = Phase { name, since_ns: monotonic_ns(), length_ns };
-    }
-
-    /// How long the phase should last, now that it can be told.
-    pub fn expect(&self, length_ns: u64) {
-        lock(&self.now).0.length_ns = Some(length_ns);
-    }
-
-    /// Rates of the live view.
-    pub fn show(&self, live: Live) {
-        lock(&self.now).1 = live;
-    }
-
-    fn publish(&self, outcome: Outcome) {
-        self.enter("done", None);
-        *lock(&self.outcome) = Some(outcome);
-        self.ended.notify_all();
-    }
 }
 
 /// A run in progress. Dropping it cancels the run.
@@ -82,23 +43,18 @@ impl Run {
         control: Arc<Control>,
         work: impl FnOnce(&Board) -> Outcome + Send + 'static,
     ) -> Result<Self> {
-        let phase = Phase { name: "prepare", since_ns: monotonic_ns(), length_ns: None };
-        let board = Arc::new(Board {
-            now: Mutex::new((phase, Live::default())),
-            outcome: Mutex::new(None),
-            ended: Condvar::new(),
-        });
-        let (mine, ending) = (board.clone(), control.clone());
+        let board = Arc::new(Board::new());
+        let (run_board, ending) = (board.clone(), control.clone());
         std::thread::Builder::new()
             .name("storlab-run".into())
             .spawn(move || {
-                let outcome = catch_unwind(AssertUnwindSafe(|| work(&mine)));
+                let outcome = catch_unwind(AssertUnwindSafe(|| work(&run_board)));
                 let mut outcome = outcome.unwrap_or_else(|_| {
                     ending.end_soon();
                     Outcome::lost(monotonic_ns())
                 });
                 outcome.summary.notes.extend(Clock::recheck());
-                mine.publish(outcome);
+                run_board.publish(outcome);
             })
             .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
         let last_cpu = Mutex::new(ProcessCpu::timed());
@@ -107,7 +63,7 @@ impl Run {
 
     /// What happens now.
     pub fn snapshot(&self) -> Snapshot {
-        let (phase, live) = *lock(&self.board.now);
+        let (phase, live) = self.board.now();
         let (now, used) = ProcessCpu::timed();
         let mut last = lock(&self.last_cpu);
         let (elapsed, cpu) = (now.saturating_sub(last.0), used.since(last.1));
@@ -122,26 +78,30 @@ impl Run {
         self.control.cancel();
     }
 
+    /// True once all of a held run is ready: it waits for [`Run::open_at`], or has.
+    pub fn armed(&self) -> bool {
+        self.control.armed()
+    }
+
+    /// The load of a held run starts then, on the run's clock, or at once where that has passed.
+    /// False, and nothing has changed, where the run is not held or was told already.
+    pub fn open_at(&self, start_ns: u64) -> bool {
+        self.control.open_at(start_ns)
+    }
+
+    /// Where it meets the other parts of the work that it is a part of.
+    pub fn meeting(&self) -> &Meeting {
+        self.control.meeting()
+    }
+
     /// True when the run has ended; false when the time-out passed first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
-        let outcome = lock(&self.board.outcome);
-        let running = |outcome: &mut Option<Outcome>| outcome.is_none();
-        match timeout {
-            None => {
-                drop(self.board.ended.wait_while(outcome, running));
-                true
-            }
-            Some(limit) => self
-                .board
-                .ended
-                .wait_timeout_while(outcome, limit, running)
-                .is_ok_and(|(outcome, _)| outcome.is_some()),
-        }
+        self.board.wait(timeout)
     }
 
     /// What the run left behind; `None` while it runs.
     pub fn outcome(&self) -> Option<Outcome> {
-        lock(&self.board.outcome).clone()
+        self.board.outcome()
     }
 }
 

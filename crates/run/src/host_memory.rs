@@ -1,18 +1,14 @@
 //! Memory that this process may use: the machine's, or what its control groups leave of it.
 
-#![allow(unsafe_code)]
-
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 /// In bytes.
 pub fn memory_bytes() -> u64 {
-    // SAFETY: sysconf reads constants.
-    let (pages, size) =
-        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    let machine = pages.max(0) as u64 * size.max(0) as u64;
-    let told = |path: &str| read_to_string(path).unwrap_or_default();
-    let limit = smallest_limit(&told("/proc/self/cgroup"), &told("/proc/self/mountinfo"));
+    let system = rustix::system::sysinfo();
+    let machine = system.totalram as u64 * u64::from(system.mem_unit);
+    let text_of = |path: &str| read_to_string(path).unwrap_or_default();
+    let limit = smallest_limit(&text_of("/proc/self/cgroup"), &text_of("/proc/self/mountinfo"));
     limit.map_or(machine, |limit| machine.min(limit))
 }
 

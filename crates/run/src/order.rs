@@ -3,23 +3,35 @@
 //!
 //! Sizes are bytes, times nanoseconds.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use storlab_base::{Error, Result};
+
+use crate::memory_bytes;
 
 /// The version of every order.
 const VERSION: u32 = 1;
 /// Sums of a few of them fit into 64 bits.
 const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
+/// The smallest of block devices, and the largest.
+const SECTOR: u64 = 512;
+const LARGE_SECTOR: u64 = 4096;
+/// Buffers may take one part in so many of the machine's memory.
+const MEMORY_SHARE: u64 = 2;
+
+/// In the order of every family.
+#[derive(Deserialize)]
+struct Common {
+    /// Of the order's format.
+    version: u32,
+    /// Length of a sample.
+    interval_ns: u64,
+}
 
 /// What a run is asked to do.
 pub trait Order: DeserializeOwned {
-    /// Of the order's format.
-    fn version(&self) -> u32;
-
-    /// Length of a sample.
-    fn interval_ns(&self) -> u64;
-
     /// Whether the rest of it can be carried out.
     ///
     /// # Errors
@@ -31,14 +43,18 @@ pub trait Order: DeserializeOwned {
     /// # Errors
     /// [`Error::Spec`] for what is no such JSON, or an order that cannot be carried out.
     fn from_json(text: &str) -> Result<Self> {
-        let order: Self = serde_json::from_str(text)
-            .map_err(|e| Error::spec("job", e.to_string(), "give the order of this storlab"))?;
-        let version = order.version();
+        let Common { version, interval_ns } = parsed(text)?;
         must(version == VERSION, "version", || format!("{version} is not known"), "use 1")?;
-        must(order.interval_ns() > 0, "interval_ns", || "is 0".into(), "use more")?;
+        must(interval_ns > 0, "interval_ns", || "is 0".into(), "use more")?;
+        let order: Self = parsed(text)?;
         order.check()?;
         Ok(order)
     }
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|e| Error::spec("job", e.to_string(), "give the order of this storlab"))
 }
 
 /// One condition of an order.
@@ -82,6 +98,78 @@ pub fn stay_below<'n>(field: &str, mut names: impl Iterator<Item = &'n str>) -> 
         let what = || format!("{name:?} leads elsewhere");
         must(!name.split('/').any(leads_out), field, what, "use relative names")
     })
+}
+
+/// The measure window of a load.
+///
+/// # Errors
+/// [`Error::Spec`] where it is not given by time or by bytes, one of them, or is empty.
+pub fn one_window(window_ns: Option<u64>, window_bytes: Option<u64>) -> Result<()> {
+    let (windows, what) = ("window_ns, window_bytes", || "give exactly one of them".into());
+    must(window_ns.is_some() != window_bytes.is_some(), windows, what, "remove one")?;
+    let open = window_ns != Some(0) && window_bytes != Some(0);
+    must(open, windows, || "is 0".into(), "use more")
+}
+
+/// A length of operations that go past the page cache, where they do.
+///
+/// # Errors
+/// [`Error::Spec`] where that is no whole number of sectors.
+pub fn whole_sectors(field: &str, bytes: u64, direct: bool) -> Result<()> {
+    let what = || format!("{bytes} bytes cannot be read with O_DIRECT");
+    let whole = !direct || bytes.is_multiple_of(SECTOR);
+    must(whole, field, what, "use a multiple of 512, or direct = false")
+}
+
+/// What `O_DIRECT` wants offsets and lengths to be multiples of: 4,096 bytes satisfy every device,
+/// and operations that are no multiple of them say that 512 do. Without it, anything goes.
+pub fn alignment(unit: u64, direct: bool) -> u64 {
+    match direct {
+        true if unit.is_multiple_of(LARGE_SECTOR) => LARGE_SECTOR,
+        true => SECTOR,
+        false => 1,
+    }
+}
+
+/// Buffers of `needed` bytes, which are the product that `which` names.
+///
+/// # Errors
+/// [`Error::Spec`] for `queue_depth` where they would take too much of the machine's memory.
+pub fn bearable_buffers(needed: u64, which: &str, fix: &str) -> Result<()> {
+    let memory = memory_bytes();
+    let what = || {
+        let (needed, memory) = (needed / 1_000_000, memory / 1_000_000);
+        format!("{which} need {needed} MB of this machine's {memory} MB")
+    };
+    must(needed <= memory / MEMORY_SHARE, "queue_depth", what, fix)
+}
+
+/// What a member of a target is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberKind {
+    /// A regular file that exists.
+    File,
+    /// A block device.
+    BlockDevice,
+    /// Nothing: every I/O completes at once.
+    Null,
+}
+
+/// One file or device; the run touches `[offset, offset + size)` of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Member {
+    /// What to open.
+    pub path: PathBuf,
+    /// What to call it in messages.
+    pub name: String,
+    /// File, device or nothing.
+    pub kind: MemberKind,
+    /// Bytes of it that the run may touch.
+    pub size: u64,
+    /// Where they begin.
+    #[serde(default)]
+    pub offset: u64,
 }
 
 /// A block size and its relative frequency.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use storlab_base::{Clock, Error, Histogram};
 
 use crate::cpu::CpuUse;
-use crate::sampling::{KindStats, Row};
+use crate::sampling::{ByWorker, Collector, KindStats, Row};
+use crate::threads::mistake;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
@@ -19,6 +20,17 @@ pub enum Status {
     Failed,
     /// By the user.
     Cancelled,
+}
+
+impl Status {
+    /// A failure counts more than the user's will.
+    pub fn of(failed: bool, cancelled: bool) -> Self {
+        match (failed, cancelled) {
+            (true, _) => Status::Failed,
+            (false, true) => Status::Cancelled,
+            (false, false) => Status::Finished,
+        }
+    }
 }
 
 /// Of one merged histogram, in ns.
@@ -65,6 +77,13 @@ pub struct Totals {
     pub intended: Option<LatencySummary>,
     pub ttfb: Option<LatencySummary>,
     pub errors: BTreeMap<String, u64>,
+}
+
+impl Totals {
+    /// Of each kind of operation, over the whole window.
+    pub fn of(collector: &Collector) -> BTreeMap<&'static str, Totals> {
+        collector.totals().map(|(kind, stats)| (kind, Totals::from(stats))).collect()
+    }
 }
 
 impl From<&KindStats> for Totals {
@@ -125,7 +144,7 @@ impl From<&Error> for Failure {
                 .to_owned();
             }
             Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
-            Error::Store { fix, .. } => failure.fix.clone_from(fix),
+            Error::Dependency { fix, .. } => failure.fix.clone_from(fix),
             Error::Spec { field, what, fix } => {
                 failure.message = format!("{field}: {what}");
                 failure.fix.clone_from(fix);
@@ -234,17 +253,47 @@ pub struct Summary {
     pub window_start_ns: u64,
     pub window_end_ns: u64,
     pub totals: BTreeMap<&'static str, Totals>,
+    /// `None` where workers take tasks as they come.
+    pub by_worker: Option<ByWorker>,
     pub cpu: Option<CpuUse>,
     pub failure: Option<Failure>,
     pub notes: Vec<String>,
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
+    /// When the first operation was submitted, counted from when it was to be.
+    pub first_io_late_ns: Option<u64>,
+    /// Of the worker that began last, likewise; `None` where workers take tasks as they come.
+    pub last_worker_late_ns: Option<u64>,
     /// What was verified, where something was.
     pub verify: Option<serde_json::Value>,
     /// Named stretches of the window, in order of time.
     pub spans: Vec<Span>,
     /// What only its family knows.
     pub details: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Summary {
+    /// Of a run that finished, and of which nothing else is known yet.
+    pub fn new(engine: EngineInfo, window_start_ns: u64, window_end_ns: u64) -> Self {
+        Summary {
+            status: Status::Finished,
+            engine,
+            window_start_ns,
+            window_end_ns,
+            totals: BTreeMap::new(),
+            by_worker: None,
+            cpu: None,
+            failure: None,
+            notes: Vec::new(),
+            final_sync_ns: None,
+            drain_ns: 0,
+            first_io_late_ns: None,
+            last_worker_late_ns: None,
+            verify: None,
+            spans: Vec::new(),
+            details: serde_json::Map::new(),
+        }
+    }
 }
 
 /// A run's outcome.
@@ -259,22 +308,9 @@ pub struct Outcome {
 impl Outcome {
     /// Of a run that lost the thread that knew what was done.
     pub fn lost(now_ns: u64) -> Self {
-        let what = "the run ended by a mistake in storlab: see standard error".to_owned();
-        let summary = Summary {
-            status: Status::Failed,
-            engine: EngineInfo::native(None, Vec::new()),
-            window_start_ns: now_ns,
-            window_end_ns: now_ns,
-            totals: BTreeMap::new(),
-            cpu: None,
-            failure: Some(Failure::from(&Error::Backend { backend: "native", what })),
-            notes: Vec::new(),
-            final_sync_ns: None,
-            drain_ns: 0,
-            verify: None,
-            spans: Vec::new(),
-            details: serde_json::Map::new(),
-        };
+        let mut summary = Summary::new(EngineInfo::native(None, Vec::new()), now_ns, now_ns);
+        summary.status = Status::Failed;
+        summary.failure = Some(Failure::from(&mistake("native", "the run")));
         Outcome { summary, rows: Vec::new() }
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use storlab_base::Histogram;
+use serde::Serialize;
+use storlab_base::{Coarse, Histogram};
 
 use crate::cpu::Spent;
 
@@ -43,11 +44,6 @@ impl KindStats {
         }
     }
 
-    /// Empty, with a histogram of times to first byte.
-    pub fn with_ttfb(open_loop: bool) -> Self {
-        KindStats { ttfb: Some(Histogram::new()), ..KindStats::new(open_loop) }
-    }
-
     /// Nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.operations == 0 && self.late == 0 && self.latency.is_empty() && self.errors.is_empty()
@@ -66,11 +62,11 @@ impl KindStats {
         self.bytes += other.bytes;
         self.late += other.late;
         self.latency.add(&other.latency);
-        if let (Some(mine), Some(theirs)) = (&mut self.intended, &other.intended) {
-            mine.add(theirs);
+        if let (Some(sum), Some(latency)) = (&mut self.intended, &other.intended) {
+            sum.add(latency);
         }
-        if let Some(theirs) = &other.ttfb {
-            self.ttfb.get_or_insert_with(Histogram::new).add(theirs);
+        if let Some(latency) = &other.ttfb {
+            self.ttfb.get_or_insert_with(Histogram::new).add(latency);
         }
         for (kind, count) in &other.errors {
             *self.errors.entry(kind.clone()).or_default() += count;
@@ -80,6 +76,16 @@ impl KindStats {
 
 /// Counters by kind, each at its place; `None` for kinds that the load does not have.
 pub type KindTable = Vec<Option<Box<KindStats>>>;
+
+/// Empty counters of these kinds.
+pub fn empty_table(kinds: &[Kind], open_loop: bool) -> KindTable {
+    let places = kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
+    let mut table: KindTable = (0..places).map(|_| None).collect();
+    for kind in kinds {
+        table[kind.place] = Some(Box::new(KindStats::new(open_loop)));
+    }
+    table
+}
 
 /// A kind of operation: its place in a [`KindTable`], and its word in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +144,30 @@ pub struct Live {
     pub bytes_s: f64,
     /// Over reads and writes; `None` before the first interval.
     pub latency_p99_ns: Option<u64>,
+    /// What it is the p99 of.
+    pub latency_bins: Option<Coarse>,
+}
+
+/// What each worker did inside the window, all kinds of operations together, in order of workers.
+#[derive(Clone, Debug, Default, Serialize, PartialEq, Eq)]
+pub struct ByWorker {
+    /// Completed.
+    pub operations: Vec<u64>,
+    /// Moved by them.
+    pub bytes: Vec<u64>,
+}
+
+impl ByWorker {
+    fn of(jobs: usize) -> Self {
+        ByWorker { operations: vec![0; jobs], bytes: vec![0; jobs] }
+    }
+
+    fn add(&mut self, report: &Report) {
+        for stats in report.kinds.iter().flatten() {
+            self.operations[report.job] += stats.operations;
+            self.bytes[report.job] += stats.bytes;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -157,6 +187,7 @@ pub struct Collector {
     rows: Vec<Row>,
     totals: KindTable,
     workers: Vec<Spent>,
+    by_worker: ByWorker,
     live: Live,
 }
 
@@ -166,21 +197,17 @@ const NOTHING_YET: i64 = i64::MIN;
 impl Collector {
     /// For `jobs` workers whose load has these kinds of operations.
     pub fn new(jobs: usize, interval_ns: u64, open_loop: bool, kinds: Vec<Kind>) -> Self {
-        let places = kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
-        let mut totals: KindTable = (0..places).map(|_| None).collect();
-        for kind in &kinds {
-            totals[kind.place] = Some(Box::new(KindStats::new(open_loop)));
-        }
         Collector {
             interval_ns,
             open_loop,
+            totals: empty_table(&kinds, open_loop),
             kinds,
             passed: vec![NOTHING_YET; jobs],
             pending: BTreeMap::new(),
             next: 0,
             rows: Vec::new(),
-            totals,
             workers: vec![Spent::default(); jobs],
+            by_worker: ByWorker::of(jobs),
             live: Live::default(),
         }
     }
@@ -192,12 +219,13 @@ impl Collector {
         pending.cpu_ns += report.spent.cpu_ns;
         if report.interval >= 0 {
             self.workers[report.job].add(report.spent);
+            self.by_worker.add(report);
         }
         pending.kinds.resize_with(self.totals.len(), || None);
-        for (mine, theirs) in pending.kinds.iter_mut().zip(&report.kinds) {
-            match (mine, theirs) {
-                (Some(mine), Some(theirs)) => mine.add(theirs),
-                (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+        for (stats, reported) in pending.kinds.iter_mut().zip(&report.kinds) {
+            match (stats, reported) {
+                (Some(stats), Some(reported)) => stats.add(reported),
+                (stats @ None, Some(reported)) => *stats = Some(reported.clone()),
                 (_, None) => {}
             }
         }
@@ -288,6 +316,7 @@ impl Collector {
             operations_s: operations as f64 / seconds,
             bytes_s: bytes as f64 / seconds,
             latency_p99_ns: (!merged.is_empty()).then(|| merged.percentile(99.0)),
+            latency_bins: (!merged.is_empty()).then(|| merged.coarse()),
         }
     }
 
@@ -299,6 +328,11 @@ impl Collector {
     /// What each worker used and waited inside the window.
     pub fn workers(&self) -> &[Spent] {
         &self.workers
+    }
+
+    /// What each worker did inside the window.
+    pub fn by_worker(&self) -> &ByWorker {
+        &self.by_worker
     }
 
     /// Over the whole window, by kind.
@@ -337,6 +371,8 @@ mod tests {
         collector.add(&report(1, 0, 4), 0);
         assert_eq!(collector.rows.len(), 1);
         assert_eq!(collector.rows[0].operations, 7);
+        assert_eq!(collector.by_worker().operations, [3, 4]);
+        assert_eq!(collector.live().latency_bins.unwrap()[13], 7, "100 ns");
     }
 
     #[test]
@@ -366,6 +402,7 @@ mod tests {
         assert_eq!(collector.rows[3].start_ns, 3050);
         assert_eq!(collector.totals().next().unwrap().1.operations, 5);
         assert_eq!(collector.workers(), [Spent { cpu_ns: 10, waited_ns: Some(4) }]);
+        assert_eq!(*collector.by_worker(), ByWorker { operations: vec![5], bytes: vec![50] });
     }
 
     #[test]
@@ -375,6 +412,7 @@ mod tests {
         assert!((collector.live().operations_s - 9.0).abs() < 1e-9);
         collector.finish(0, 1_000_000_000);
         assert_eq!(collector.totals().next().unwrap().1.operations, 0);
+        assert_eq!(*collector.by_worker(), ByWorker::of(1));
     }
 
     #[test]

@@ -4,23 +4,30 @@
 //! load is, only its family knows.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::Deref;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use storlab_base::{Error, Result, lock, monotonic_ns};
 
+use crate::board::Board;
 use crate::control::Control;
 use crate::cpu::{CpuMark, CpuUse, WindowCpu};
-use crate::handle::{Board, Run};
+use crate::first_io::FirstIo;
+use crate::gate::Gate;
+use crate::handle::Run;
 use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, Report};
+use crate::threads::{guarded, spawn};
 use crate::window::Window;
 
 /// Between opening the gate and the first operation: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;
+/// The gate of a held run is opened so long before its load starts: a coordinator that the kernel
+/// runs late makes nobody late.
+const LEAD_NS: u64 = 50_000_000;
 /// Past the window's end, workers are woken this often, to look at their time-outs.
 const NUDGE_NS: u64 = 100_000_000;
 /// Beyond the drain time-out, before a worker that says nothing is given up.
@@ -79,9 +86,11 @@ pub struct Timed {
     pub control: Arc<Control>,
     /// Of the process, at the window's ends.
     pub cpu: WindowCpu,
+    /// Of each worker, which tells it once.
+    pub first_io: FirstIo,
     plan: Plan,
     failure: Mutex<Option<Error>>,
-    gate: (Mutex<Option<Window>>, Condvar),
+    gate: Gate<Window>,
     sender: Sender<Message>,
 }
 
@@ -92,9 +101,10 @@ impl Timed {
         let timed = Timed {
             control: Arc::default(),
             cpu: WindowCpu::default(),
+            first_io: FirstIo::default(),
             plan,
             failure: Mutex::new(None),
-            gate: (Mutex::new(None), Condvar::new()),
+            gate: Gate::default(),
             sender,
         };
         (timed, receiver)
@@ -104,6 +114,12 @@ impl Timed {
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.control.end_soon();
+    }
+
+    /// The run ends as failed: operations of worker `job` are in flight still, long after its load.
+    pub fn fail_as_hung(&self, job: usize, outstanding: usize) {
+        let waited_ms = self.plan.drain_timeout_ns / 1_000_000;
+        self.fail(Error::Hung { job, outstanding, waited_ms });
     }
 
     /// The first failure.
@@ -117,20 +133,9 @@ impl Timed {
         let _ = self.sender.send(message);
     }
 
-    fn open_gate(&self, window: Window) {
-        *lock(&self.gate.0) = Some(window);
-        self.gate.1.notify_all();
-    }
-
     /// Until the window is known.
     pub fn wait_at_gate(&self) -> Window {
-        let mut gate = lock(&self.gate.0);
-        loop {
-            if let Some(window) = *gate {
-                return window;
-            }
-            gate = self.gate.1.wait(gate).unwrap_or_else(PoisonError::into_inner);
-        }
+        self.gate.wait()
     }
 }
 
@@ -153,12 +158,9 @@ pub struct Ending {
 
 /// A load that workers carry out, each in a thread of its own. Gone when the run has ended, and
 /// what it holds open with it.
-pub trait Load: Send + Sync + 'static {
+pub trait Load: Deref<Target = Timed> + Send + Sync + 'static {
     /// What a worker is called.
     const WORKER: &'static str;
-
-    /// What every timed run has.
-    fn timed(&self) -> &Timed;
 
     /// Word for results.
     fn backend(&self) -> &'static str;
@@ -194,17 +196,21 @@ pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
     })
 }
 
-/// Start a run. The load begins when all workers are ready.
+/// Start a run. The load begins when all workers are ready, and not before its time where it is
+/// held.
 ///
 /// # Errors
 /// [`Error::Io`] where its thread cannot be started.
-pub fn begin<L: Load>(load: L, receiver: Receiver<Message>) -> Result<Run> {
+pub fn begin<L: Load>(load: L, receiver: Receiver<Message>, held: bool) -> Result<Run> {
+    if held {
+        load.control.hold();
+    }
     let load = Arc::new(load);
-    Run::begin(load.timed().control.clone(), move |board| coordinate(&load, board, &receiver))
+    Run::begin(load.control.clone(), move |board| coordinate(&load, board, &receiver))
 }
 
 fn coordinate<L: Load>(load: &Arc<L>, board: &Board, receiver: &Receiver<Message>) -> Outcome {
-    let timed = load.timed();
+    let timed: &Timed = load;
     for index in 0..timed.plan.workers {
         if let Err(error) = spawn_worker(load, index) {
             timed.fail(error);
@@ -225,23 +231,16 @@ fn coordinate<L: Load>(load: &Arc<L>, board: &Board, receiver: &Receiver<Message
 
 fn spawn_worker<L: Load>(load: &Arc<L>, index: usize) -> Result<()> {
     let name = L::WORKER;
-    let mine = load.clone();
+    let worker_load = load.clone();
     let work = move || {
-        // A run must end, whatever becomes of one of its threads.
-        let ended = catch_unwind(AssertUnwindSafe(|| mine.work(index))).unwrap_or_else(|_| {
-            let what = format!("{name} {index} ended by a mistake in storlab: see standard error");
-            Err(Error::Backend { backend: mine.backend(), what })
-        });
-        let sender = mine.timed().sender.clone();
-        drop(mine);
+        let who = format!("{name} {index}");
+        let ended = guarded(worker_load.backend(), who, || worker_load.work(index));
+        let sender = worker_load.sender.clone();
+        drop(worker_load);
         // A receiver that is gone has given up on this worker.
         let _ = sender.send(Message::Done { job: index, ended: Box::new(ended) });
     };
-    std::thread::Builder::new()
-        .name(format!("storlab-{name}{index}"))
-        .spawn(work)
-        .map(|_| ())
-        .map_err(|e| Error::io("start a thread for", format!("{name} {index}"), 0, e))
+    spawn(format!("storlab-{name}{index}"), &format!("{name} {index}"), work)
 }
 
 struct Coordinator<'r, L> {
@@ -250,6 +249,8 @@ struct Coordinator<'r, L> {
     board: &'r Board,
     collector: Collector,
     window: Window,
+    /// The load started so long after it was to.
+    opened_late_ns: u64,
     ready: usize,
     done: usize,
     cpu_start: Option<CpuMark>,
@@ -263,7 +264,7 @@ struct Coordinator<'r, L> {
 
 impl<'r, L: Load> Coordinator<'r, L> {
     fn new(load: &'r L, board: &'r Board) -> Self {
-        let timed = load.timed();
+        let timed: &Timed = load;
         let Plan { workers, interval_ns, open_loop, kinds, .. } = timed.plan.clone();
         Coordinator {
             load,
@@ -271,6 +272,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             board,
             collector: Collector::new(workers, interval_ns, open_loop, kinds),
             window: Window::default(),
+            opened_late_ns: 0,
             ready: 0,
             done: 0,
             cpu_start: None,
@@ -338,7 +340,13 @@ impl<'r, L: Load> Coordinator<'r, L> {
 
     fn open_window(&mut self) {
         let Plan { ramp_ns, window_ns, prepares, .. } = self.timed.plan;
-        let load_start_ns = monotonic_ns() + START_DELAY_NS;
+        let opening =
+            self.timed.control.wait_for_start(LEAD_NS, || self.board.enter("armed", None));
+        self.opened_late_ns = opening.map_or(0, |opening| opening.late_ns());
+        let load_start_ns = match opening {
+            Some(opening) => opening.start_ns,
+            None => monotonic_ns() + START_DELAY_NS,
+        };
         let start_ns = load_start_ns + ramp_ns;
         let end_ns = window_ns.map_or(u64::MAX, |length| start_ns + length);
         self.window = Window { load_start_ns, start_ns, end_ns };
@@ -347,7 +355,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         } else {
             self.board.enter("ramp", Some(ramp_ns));
         }
-        self.timed.open_gate(self.window);
+        self.timed.gate.open(self.window);
     }
 
     /// Do what is due.
@@ -384,9 +392,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         if now < since_ns.saturating_add(2 * drain_timeout_ns + SILENCE_NS) {
             return;
         }
-        let outstanding = workers - self.done;
-        let waited_ms = drain_timeout_ns / 1_000_000;
-        self.timed.fail(Error::Hung { job: 0, outstanding, waited_ms });
+        self.timed.fail_as_hung(0, workers - self.done);
         self.done = workers;
     }
 
@@ -402,30 +408,28 @@ impl<'r, L: Load> Coordinator<'r, L> {
         // A window by bytes, or one cut short, ends here: what the family does now is not in it.
         self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
         self.collector.finish(start_ns, end_ns);
-        let totals: BTreeMap<_, _> =
-            self.collector.totals().map(|(kind, stats)| (kind, Totals::from(stats))).collect();
+        let totals = Totals::of(&self.collector);
         let ending = self.load.end(&totals, self.unserved);
         let cancelled = self.timed.control.cancelled();
         let failure = self.timed.take_failure().or(ending.failure.filter(|_| !cancelled));
-        let status = match (&failure, cancelled) {
-            (Some(_), _) => Status::Failed,
-            (None, true) => Status::Cancelled,
-            (None, false) => Status::Finished,
-        };
+        let engine = EngineInfo::native(Some(self.load.backend()), ending.features);
+        let Timed { first_io, plan, .. } = self.timed;
+        let from_plan = |late_ns: u64| late_ns.saturating_add(self.opened_late_ns);
+        let own_work = !plan.prepares;
         let summary = Summary {
-            status,
-            engine: EngineInfo::native(Some(self.load.backend()), ending.features),
-            window_start_ns: start_ns,
-            window_end_ns: end_ns,
+            status: Status::of(failure.is_some(), cancelled),
             totals,
+            by_worker: own_work.then(|| self.collector.by_worker().clone()),
             cpu: self.cpu_use(end_ns),
             failure: failure.as_ref().map(Failure::from),
             notes: ending.notes,
             final_sync_ns: ending.final_sync_ns,
             drain_ns: drained_ns.saturating_sub(end_ns),
+            first_io_late_ns: first_io.earliest_ns().map(from_plan),
+            last_worker_late_ns: first_io.latest_ns().filter(|_| own_work).map(from_plan),
             verify: ending.verify,
-            spans: Vec::new(),
             details: ending.details,
+            ..Summary::new(engine, start_ns, end_ns)
         };
         Outcome { summary, rows: self.collector.into_rows() }
     }
@@ -436,3 +440,6 @@ impl<'r, L: Load> Coordinator<'r, L> {
         Some(begin.until(end, length_ns, self.collector.workers(), self.load.cores()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,9 @@
 //! When a run measures.
 
+use std::time::Duration;
+
+use storlab_base::TimeSource;
+
 /// When the load starts, and the measure window on the run's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
@@ -12,6 +16,17 @@ pub struct Window {
 }
 
 impl Window {
+    /// Until the load starts. Returns the time then.
+    pub fn wait_for_start(&self, clock: &impl TimeSource) -> u64 {
+        loop {
+            let now = clock.now_ns();
+            if now >= self.load_start_ns {
+                return now;
+            }
+            std::thread::sleep(Duration::from_nanos(self.load_start_ns - now));
+        }
+    }
+
     /// Number of the interval of `length_ns` that `now` lies in: counted from the window's start,
     /// negative in the ramp, and never past the last one.
     pub fn interval_at(&self, now: u64, length_ns: u64) -> i64 {

@@ -178,12 +178,12 @@ pub async fn refusal(response: Response<Incoming>) -> Failure {
     let status = response.status().as_u16();
     // The status is the news, even where the rest of the answer is lost.
     let body = drain(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
-    let said = xml::error(&body);
-    let message = match said.region {
-        Some(region) => format!("{} (the bucket is in region {region})", said.message),
-        None => said.message,
+    let refused = xml::error(&body);
+    let message = match refused.region {
+        Some(region) => format!("{} (the bucket is in region {region})", refused.message),
+        None => refused.message,
     };
-    Failure::Http { status, code: said.code, message }
+    Failure::Http { status, code: refused.code, message }
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Failure {
         if error.is_timeout() {
             return Failure::TimeOut;
         }
-        Failure::Protocol(said(error))
+        Failure::Protocol(with_source(error))
     }
 
     pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
@@ -168,7 +168,7 @@ impl Failure {
 }
 
 /// The error and what is behind it.
-fn said(error: &hyper::Error) -> String {
+fn with_source(error: &hyper::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

@@ -134,7 +134,7 @@ async fn reply(
         })
         .collect();
     let body = drain(body, REPLY_BYTES).await?;
-    if head.headers.get(header::CONNECTION).is_none_or(|said| said != "close") {
+    if head.headers.get(header::CONNECTION).is_none_or(|value| value != "close") {
         *kept = Some(connection);
     }
     Ok(Reply { status: head.status.as_u16(), headers, body })
@@ -196,12 +196,12 @@ mod tests {
                 let mut stream = stream.expect("a client");
                 counted.fetch_add(1, Ordering::SeqCst);
                 for _ in 0..each {
-                    let Some(said) = read_request(&mut stream) else { break };
+                    let Some(request) = read_request(&mut stream) else { break };
                     let head = format!(
                         "HTTP/1.1 418 Teapot\r\nX-Odd: \u{e9}\r\ncontent-length: {}\r\n\r\n",
-                        said.len()
+                        request.len()
                     );
-                    stream.write_all((head + &said).as_bytes()).expect("sent");
+                    stream.write_all((head + &request).as_bytes()).expect("sent");
                 }
             }
         });

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -23,13 +23,12 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
         .with_safe_default_protocol_versions()
         .map_err(|e| Error::spec("verify_tls", e.to_string(), "report this"))?
         .dangerous();
-    let verifier: Arc<dyn ServerCertVerifier> = if !spec.verify_tls {
-        Arc::new(Anyone(provider))
-    } else if let Some(path) = &spec.ca_file {
-        Arc::new(Named::read(path, provider)?)
-    } else {
-        of_system(provider)?
+    let trust = match &spec.ca_file {
+        _ if !spec.verify_tls => Trust::Anyone,
+        Some(path) => Trust::of_file(path, &provider)?,
+        None => Trust::of_system(&provider)?,
     };
+    let verifier = Arc::new(Verifier { provider, trust });
     let mut config = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -62,25 +61,29 @@ pub(super) fn explain(error: &rustls::Error) -> String {
     format!("{fix} ({error})")
 }
 
-fn of_system(provider: Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|_| {
-        let what = "this machine has no certificate authorities";
-        Error::spec("ca_file", what, "install them (ca-certificates), or name a PEM file")
-    })
-}
-
-/// The authorities of a PEM file. A server whose own certificate is in it is known by that: what
-/// `openssl req -x509` makes is often used so.
+/// Who may be the store.
 #[derive(Debug)]
-struct Named {
-    certificates: Vec<CertificateDer<'static>>,
-    chain: Arc<WebPkiServerVerifier>,
+enum Trust {
+    /// `verify_tls = false`: the line is encrypted, to whomever.
+    Anyone,
+    /// Whom an authority vouches for. A server whose own certificate was named is known by that:
+    /// what `openssl req -x509` makes is often used so.
+    Known { certificates: Vec<CertificateDer<'static>>, chain: Arc<WebPkiServerVerifier> },
 }
 
-impl Named {
-    fn read(path: &str, provider: Arc<CryptoProvider>) -> Result<Named> {
+impl Trust {
+    /// The authorities of this machine.
+    fn of_system(provider: &Arc<CryptoProvider>) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Self::known(Vec::new(), roots, provider).map_err(|_| {
+            let what = "this machine has no certificate authorities";
+            Error::spec("ca_file", what, "install them (ca-certificates), or name a PEM file")
+        })
+    }
+
+    /// The authorities of a PEM file.
+    fn of_file(path: &str, provider: &Arc<CryptoProvider>) -> Result<Self> {
         let pem = std::fs::read(Path::new(path)).map_err(|e| Error::io("open", path, 0, e))?;
         let certificates = CertificateDer::pem_slice_iter(&pem)
             .collect::<std::result::Result<Vec<_>, _>>()
@@ -89,10 +92,18 @@ impl Named {
         for certificate in &certificates {
             roots.add(certificate.clone()).map_err(|e| unreadable(path, &e.to_string()))?;
         }
-        let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-            .build()
-            .map_err(|_| unreadable(path, "there is no certificate in it"))?;
-        Ok(Named { certificates, chain })
+        Self::known(certificates, roots, provider)
+            .map_err(|_| unreadable(path, "there is no certificate in it"))
+    }
+
+    fn known(
+        certificates: Vec<CertificateDer<'static>>,
+        roots: RootCertStore,
+        provider: &Arc<CryptoProvider>,
+    ) -> std::result::Result<Self, VerifierBuilderError> {
+        let roots = Arc::new(roots);
+        let chain = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build()?;
+        Ok(Trust::Known { certificates, chain })
     }
 }
 
@@ -100,7 +111,13 @@ fn unreadable(path: &str, what: &str) -> Error {
     Error::spec("ca_file", format!("{path}: {what}"), "give a PEM file of certificates")
 }
 
-impl ServerCertVerifier for Named {
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    trust: Trust,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -109,11 +126,14 @@ impl ServerCertVerifier for Named {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        if self.certificates.iter().any(|known| known == end_entity) {
+        let Trust::Known { certificates, chain } = &self.trust else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        if certificates.contains(end_entity) {
             verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
             return Ok(ServerCertVerified::assertion());
         }
-        self.chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(
@@ -122,7 +142,8 @@ impl ServerCertVerifier for Named {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        self.chain.verify_tls12_signature(message, cert, dss)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -131,51 +152,11 @@ impl ServerCertVerifier for Named {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        self.chain.verify_tls13_signature(message, cert, dss)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
-    }
-}
-
-/// `verify_tls = false`: the line is encrypted, to whomever.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -8,7 +8,7 @@ mod join;
 mod parts;
 mod place;
 
-pub use bucket::{Bucket, Moved, Patience, Told};
+pub use bucket::{Bucket, Moved, Patience};
 pub use join::try_join_all;
 pub use parts::{Parts, is_missing};
 pub use place::PlaceSpec;

@@ -1,38 +1,24 @@
 //! Encoding for paths and queries as S3 signs them: everything but the unreserved characters of
 //! RFC 3986, once.
 
-/// Which bytes stand for themselves; the slash in keys only.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        plain[byte] =
-            (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'.' | b'_' | b'~');
-        byte += 1;
-    }
-    plain
-};
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const IN_KEY: &AsciiSet = &IN_QUERY.remove(b'/');
 
 /// Appends a key; slashes stay.
 pub(super) fn push_key(into: &mut Vec<u8>, key: &str) {
-    push(into, key.as_bytes(), true);
+    push(into, key, IN_KEY);
 }
 
 /// Appends a name or value of a query.
 pub(super) fn push_query(into: &mut Vec<u8>, text: &str) {
-    push(into, text.as_bytes(), false);
+    push(into, text, IN_QUERY);
 }
 
-fn push(into: &mut Vec<u8>, text: &[u8], slash: bool) {
-    into.reserve(text.len());
-    for &byte in text {
-        if PLAIN[usize::from(byte)] || (slash && byte == b'/') {
-            into.push(byte);
-        } else {
-            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-            into.extend_from_slice(&[b'%', digits[0], digits[1]]);
-        }
+fn push(into: &mut Vec<u8>, text: &str, encoded: &'static AsciiSet) {
+    for part in utf8_percent_encode(text, encoded) {
+        into.extend_from_slice(part.as_bytes());
     }
 }
 
@@ -64,22 +50,14 @@ pub(super) fn push_sorted(into: &mut Vec<u8>, query: &[(&str, &str)]) {
 /// The text behind an encoded one, as stores send it with `encoding-type=url`: a plus is a space.
 /// None: not the encoding of any text.
 pub(super) fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match byte {
-            b'%' => {
-                let (digits, after) = rest.split_at_checked(2)?;
-                rest = after;
-                let digit = |at: usize| (digits[at] as char).to_digit(16);
-                out.push((digit(0)? * 16 + digit(1)?) as u8);
-            }
-            b'+' => out.push(b' '),
-            _ => out.push(byte),
-        }
+    // The library lets pass what is no encoding.
+    let is_byte =
+        |after: &[u8]| after.iter().take(2).filter(|c| c.is_ascii_hexdigit()).count() == 2;
+    if !text.as_bytes().split(|&byte| byte == b'%').skip(1).all(is_byte) {
+        return None;
     }
-    String::from_utf8(out).ok()
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8().ok().map(Into::into)
 }
 
 #[cfg(test)]

@@ -101,15 +101,20 @@ pub fn list(body: &[u8]) -> Result<Page, Failure> {
     })?;
     if encoded {
         let keys = page.objects.iter_mut().map(|object| &mut object.key);
-        for text in keys.chain(&mut page.common_prefixes) {
-            *text = uri::decode(text).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
-        }
+        decode(keys.chain(&mut page.common_prefixes))?;
     }
     if truncated && page.next.is_none() {
         return Err(wrong("a truncated listing without a token to go on with"));
     }
     page.next = page.next.filter(|_| truncated);
     Ok(page)
+}
+
+fn decode<'k>(mut keys: impl Iterator<Item = &'k mut String>) -> Result<(), Failure> {
+    keys.try_for_each(|key| {
+        *key = uri::decode(key).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
+        Ok(())
+    })
 }
 
 /// Of an answer with an error status; whatever it is, something can be said.
@@ -235,9 +240,7 @@ pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
     })?;
     if encoded {
         let keys = page.uploads.iter_mut().map(|upload| &mut upload.key);
-        for text in keys.chain([&mut next_key]) {
-            *text = uri::decode(text).ok_or_else(|| wrong("a key that is not URL-encoded"))?;
-        }
+        decode(keys.chain([&mut next_key]))?;
     }
     if truncated && next_key.is_empty() && next_id.is_empty() {
         return Err(wrong("a truncated listing of uploads that does not say where to go on"));
@@ -246,17 +249,9 @@ pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
     Ok(page)
 }
 
-/// Body of `CompleteMultipartUpload`: part numbers (from 1, rising) and the ETags as they came.
-pub fn complete_body(parts: &[(u32, &str)]) -> Bytes {
-    complete(parts.iter().map(|&(number, etag)| (number, etag, None)))
-}
-
-/// The same for parts that were sent with a CRC32 (AWS wants it named where the upload was created
+/// Body of `CompleteMultipartUpload`: part numbers (from 1, rising) and the ETags as they came;
+/// with a CRC32 where parts were sent with one (AWS wants it named where the upload was created
 /// with `x-amz-checksum-algorithm: CRC32`).
-pub fn complete_body_crc32(parts: &[(u32, &str, u32)]) -> Bytes {
-    complete(parts.iter().map(|&(number, etag, crc32)| (number, etag, Some(crc32))))
-}
-
 pub(crate) fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
     let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
     for (number, etag, crc32) in parts {

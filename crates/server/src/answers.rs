@@ -15,9 +15,6 @@ use crate::names::url_encode;
 use crate::object::Object;
 
 /// Refuses what would need more than one version or part of an object.
-///
-/// # Errors
-/// `NotImplemented`.
 pub fn whole_object(part: Option<i32>, version: Option<&str>) -> S3Result<()> {
     if part.is_some() {
         return Err(s3_error!(NotImplemented, "objects are not kept in parts"));
@@ -29,9 +26,6 @@ pub fn whole_object(part: Option<i32>, version: Option<&str>) -> S3Result<()> {
 }
 
 /// Refuses to store in the clear what is to be encrypted.
-///
-/// # Errors
-/// `NotImplemented`.
 pub fn in_the_clear(asked: bool) -> S3Result<()> {
     if asked {
         return Err(s3_error!(NotImplemented, "objects are not encrypted"));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::HeaderMap;
 use hyper::body::Incoming;
 use s3s::StdError;
+use storlab_base::lock;
 
 /// What is still read of a request that was refused, so that its client gets to see why.
 const DRAIN_BYTES: usize = 64 * 1024 * 1024;
@@ -57,7 +58,7 @@ impl Shared {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

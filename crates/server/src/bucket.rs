@@ -14,6 +14,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use s3s::{S3Result, s3_error};
+use storlab_base::lock;
 
 use crate::conditions::Conditions;
 use crate::errors::failed;
@@ -138,7 +139,7 @@ impl Bucket {
         fs::create_dir_all(&uploads)?;
         for entry in fs::read_dir(&uploads)? {
             let entry = entry?;
-            if is_ours(&entry.file_name()) {
+            if is_reserved(&entry.file_name()) {
                 fs::remove_dir_all(entry.path())?;
             }
         }
@@ -180,9 +181,6 @@ impl Bucket {
     }
 
     /// Opens an object for reading.
-    ///
-    /// # Errors
-    /// `NoSuchKey`.
     pub fn read(&self, key: &str) -> S3Result<(File, Object)> {
         let file = File::open(self.place(key)).map_err(missing)?;
         let metadata = file.metadata().map_err(failed("stat of an object"))?;
@@ -193,9 +191,6 @@ impl Bucket {
     }
 
     /// What is known of an object without opening it.
-    ///
-    /// # Errors
-    /// `NoSuchKey`.
     pub fn stat(&self, key: &str) -> S3Result<Object> {
         let metadata = fs::metadata(self.place(key)).map_err(missing)?;
         Object::of(&metadata).map_err(failed("stat of an object"))
@@ -237,9 +232,6 @@ impl Bucket {
     }
 
     /// Removes an object; one that is not there is no error, as S3 has it.
-    ///
-    /// # Errors
-    /// `PreconditionFailed`.
     pub fn delete(&self, key: &str, conditions: &Conditions) -> S3Result<()> {
         let path = self.place(key);
         let _held = self.hold(key);
@@ -275,8 +267,7 @@ impl Bucket {
     /// # Errors
     /// `BucketNotEmpty`.
     pub fn remove(&self) -> S3Result<()> {
-        let _all: Vec<MutexGuard<()>> =
-            self.shards.iter().map(|m| m.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let _all: Vec<MutexGuard<()>> = self.shards.iter().map(lock).collect();
         if !self.keys().is_empty() {
             return Err(s3_error!(BucketNotEmpty, "objects are left in the bucket"));
         }
@@ -300,7 +291,7 @@ impl Bucket {
     }
 
     fn hold(&self, key: &str) -> MutexGuard<'_, ()> {
-        self.shards[shard(key)].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[shard(key)])
     }
 }
 
@@ -311,7 +302,7 @@ fn scan(top: &Path, directory: &Path, keys: &mut BTreeSet<Box<str>>) -> io::Resu
         let path = entry.path();
         if entry.file_type()?.is_dir() {
             scan(top, &path, keys)?;
-        } else if is_ours(&entry.file_name()) {
+        } else if is_reserved(&entry.file_name()) {
             fs::remove_file(&path)?;
         } else if let Some(key) = path.strip_prefix(top).ok().and_then(key_of) {
             keys.insert(key.into());
@@ -320,7 +311,7 @@ fn scan(top: &Path, directory: &Path, keys: &mut BTreeSet<Box<str>>) -> io::Resu
     Ok(())
 }
 
-fn is_ours(name: &std::ffi::OsStr) -> bool {
+fn is_reserved(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 

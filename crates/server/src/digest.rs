@@ -85,8 +85,8 @@ impl Digests {
                 return Err(s3_error!(IncompleteBody, "the trailer {lost} did not come"));
             }
             for (at, header) in HEADERS.iter().enumerate() {
-                let said = trailer.get(*header).and_then(|value| value.to_str().ok());
-                self.wanted[at] = said.map(str::to_owned).or(self.wanted[at].take());
+                let sent = trailer.get(*header).and_then(|value| value.to_str().ok());
+                self.wanted[at] = sent.map(str::to_owned).or(self.wanted[at].take());
             }
         }
         let actual = self.hasher.finalize();

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Directories that the objects of a bucket are spread over.
@@ -15,6 +16,9 @@ pub const SHARDS: usize = 256;
 const NAME_BYTES: usize = 250;
 /// Begins and ends the links of a chain; never part of an encoded key.
 const LINK: char = '+';
+/// Encoded in a name; a leading dot is, too.
+const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
+const IN_URL: &AsciiSet = &IN_NAME.remove(b'/');
 
 /// Which of the bucket's directories holds a key.
 pub fn shard(key: &str) -> usize {
@@ -55,60 +59,21 @@ pub fn key_of(path: &Path) -> Option<String> {
     for link in path {
         name.push_str(link.to_str()?.trim_matches(LINK));
     }
-    let key = decode(&name)?;
+    let key = percent_decode_str(&name).decode_utf8().ok()?.into_owned();
     (path_of(&key) == path).then_some(key)
 }
 
 /// Percent-encodes every byte that does not stand for itself in a name.
 fn encode(key: &str) -> String {
-    let mut name = String::with_capacity(key.len() + 8);
-    for (at, byte) in key.bytes().enumerate() {
-        if is_plain(byte) || (byte == b'.' && at > 0) {
-            name.push(byte as char);
-        } else {
-            push_percent(&mut name, byte);
-        }
+    match key.strip_prefix('.') {
+        Some(rest) => format!("%2E{}", utf8_percent_encode(rest, IN_NAME)),
+        None => utf8_percent_encode(key, IN_NAME).to_string(),
     }
-    name
 }
 
 /// Percent-encodes a key for a listing that was asked for with `encoding-type=url`.
 pub fn url_encode(key: &str) -> String {
-    let mut text = String::with_capacity(key.len() + 8);
-    for byte in key.bytes() {
-        if is_plain(byte) || byte == b'.' || byte == b'/' {
-            text.push(byte as char);
-        } else {
-            push_percent(&mut text, byte);
-        }
-    }
-    text
-}
-
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~')
-}
-
-fn push_percent(text: &mut String, byte: u8) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    text.push('%');
-    text.push(DIGITS[usize::from(byte >> 4)] as char);
-    text.push(DIGITS[usize::from(byte & 15)] as char);
-}
-
-fn decode(name: &str) -> Option<String> {
-    let mut key = Vec::with_capacity(name.len());
-    let mut bytes = name.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let high = (bytes.next()? as char).to_digit(16)?;
-            let low = (bytes.next()? as char).to_digit(16)?;
-            key.push((high * 16 + low) as u8);
-        } else {
-            key.push(byte);
-        }
-    }
-    String::from_utf8(key).ok()
+    utf8_percent_encode(key, IN_URL).to_string()
 }
 
 #[cfg(test)]

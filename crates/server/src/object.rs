@@ -26,10 +26,10 @@ impl Object {
     /// The version. Never the MD5 of the content, and never as long as one, so that no client
     /// takes it for that; hashing the content would cost more than storing it.
     pub fn etag(&self) -> ETag {
-        let mut said = [0; 16];
-        said[..8].copy_from_slice(&self.size.to_le_bytes());
-        said[8..].copy_from_slice(&self.modified_ns.to_le_bytes());
-        ETag::Strong(format!("{:016x}", xxh3_64(&said)))
+        let mut version = [0; 16];
+        version[..8].copy_from_slice(&self.size.to_le_bytes());
+        version[8..].copy_from_slice(&self.modified_ns.to_le_bytes());
+        ETag::Strong(format!("{:016x}", xxh3_64(&version)))
     }
 
     /// When it was written.
@@ -51,15 +51,15 @@ impl Stamps {
         let wanted = nanoseconds(time);
         let mut last = self.last_ns.load(Ordering::Relaxed);
         loop {
-            let mine = wanted.max(last + 1);
+            let stamp = wanted.max(last + 1);
             let swapped = self.last_ns.compare_exchange_weak(
                 last,
-                mine,
+                stamp,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
             match swapped {
-                Ok(_) => return instant(mine),
+                Ok(_) => return instant(stamp),
                 Err(seen) => last = seen,
             }
         }

@@ -30,9 +30,9 @@ impl S3Route for WithoutRange {
     fn is_match(&self, method: &Method, _: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
         let mut ranges = headers.get_all(RANGE).iter();
         let Some(first) = ranges.next() else { return false };
-        let one = first.to_str().ok().filter(|_| ranges.next().is_none());
+        let single = first.to_str().ok().filter(|_| ranges.next().is_none());
         (method == Method::GET || method == Method::HEAD)
-            && one.is_none_or(|range| Range::parse(range).is_err())
+            && single.is_none_or(|range| Range::parse(range).is_err())
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {

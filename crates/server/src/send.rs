@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use s3s::StdError;
 use s3s::stream::{ByteStream, RemainingLength};
+use storlab_base::lock;
 use tokio::task::JoinHandle;
 
 /// Bytes of one read. Two of them are under way per connection, and both stay in the CPU's cache.
@@ -29,7 +30,7 @@ pub struct Pool(Arc<Mutex<Vec<Box<[u8]>>>>);
 
 impl Pool {
     fn take(&self) -> Buffer {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = lock(&self.0).pop();
         let bytes = kept.unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice());
         Buffer { bytes, length: 0, pool: self.clone() }
     }
@@ -50,7 +51,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut kept = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.pool.0);
         if kept.len() < POOLED {
             kept.push(std::mem::take(&mut self.bytes));
         }

@@ -72,8 +72,8 @@ impl S3 for Service {
             Some(_) if object.size == 0 => return Err(s3_error!(InvalidRange)),
             Some(range) => {
                 let part = range.check(object.size)?;
-                let said = format!("bytes {}-{}/{}", part.start, part.end - 1, object.size);
-                (part, Some(said))
+                let stretch = format!("bytes {}-{}/{}", part.start, part.end - 1, object.size);
+                (part, Some(stretch))
             }
         };
         let mut headers = Kept::read(&file)?.0;
@@ -348,7 +348,7 @@ impl S3 for Service {
     ) -> Answer<CompleteMultipartUploadOutput> {
         let input = req.input;
         let bucket = self.store.bucket(&input.bucket)?;
-        let parts = input.multipart_upload.and_then(|said| said.parts).unwrap_or_default();
+        let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let named: Vec<Named> = parts
             .into_iter()
             .map(|part| Named { number: part.part_number.unwrap_or(0), etag: part.e_tag })

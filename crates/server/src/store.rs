@@ -59,9 +59,6 @@ impl Store {
     }
 
     /// A bucket by its name.
-    ///
-    /// # Errors
-    /// `NoSuchBucket`.
     pub fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
         let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
         buckets.get(name).cloned().ok_or_else(|| s3_error!(NoSuchBucket))

@@ -166,9 +166,9 @@ impl Bucket {
     /// The directory of an upload, if it is one of this key.
     fn upload(&self, key: &str, id: &str) -> S3Result<PathBuf> {
         let directory = self.uploads().join(id);
-        let ours = is_id(id)
+        let is_of_key = is_id(id)
             && fs::read_to_string(directory.join(KEY)).is_ok_and(|written| written == key);
-        ours.then_some(directory).ok_or_else(|| s3_error!(NoSuchUpload))
+        is_of_key.then_some(directory).ok_or_else(|| s3_error!(NoSuchUpload))
     }
 }
 
@@ -188,7 +188,7 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
         };
         let object = &there[found].1;
         let etag = object.etag();
-        if part.etag.as_ref().is_some_and(|said| said.value() != etag.value()) {
+        if part.etag.as_ref().is_some_and(|sent| sent.value() != etag.value()) {
             return Err(s3_error!(InvalidPart, "part {} has another ETag", part.number));
         }
         if at + 1 < named.len() && object.size < SMALLEST_PART {

@@ -4,7 +4,7 @@ mod support;
 
 use support::{Answer, Payload, Running, content};
 
-const SAID: [(&str, &str); 7] = [
+const HEADERS: [(&str, &str); 7] = [
     ("content-type", "text/plain; charset=utf-8"),
     ("cache-control", "max-age=60"),
     ("content-disposition", "attachment; filename=\"a b.txt\""),
@@ -26,13 +26,13 @@ fn headers_and_metadata_come_back() {
     let running = Running::new();
     let mut client = running.client();
     client.put("plain", b"x").ok();
-    client.call("PUT", "k", &[], &SAID, b"first").ok();
+    client.call("PUT", "k", &[], &HEADERS, b"first").ok();
     let running = running.restart();
     let mut client = running.client();
-    says(&client.get("k").ok(), &SAID);
-    says(&client.head("k").ok(), &SAID);
+    says(&client.get("k").ok(), &HEADERS);
+    says(&client.head("k").ok(), &HEADERS);
     let range = client.range("k", "bytes=1-2");
-    says(&range, &SAID);
+    says(&range, &HEADERS);
     assert_eq!(range.body, b"ir");
     for plain in [client.get("plain").ok(), client.head("plain").ok()] {
         assert_eq!(plain.header("content-type"), Some("binary/octet-stream"));
@@ -64,7 +64,7 @@ fn the_way_it_was_sent_is_not_kept() {
 fn an_upload_in_parts_keeps_what_its_begin_said() {
     let running = Running::new();
     let mut client = running.client();
-    let id = client.call("POST", "k", &[("uploads", "")], &SAID, b"").ok().one("UploadId");
+    let id = client.call("POST", "k", &[("uploads", "")], &HEADERS, b"").ok().text_of("UploadId");
     let query = [("partNumber", "1"), ("uploadId", &*id)];
     let etag = client.call("PUT", "k", &query, &[], b"part").ok().etag();
     let parts = format!(
@@ -73,7 +73,7 @@ fn an_upload_in_parts_keeps_what_its_begin_said() {
     );
     client.call("POST", "k", &[("uploadId", &id)], &[], parts.as_bytes()).ok();
     let got = client.get("k").ok();
-    says(&got, &SAID);
+    says(&got, &HEADERS);
     assert_eq!(got.body, b"part");
 }
 
@@ -83,13 +83,13 @@ fn a_copy_has_content_and_headers_of_its_source() {
     let mut client = running.client();
     client.raw("PUT", "/another", &[], &[], b"").ok();
     let body = content(1, 3_000_000);
-    let first = client.call("PUT", "a/ä b", &[], &SAID, &body).ok().etag();
+    let first = client.call("PUT", "a/ä b", &[], &HEADERS, &body).ok().etag();
     let source = [("x-amz-copy-source", "/bucket/a/%C3%A4%20b")];
     let copied = client.raw("PUT", "/another/copy", &[], &source, b"").ok();
     let got = client.raw("GET", "/another/copy", &[], &[], b"").ok();
     assert!(got.body == body);
-    says(&got, &SAID);
-    assert_eq!(copied.one("ETag"), got.etag());
+    says(&got, &HEADERS);
+    assert_eq!(copied.text_of("ETag"), got.etag());
     assert_ne!(got.etag(), first, "another object");
     let replaced = [
         ("content-type", "image/png"),

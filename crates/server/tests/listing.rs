@@ -17,19 +17,19 @@ fn walk(client: &mut Client, query: &[(&str, &str)]) -> (Vec<String>, Vec<String
         }
         let page = client.list(&asked).ok();
         pages += 1;
-        let found = page.all("Key");
+        let found = page.texts_of("Key");
         let rolled: Vec<String> = page
-            .all("CommonPrefixes")
+            .texts_of("CommonPrefixes")
             .iter()
             .map(|inner| inner.replace("<Prefix>", "").replace("</Prefix>", ""))
             .collect();
-        assert_eq!(page.one("KeyCount"), (found.len() + rolled.len()).to_string());
+        assert_eq!(page.text_of("KeyCount"), (found.len() + rolled.len()).to_string());
         keys.extend(found);
         prefixes.extend(rolled);
-        if page.one("IsTruncated") == "false" {
+        if page.text_of("IsTruncated") == "false" {
             return (keys, prefixes, pages);
         }
-        token = Some(page.one("NextContinuationToken"));
+        token = Some(page.text_of("NextContinuationToken"));
     }
 }
 
@@ -74,24 +74,30 @@ fn limits_and_starts() {
         client.put(key, b"12345").ok();
     }
     let none = client.list(&[("max-keys", "0")]).ok();
-    assert_eq!((none.one("KeyCount"), none.one("IsTruncated")), ("0".into(), "false".into()));
-    assert_eq!(client.list(&[("max-keys", "5000")]).one("MaxKeys"), "1000");
-    assert_eq!(client.list(&[("start-after", "b")]).all("Key"), ["c&<>", "d e"]);
-    assert_eq!(client.list(&[("start-after", "bb"), ("max-keys", "1")]).all("Key"), ["c&<>"]);
-    assert_eq!(client.list(&[("encoding-type", "url")]).all("Key")[2..], ["c%26%3C%3E", "d%20e"]);
+    assert_eq!(
+        (none.text_of("KeyCount"), none.text_of("IsTruncated")),
+        ("0".into(), "false".into())
+    );
+    assert_eq!(client.list(&[("max-keys", "5000")]).text_of("MaxKeys"), "1000");
+    assert_eq!(client.list(&[("start-after", "b")]).texts_of("Key"), ["c&<>", "d e"]);
+    assert_eq!(client.list(&[("start-after", "bb"), ("max-keys", "1")]).texts_of("Key"), ["c&<>"]);
+    assert_eq!(
+        client.list(&[("encoding-type", "url")]).texts_of("Key")[2..],
+        ["c%26%3C%3E", "d%20e"]
+    );
     let first = client.list(&[("max-keys", "1")]).ok();
-    assert_eq!((first.one("Size"), first.one("IsTruncated")), ("5".into(), "true".into()));
-    assert_eq!(first.one("ETag"), client.head("a").etag());
+    assert_eq!((first.text_of("Size"), first.text_of("IsTruncated")), ("5".into(), "true".into()));
+    assert_eq!(first.text_of("ETag"), client.head("a").etag());
     client.list(&[("continuation-token", "nonsense")]).refused(400, "InvalidArgument");
     client
         .raw("GET", "/missing-bucket", &[("list-type", "2")], &[], b"")
         .refused(404, "NoSuchBucket");
 
     let old = client.bucket("GET", &[("max-keys", "2")], b"").ok();
-    assert_eq!(old.all("Key"), ["a", "b"]);
+    assert_eq!(old.texts_of("Key"), ["a", "b"]);
     let rest = client.bucket("GET", &[("marker", "b")], b"").ok();
     assert_eq!(
-        (rest.all("Key"), rest.one("IsTruncated")),
+        (rest.texts_of("Key"), rest.text_of("IsTruncated")),
         (vec!["c&<>".into(), "d e".into()], "false".into())
     );
 }
@@ -132,11 +138,11 @@ fn multi_delete_removes_what_it_names_and_says_so() {
         let objects = objects.concat();
         format!("<Delete><Quiet>{quiet}</Quiet>{objects}</Delete>").into_bytes()
     };
-    let said = client.bucket("POST", &[("delete", "")], &body(0..5, false)).ok();
-    assert_eq!(said.all("Key"), ["k0", "k1", "k2", "k3", "k4"]);
+    let answer = client.bucket("POST", &[("delete", "")], &body(0..5, false)).ok();
+    assert_eq!(answer.texts_of("Key"), ["k0", "k1", "k2", "k3", "k4"]);
     let quiet = client.bucket("POST", &[("delete", "")], &body(5..25, true)).ok();
-    assert!(quiet.all("Key").is_empty());
-    assert_eq!(client.list(&[]).one("KeyCount"), "0");
+    assert!(quiet.texts_of("Key").is_empty());
+    assert_eq!(client.list(&[]).text_of("KeyCount"), "0");
     assert!(running.files().is_empty());
     client.bucket("POST", &[("delete", "")], &body(0..0, true)).refused(400, "MalformedXML");
 }
@@ -154,7 +160,7 @@ fn buckets() {
     on("PUT", "/second/k").ok();
     on("GET", "/third/k").refused(404, "NoSuchBucket");
     on("PUT", "/third/k").refused(404, "NoSuchBucket");
-    assert_eq!(on("GET", "/").ok().all("Name"), [BUCKET, "second"]);
+    assert_eq!(on("GET", "/").ok().texts_of("Name"), [BUCKET, "second"]);
     on("DELETE", "/second").refused(409, "BucketNotEmpty");
     on("DELETE", "/second/k").ok();
     on("DELETE", "/second").ok();
@@ -172,9 +178,9 @@ fn two_servers_never_share_a_directory() {
         durable: false,
     };
     let second = storlab_server::Server::start(&config, support::credentials());
-    let said = second.err().expect("refused").to_string();
-    assert!(said.contains("another server is using"), "{said}");
+    let message = second.err().expect("refused").to_string();
+    assert!(message.contains("another server is using"), "{message}");
     let wrong = storlab_server::Config { bucket: "../x".to_owned(), ..config };
-    let said = storlab_server::Server::start(&wrong, support::credentials());
-    assert!(said.err().expect("refused").to_string().contains("does not allow"));
+    let started = storlab_server::Server::start(&wrong, support::credentials());
+    assert!(started.err().expect("refused").to_string().contains("does not allow"));
 }

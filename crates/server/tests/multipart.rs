@@ -7,7 +7,7 @@ use support::{Client, Payload, Running, content};
 const PART: usize = 5 << 20;
 
 fn begin(client: &mut Client, key: &str) -> String {
-    client.call("POST", key, &[("uploads", "")], &[], b"").ok().one("UploadId")
+    client.call("POST", key, &[("uploads", "")], &[], b"").ok().text_of("UploadId")
 }
 
 fn part(client: &mut Client, key: &str, id: &str, number: usize, body: &[u8]) -> support::Answer {
@@ -49,13 +49,13 @@ fn parts_in_any_order_become_one_object() {
     client.payload = Payload::Unsigned;
     client.get("a/b").refused(404, "NoSuchKey");
     let listed = client.call("GET", "a/b", &[("uploadId", &id)], &[], b"").ok();
-    assert_eq!(listed.all("PartNumber"), ["1", "2", "3"]);
-    assert_eq!(listed.all("ETag"), etags);
+    assert_eq!(listed.texts_of("PartNumber"), ["1", "2", "3"]);
+    assert_eq!(listed.texts_of("ETag"), etags);
     let parts: Vec<_> = (1..).zip(etags).collect();
     let done = complete(&mut client, "a/b", &id, &parts).ok();
     let got = client.get("a/b").ok();
     assert!(got.body == bodies.concat(), "the parts, in order");
-    assert_eq!(done.one("ETag"), got.etag());
+    assert_eq!(done.text_of("ETag"), got.etag());
     complete(&mut client, "a/b", &id, &parts).refused(404, "NoSuchUpload");
     assert_eq!(running.files().len(), 1, "no part is left");
 }
@@ -112,20 +112,20 @@ fn abort_removes_the_parts() {
     let ids = [begin(&mut client, "b"), begin(&mut client, "a"), begin(&mut client, "b")];
     part(&mut client, "b", &ids[0], 1, b"x").ok();
     let listed = client.bucket("GET", &[("uploads", "")], b"").ok();
-    assert_eq!(listed.all("Key"), ["a", "b", "b"]);
-    assert_eq!(listed.all("UploadId"), [&ids[1][..], &ids[0], &ids[2]]);
+    assert_eq!(listed.texts_of("Key"), ["a", "b", "b"]);
+    assert_eq!(listed.texts_of("UploadId"), [&ids[1][..], &ids[0], &ids[2]]);
     let page = client.bucket("GET", &[("uploads", ""), ("max-uploads", "2")], b"").ok();
-    assert_eq!(page.one("IsTruncated"), "true");
-    let (key, id) = (page.one("NextKeyMarker"), page.one("NextUploadIdMarker"));
+    assert_eq!(page.text_of("IsTruncated"), "true");
+    let (key, id) = (page.text_of("NextKeyMarker"), page.text_of("NextUploadIdMarker"));
     let rest = [("uploads", ""), ("key-marker", key.as_str()), ("upload-id-marker", id.as_str())];
-    assert_eq!(client.bucket("GET", &rest, b"").ok().all("UploadId"), [ids[2].as_str()]);
+    assert_eq!(client.bucket("GET", &rest, b"").ok().texts_of("UploadId"), [ids[2].as_str()]);
 
     for (key, id) in [("b", &ids[0]), ("a", &ids[1]), ("b", &ids[2])] {
         client.call("DELETE", key, &[("uploadId", id)], &[], b"").ok();
         part(&mut client, key, id, 1, b"").refused(404, "NoSuchUpload");
     }
     client.call("DELETE", "b", &[("uploadId", &ids[0])], &[], b"").refused(404, "NoSuchUpload");
-    assert!(client.bucket("GET", &[("uploads", "")], b"").all("Key").is_empty());
+    assert!(client.bucket("GET", &[("uploads", "")], b"").texts_of("Key").is_empty());
     assert!(running.files().is_empty());
 }
 

@@ -79,7 +79,7 @@ fn any_key_is_safe_and_its_own() {
         assert_eq!(client.get(key).ok().text(), *key);
     }
     let listed = client.list(&[("encoding-type", "url")]).ok();
-    assert_eq!(listed.all("Key").len(), keys.len());
+    assert_eq!(listed.texts_of("Key").len(), keys.len());
     let outside: Vec<_> = std::fs::read_dir(running.directory.path()).expect("readable").collect();
     assert_eq!(outside.len(), 1, "nothing beside the store: {outside:?}");
 
@@ -90,7 +90,7 @@ fn any_key_is_safe_and_its_own() {
         assert_eq!(client.delete(key).status, 204);
     }
     assert_eq!(running.files(), Vec::<std::path::PathBuf>::new());
-    assert_eq!(client.list(&[]).one("KeyCount"), "0");
+    assert_eq!(client.list(&[]).text_of("KeyCount"), "0");
     client.put(&"x".repeat(1025), b"").refused(400, "KeyTooLongError");
 }
 
@@ -113,8 +113,8 @@ fn ranges() {
         let got = client.range("k", range);
         assert_eq!(got.status, 206, "{range}");
         assert_eq!(got.body, body[from..to], "{range}");
-        let said = format!("bytes {from}-{}/600000", to - 1);
-        assert_eq!(got.header("content-range"), Some(said.as_str()));
+        let stretch = format!("bytes {from}-{}/600000", to - 1);
+        assert_eq!(got.header("content-range"), Some(stretch.as_str()));
     }
     for range in ["bytes=600000-", "bytes=600000-600001", "bytes=-0"] {
         client.range("k", range).refused(416, "InvalidRange");
@@ -263,7 +263,7 @@ fn deleting_beside_writing_keeps_listing_and_files_the_same() {
         }
     });
     let mut client = running.client();
-    let listed = client.list(&[]).all("Key");
+    let listed = client.list(&[]).texts_of("Key");
     assert_eq!(listed.len(), running.files().len());
     for key in listed {
         client.get(&key).ok();
@@ -308,7 +308,7 @@ fn durable_stores_the_same() {
         assert_eq!(client.get(key).ok().body, b"body");
     }
     assert_eq!(client.delete(&"long".repeat(200)).status, 204);
-    assert_eq!(client.list(&[]).all("Key"), ["k"]);
+    assert_eq!(client.list(&[]).texts_of("Key"), ["k"]);
 }
 
 #[test]

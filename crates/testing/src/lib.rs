@@ -22,10 +22,23 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use fault::Judge;
 pub use fault::{Fault, Seen, first_two_fail};
+
+/// What any server of these tests takes.
+pub fn secrets() -> BTreeMap<String, String> {
+    [("access_key", "AK"), ("secret_key", "SK")].map(|(k, v)| (k.into(), v.into())).into()
+}
+
+/// Requests of the order that failed are sent again, soon.
+pub fn patient(mut job: Value) -> Value {
+    job["place"]["retries"] = json!(5);
+    job["place"]["backoff_ns"] = json!(1_000_000);
+    job
+}
 
 /// Between the bytes of a trickle.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -108,6 +121,15 @@ impl Server {
     pub fn endpoints(&self) -> Vec<String> {
         self.ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect()
     }
+
+    /// The `place` of an order: a prefix of the bucket.
+    pub fn place(&self) -> Value {
+        json!({
+            "directory": null, "direct": true, "prefix": "p/own/",
+            "store": {"endpoints": self.endpoints(), "bucket": "b", "region": "us-east-1",
+                      "addressing": "path", "ca_file": null, "verify_tls": true},
+        })
+    }
 }
 
 impl Drop for Server {
@@ -186,18 +208,7 @@ impl Drop for Busy<'_> {
 }
 
 fn decode(text: &str) -> String {
-    let mut out = Vec::new();
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let hex = [bytes.next().unwrap(), bytes.next().unwrap()];
-            let hex = std::str::from_utf8(&hex).unwrap().to_owned();
-            out.push(u8::from_str_radix(&hex, 16).unwrap());
-        } else {
-            out.push(byte);
-        }
-    }
-    String::from_utf8(out).unwrap()
+    percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned()
 }
 
 fn look(head: &Parts, number: usize, port: u16) -> Seen {
@@ -228,9 +239,9 @@ fn unframe(inner: &Inner, head: &Parts, body: Bytes) -> Bytes {
         rest = &rest[end + 2 + size + 2..];
     }
     if let Some(at) = rest.windows(21).position(|w| w == b"x-amz-checksum-crc32:") {
-        let said = std::str::from_utf8(&rest[at + 21..]).unwrap().trim();
+        let announced = std::str::from_utf8(&rest[at + 21..]).unwrap().trim();
         let sum = crc32fast::hash(&out).to_be_bytes();
-        assert_eq!(said, base64(&sum), "the checksum is another body's");
+        assert_eq!(announced, base64(&sum), "the checksum is another body's");
     }
     assert_eq!(out.len(), length);
     inner.framed.fetch_add(out.len(), SeqCst);

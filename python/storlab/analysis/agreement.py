@@ -23,12 +23,14 @@ CPU per operation, errors and effective concurrency are reported and never judge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from storlab.analysis.points import describe, page_of
+from storlab.analysis.points import CLIENTS, WorkloadPoint, describe, page_of
+from storlab.analysis.repeats import repeats_to_decide
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ResultError
 from storlab.contracts.page import Page
@@ -53,6 +55,12 @@ class MetricAgreement:
     interval: Interval
     margin: float | None
     verdict: Verdict
+    needed: int | None = None  # repeats that would decide it; None where it is, or none would do
+
+    @property
+    def outside(self) -> bool:
+        """Whether the ratio lies beyond the margin."""
+        return self.margin is not None and abs(math.log(self.ratio)) > math.log1p(self.margin)
 
     @property
     def equivalent(self) -> bool | None:
@@ -75,6 +83,7 @@ class MetricAgreement:
             "margin": self.margin,
             "verdict": self.verdict,
             "equivalent": self.equivalent,
+            "repeats_to_decide": self.needed,
         }
 
 
@@ -103,6 +112,21 @@ class PointAgreement:
             return "differ"
         return "agree" if 2 * judged.count("agree") > len(judged) else "inconclusive"
 
+    @property
+    def needed(self) -> int | None:
+        """Repeats of each engine that would decide this point; None where it is, or none would do.
+
+        One metric beyond its margin decides it alone, else so many that most of them agree.
+        """
+        judged = [m for m in self.metrics if m.margin is not None]
+        if self.verdict != "inconclusive" or not judged:
+            return None
+        left = [(m.needed, m.outside) for m in judged if m.verdict == "inconclusive"]
+        known = sorted((number, outside) for number, outside in left if number is not None)
+        wanting = len(judged) // 2 + 1 - sum(m.verdict == "agree" for m in judged)
+        enough = [number for number, _ in known[wanting - 1 : wanting]]
+        return min([*enough, *(number for number, outside in known if outside)], default=None)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -112,6 +136,7 @@ class PointAgreement:
             "native_point": self.native_point,
             "reference_point": self.reference_point,
             "verdict": self.verdict,
+            "repeats_to_decide": self.needed,
             "metrics": [metric.as_dict() for metric in self.metrics],
             "failed_runs": self.failed,
             "notes": self.notes,
@@ -140,6 +165,26 @@ class Agreement:
             return "differ"
         return "agree" if verdicts == {"agree"} else "inconclusive"
 
+    @property
+    def repeats(self) -> int:
+        """The most repeats that any metric rests on."""
+        return max((m.interval.n for point in self.points for m in point.metrics), default=0)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether some point has no two finished runs of both engines: nothing tells the spread."""
+        return any(
+            all(m.interval.n < 2 for m in point.metrics if m.margin is not None)
+            for point in self.points
+        )
+
+    @property
+    def needed(self) -> int | None:
+        """Repeats of each engine that would decide all points; None where no number would do."""
+        left = [point.needed for point in self.points if point.verdict == "inconclusive"]
+        known = [number for number in left if number is not None]
+        return max(known) if known and len(known) == len(left) else None
+
     def counts(self) -> dict[str, int]:
         """Judged metrics by verdict, and how many were shown to be equivalent."""
         judged = [m for point in self.points for m in point.metrics if m.margin is not None]
@@ -159,6 +204,7 @@ class Agreement:
             "agree": self.agree,
             "verdict": self.verdict,
             "counts": self.counts(),
+            "repeats_to_decide": self.needed if self.verdict == "inconclusive" else None,
             "reference": self.reference,
             "confidence": self.confidence,
             "family_confidence": self.family_confidence,
@@ -271,15 +317,16 @@ def _operations(name: str, page: Page) -> tuple[str, ...]:
 def _where(point: Point, points: Iterable[Point]) -> str:
     """What is swept, and what every reader asks first: size, mix and concurrency."""
     page = page_of(point.kind)
-    same = [p.params for p in points if p.workload == point.workload]
-    always = {page.facet, page.mix, *page.axes, *page.told}
+    same = [WorkloadPoint.of(p).params for p in points if p.workload == point.workload]
+    always = {page.facet, page.mix, *page.axes, *page.told, CLIENTS}
+    own = WorkloadPoint.of(point).params
     names = [
         name
-        for name, value in point.params.items()
+        for name, value in own.items()
         if value is not None
         and (name in always or any(params.get(name) != value for params in same))
     ]
-    return describe(page, point.params, names)
+    return describe(page, own, names)
 
 
 def _point(
@@ -299,7 +346,7 @@ def _point(
         target=point.target,
         workload=point.workload,
         where=_where(point, store.plan.points.values()),
-        params=point.params,
+        params=WorkloadPoint.of(point).params,
         native_point=pair[0],
         reference_point=pair[1],
         metrics=metrics,
@@ -319,8 +366,11 @@ def _metric(
     interval = ratio_interval(native, reference, CONFIDENCE)
     family = ratio_interval(native, reference, family_confidence)
     verdict: Verdict = "reported"
+    needed = None
     if margin is not None:
         verdict = judge(interval.estimate, interval, family, margin)
+        if verdict == "inconclusive":
+            needed = repeats_to_decide(native, reference, margin, CONFIDENCE, family_confidence)
     return MetricAgreement(
         name=name,
         operation=operation,
@@ -331,6 +381,7 @@ def _metric(
         interval=interval,
         margin=margin,
         verdict=verdict,
+        needed=needed,
     )
 
 

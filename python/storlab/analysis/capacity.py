@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from storlab.analysis.stats import Interval, mean_interval
-from storlab.lab.run.capacity import PARAMETER, Case, Try
+from storlab.contracts.page import Search
+from storlab.lab.run.capacity import Case, Try
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
-METRIC = "au_percent"
 MOST_BATCHES = 3  # of ``repeats`` runs: an undecided number gets up to twice as many more
 CONFIDENCE = 0.95
 
@@ -37,23 +37,23 @@ class Rule:
 class Tried:
     """What the runs of one number of accelerators say."""
 
-    accelerators: int
+    number: int
     point_id: str
     run_ids: tuple[str, ...]
-    values: tuple[float, ...]  # METRIC of each finished run
+    values: tuple[float, ...]  # of the metric, of each finished run
     interval: Interval | None  # of their mean; None where none finished
     verdict: Verdict | None  # None: more runs are needed to tell
     flags: tuple[str, ...]  # kinds, of any of its runs
     failures: tuple[str, ...]
     power_w: float | None  # mean over the runs, at the headline's boundary
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, search: Search) -> dict[str, Any]:
         """For ``capacity.json``."""
         return {
-            "accelerators": self.accelerators,
+            search.parameter: self.number,
             "point_id": self.point_id,
             "run_ids": list(self.run_ids),
-            METRIC: list(self.values),
+            search.metric: list(self.values),
             "interval": None if self.interval is None else self.interval.as_dict(),
             "verdict": self.verdict or "open",
             "flags": list(self.flags),
@@ -76,14 +76,14 @@ class CaseResult:
         above = self.first_not_kept
         kept = self._with("kept")
         if above is not None:
-            kept = [tried for tried in kept if tried.accelerators < above.accelerators]
-        return max(kept, key=lambda tried: tried.accelerators, default=None)
+            kept = [tried for tried in kept if tried.number < above.number]
+        return max(kept, key=lambda tried: tried.number, default=None)
 
     @property
     def first_not_kept(self) -> Tried | None:
         """The smallest number that is not kept, for whatever reason."""
         wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
-        return min(wanted, key=lambda tried: tried.accelerators, default=None)
+        return min(wanted, key=lambda tried: tried.number, default=None)
 
     @property
     def outcome(self) -> Outcome:
@@ -98,33 +98,37 @@ class CaseResult:
 
     def notes(self) -> list[str]:
         """What a reader must know beside the number."""
-        found = []
+        found, case = [], self.case
         ended = self.next is None
         above = self.first_not_kept
         if ended and above is None:
             why = f": {self.case.limit}" if self.case.limit else ", as asked"
             found.append(f"a lower bound: no more than {self.case.largest:,} were tried{why}")
+        if above is not None and above.number == case.smallest > 1:
+            found.append(
+                f"a search with {case.smallest} clients begins with {case.smallest}, one for each: "
+                "with fewer clients it may find a smaller number"
+            )
         if above is not None and "client-bound" in above.flags:
             found.append(
-                f"at {above.accelerators:,} the client's CPU was at its limit: the target may feed "
+                f"at {above.number:,} the client's CPU was at its limit: the target may feed "
                 "more from a larger client"
             )
         if above is not None and not {"busy-machine", "starved"}.isdisjoint(above.flags):
             found.append(
-                f"at {above.accelerators:,} the client's cores were not this run's alone: the "
+                f"at {above.number:,} the client's cores were not this run's alone: the "
                 "target may feed more from a machine that has nothing else to do"
             )
         if above is not None and above.verdict == "undecided":
-            found.append(
-                f"{above.accelerators:,} could not be decided: the interval holds the threshold"
-            )
+            found.append(f"{above.number:,} could not be decided: the interval holds the threshold")
         if above is not None and above.failures:
-            found.append(f"{above.accelerators:,} failed: {above.failures[0]}")
+            found.append(f"{above.number:,} failed: {above.failures[0]}")
         largest = self.largest
         cached = [] if largest is None else [f for f in largest.flags if f in _CACHED]
         if cached:
             found.append(
-                f"flagged {', '.join(cached)}: memory may have fed the accelerators, not the target"
+                f"flagged {', '.join(cached)}: memory may have fed the {case.search.noun}s, not "
+                "the target"
             )
         flags = () if largest is None else largest.flags
         known = (meaning for meaning in flag_meanings().values() if meaning.kind in flags)
@@ -133,20 +137,22 @@ class CaseResult:
     def as_dict(self) -> dict[str, Any]:
         """For ``capacity.json``."""
         point, largest, above = self.case.point, self.largest, self.first_not_kept
-        params = {name: value for name, value in point.params.items() if name != PARAMETER}
+        search = self.case.search
+        params = {n: value for n, value in point.params.items() if n != search.parameter}
         return {
             "target": point.target,
             "workload": point.workload,
             "workload_index": point.workload_index,
             "engine": point.engine,
             "params": params,
+            "clients": point.clients,
             "complete": self.next is None,
-            "accelerators_at_threshold": 0 if largest is None else largest.accelerators,
-            "first_not_kept": None if above is None else above.accelerators,
+            f"{search.parameter}_at_threshold": 0 if largest is None else largest.number,
+            "first_not_kept": None if above is None else above.number,
             "is_lower_bound": self.next is None and above is None,
             "verdict": self.outcome,
             "notes": self.notes(),
-            "tried": [tried.as_dict() for tried in self.tried],
+            "tried": [tried.as_dict(search) for tried in self.tried],
         }
 
 
@@ -169,7 +175,7 @@ class Capacity:
         """``capacity.json``."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "metric": METRIC,
+            "metric": self.cases[0].case.search.metric,
             "threshold_percent": self.rule.threshold_percent,
             "repeats": self.rule.repeats,
             "confidence": CONFIDENCE,
@@ -188,41 +194,45 @@ def survey(cases: Sequence[Case], records: Iterable[RunRecord], rule: Rule) -> C
 
 def _survey_one(case: Case, by_point: Mapping[str, Sequence[RunRecord]], rule: Rule) -> CaseResult:
     result = CaseResult(case)
-    numbers = {r[0].params[PARAMETER] for r in by_point.values() if PARAMETER in r[0].params}
+    parameter, metric = case.search.parameter, case.search.metric
+    numbers = {r[0].params[parameter] for r in by_point.values() if parameter in r[0].params}
     for number in sorted(numbers):
-        point_id = case.with_accelerators(number).point_id
+        point_id = case.with_number(number).point_id
         if point_id in by_point:
-            result.tried.append(judge(number, by_point[point_id], rule))
+            result.tried.append(judge(number, by_point[point_id], rule, metric))
     undecided = next((tried for tried in result.tried if tried.verdict is None), None)
     if undecided is not None:
         batches = len(undecided.run_ids) // rule.repeats + 1
-        point = case.with_accelerators(undecided.accelerators)
+        point = case.with_number(undecided.number)
         result.next = Try(point, batches * rule.repeats)
         return result
-    verdicts = {t.accelerators: t.verdict for t in result.tried if t.verdict is not None}
-    number = next_number(verdicts, case.largest)
+    verdicts = {t.number: t.verdict for t in result.tried if t.verdict is not None}
+    number = next_number(verdicts, case.largest, case.smallest)
     if number is not None:
-        result.next = Try(case.with_accelerators(number), rule.repeats)
+        result.next = Try(case.with_number(number), rule.repeats)
     return result
 
 
-def next_number(verdicts: Mapping[int, Verdict], largest: int) -> int | None:
-    """The number of accelerators to try next, at most ``largest``; None: the answer is known."""
+def next_number(verdicts: Mapping[int, Verdict], largest: int, smallest: int = 1) -> int | None:
+    """The number of accelerators to try next, from ``smallest`` to ``largest``.
+
+    None: the answer is known.
+    """
     below = min((n for n, verdict in verdicts.items() if verdict != "kept"), default=largest + 1)
-    kept = max((n for n, v in verdicts.items() if v == "kept" and n < below), default=0)
+    kept = max((n for n, v in verdicts.items() if v == "kept" and n < below), default=smallest - 1)
     if below - kept <= 1:
         return None
     if below > largest:
-        return min(2 * kept or 1, largest)
+        return min(2 * kept if kept >= smallest else smallest, largest)
     return (kept + below) // 2
 
 
-def judge(number: int, records: Sequence[RunRecord], rule: Rule) -> Tried:
-    """What the runs of one point say. A run that failed, or has no utilisation, is a failure."""
-    found = [record.metric(METRIC) for record in records]
+def judge(number: int, records: Sequence[RunRecord], rule: Rule, metric: str) -> Tried:
+    """What the runs of one point say. A run that failed, or has no such metric, is a failure."""
+    found = [record.metric(metric) for record in records]
     values = [value for value in found if value is not None]
     failures = [
-        record.failure.message if record.failure else f"{record.run_id} has no {METRIC}"
+        record.failure.message if record.failure else f"{record.run_id} has no {metric}"
         for record, value in zip(records, found, strict=True)
         if value is None
     ]
@@ -233,7 +243,7 @@ def judge(number: int, records: Sequence[RunRecord], rule: Rule) -> Tried:
     power = [record.metric("power_w") for record in records]
     measured = [value for value in power if value is not None]
     return Tried(
-        accelerators=number,
+        number=number,
         point_id=records[0].point_id,
         run_ids=tuple(record.run_id for record in records),
         values=tuple(values),

@@ -71,7 +71,7 @@ class Column:
 
 def noun_of(page: Page) -> str:
     """What a family counts: operations, requests."""
-    return page.rate_title.partition("/")[0]
+    return page.rate.title.partition("/")[0]
 
 
 def _rates(page: Page) -> Iterator[Column]:
@@ -83,11 +83,13 @@ def _rates(page: Page) -> Iterator[Column]:
             name = page.name_of(operation)
             label = f"{name} throughput"
             yield Column("throughput_mb_s", operation, label, "MB/s", "more", short=name)
-    yield Column(page.rate, "all", what, unit, "more", short=page.rate_short)
+    yield Column(page.rate.name, "all", what, unit, "more", short=page.rate_short)
     if page.split:
         for operation in page.operations:
             name = page.name_of(operation)
-            yield Column(page.rate, operation, f"{name} {what}", unit, "more", short=f"{name}s")
+            yield Column(
+                page.rate.name, operation, f"{name} {what}", unit, "more", short=f"{name}s"
+            )
 
 
 def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
@@ -105,15 +107,15 @@ def _times(page: Page, time: str, operations: Sequence[str]) -> Iterator[Column]
     for operation in operations:
         name = page.name_of(operation)
         for statistic in ("mean", *page.percentiles):
-            said = STATISTICS[statistic]
+            factor_words = STATISTICS[statistic]
             yield Column(
                 f"{time}_{statistic}_ns",
                 operation,
-                f"{name} {TIMES[time]}, {said}",
+                f"{name} {TIMES[time]}, {factor_words}",
                 "ns",
                 "less",
                 PERCENTS.get(statistic),
-                short=f"{name}{more} {said}{after}",
+                short=f"{name}{more} {factor_words}{after}",
             )
 
 
@@ -148,7 +150,7 @@ def rate_per_watt(page: Page) -> Column:
     """Operations per joule, under the family's own name for a rate."""
     what = noun_of(page)
     unit = f"{page.rate_short}/W"
-    return _power(f"{page.rate}_w", f"{what} per watt", unit, "more", f"{what} per watt")
+    return _power(f"{page.rate.name}_w", f"{what} per watt", unit, "more", f"{what} per watt")
 
 
 def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
@@ -219,7 +221,9 @@ def table_keys(page: Page) -> list[str]:
         return [quantity.key for quantity in page.quantities]
     several = len(page.percentiles) > 1  # then latencies stand in a table of their own
     # What moves data has its throughput; the others have their rate alone.
-    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation not in page.moved]
+    rates = [
+        c.key for c in _rates(page) if c.name != page.rate.name or c.operation not in page.moved
+    ]
     times = [] if several else time_keys(page, "latency", page.operations)
     intended = [] if several else time_keys(page, "intended_latency", page.moved)
     return [
@@ -240,7 +244,7 @@ def run_keys(page: Page) -> list[str]:
         firsts = [keys[0] for keys in groups_of(page).values()]
         chosen = [q.key for q in page.quantities if q.compared or q.key in firsts]
         return list(dict.fromkeys([*chosen, "cpu_s_per_gb.all", "power_w.all", "energy_j.all"]))
-    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
+    rates = [c.key for c in _rates(page) if c.name != page.rate.name or c.operation == "all"]
     several = len(page.percentiles) > 1
     operations = page.moved if several else page.operations
     chosen = [
@@ -264,7 +268,7 @@ def run_keys(page: Page) -> list[str]:
 
 def ratio_keys(page: Page) -> list[str]:
     """The columns that a target is divided by the baseline in."""
-    power = ["power_w.all", "efficiency_mb_s_w.all", f"{page.rate}_w.all", NET.key]
+    power = ["power_w.all", "efficiency_mb_s_w.all", f"{page.rate.name}_w.all", NET.key]
     if page.quantities:
         own = [quantity.key for quantity in page.quantities if quantity.compared]
         return list(dict.fromkeys([*own, *power]))
@@ -278,13 +282,13 @@ def ratio_keys(page: Page) -> list[str]:
         for operation in operations
         for statistic in ("mean", "p99")
     ]
-    rates = [c.key for c in _rates(page) if c.name != page.rate or c.operation == "all"]
+    rates = [c.key for c in _rates(page) if c.name != page.rate.name or c.operation == "all"]
     return [*rates, *times, *power]
 
 
 def ratio_table_keys(page: Page) -> list[str]:
     """Of these, the ones that the brief's table of ratios has."""
-    left_out = {f"{page.rate}.all", "power_w.all", f"{page.rate}_w.all", NET.key}
+    left_out = {f"{page.rate.name}.all", "power_w.all", f"{page.rate.name}_w.all", NET.key}
     return [key for key in ratio_keys(page) if key not in left_out]
 
 

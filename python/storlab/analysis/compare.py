@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from storlab._native import Histogram
+from storlab.analysis.answer import Verdict
 from storlab.analysis.columns import COLUMNS, OWN_TIMES, PERCENTS, STATISTICS, Column, ratio_keys
 from storlab.analysis.dataset import Dataset, RunData, merge
 from storlab.analysis.efficiency import (
@@ -25,7 +27,7 @@ from storlab.analysis.efficiency import (
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
-from storlab.lab.results.read import without_collector
+from storlab.base.collector import without_collector
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
@@ -193,6 +195,8 @@ class Comparison:
     published: list[PublishedCell] = field(default_factory=list)  # shown beside, never mixed in
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
+    # Answers are asked for by page, audit and terminal: analysis.verdict finds them once.
+    answered: list[Verdict] | None = field(default=None, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
         """By target the rows whose cell has a flag of that kind. All cells are looked at once."""
@@ -236,6 +240,15 @@ class Comparison:
         if row.cells[self.baseline].point_id is None:
             return []
         return [target for target in self.others if row.cells[target].point_id]
+
+    def last_point(self, section: Section, facet: Any) -> WorkloadPoint | None:
+        """The point furthest along the axis at which all targets were measured (else any)."""
+        points = section.of_facet(facet)
+        for enough in (all, any):
+            for point in reversed(points):
+                if enough(cell.measured for cell in self.row(point).cells.values()):
+                    return point
+        return None
 
     @property
     def kinds(self) -> dict[str, list[Section]]:
@@ -338,13 +351,32 @@ def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accept
         return
     keys = ratio_keys(row.point.page)
     for column in POWER:
-        if column.key not in keys:
-            continue
-        name = column.account_name
-        one, other = cell.power.spread(name), base.power.spread(name)
-        if one is not None and other is not None and min(one.estimate, other.estimate) > 0:
-            ratio = Ratio(spread_ratio(one, other, confidence), boundaries=differs)
+        ratio = _power_ratio(cell, base, column, confidence) if column.key in keys else None
+        if ratio is not None:
             row.ratios[cell.target][column.key] = ratio
+
+
+def _power_ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio | None:
+    """Of one quantity that rests on a meter; None where a side has none."""
+    if cell.power is None or base.power is None:
+        return None
+    name = column.account_name
+    first, other = cell.power.spread(name), base.power.spread(name)
+    if first is None or other is None or min(first.estimate, other.estimate) <= 0:
+        return None
+    return Ratio(spread_ratio(first, other, confidence), boundaries=unequal(cell.power, base.power))
+
+
+def ratio_between(
+    comparison: Comparison, cell: Cell, base: Cell, key: str, confidence: float = 0.95
+) -> Ratio | None:
+    """Any two cells of one point by one column, at any confidence; None where there is no ratio."""
+    column = COLUMNS[PLACES[key]]
+    if not column.is_power:
+        return _ratio(cell, base, column, confidence)
+    ratio = _power_ratio(cell, base, column, confidence)
+    accepted = all(s.study.study.accept_unequal_boundaries for s in comparison.dataset.stores)
+    return ratio if ratio is None or accepted or not ratio.boundaries else None
 
 
 def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
@@ -390,7 +422,7 @@ def _around(interval: Interval, estimate: float) -> Interval:
 def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
     found: dict[str, list[str]] = {}
     for run in runs:
-        for kind in {flag.kind for flag in run.record.flags}:
+        for kind in dict.fromkeys(flag.kind for flag in run.record.flags):
             message = next(f.message for f in run.record.flags if f.kind == kind)
             found.setdefault(kind, []).append(message)
     return [CellFlag(kind, messages[0], len(messages)) for kind, messages in found.items()]
@@ -408,13 +440,13 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
             cell.few.add(column.key)
             if column.time == "latency":
                 name = column.label.partition(" ")[0]
-                said = few.setdefault(STATISTICS[column.name.split("_")[-2]], [])
-                said.append(f"{name}s: {count:,} operations")
+                names = few.setdefault(STATISTICS[column.name.split("_")[-2]], [])
+                names.append(f"{name}s: {count:,} operations")
     if not few:
         return []
     message = "; ".join(
-        f"{statistic} rests on fewer than {FEW_BEYOND} operations beyond it ({'; '.join(said)})"
-        for statistic, said in few.items()
+        f"{statistic} rests on fewer than {FEW_BEYOND} operations beyond it ({'; '.join(names)})"
+        for statistic, names in few.items()
     )
     return [CellFlag("few-operations", message, len(cell.runs))]
 
@@ -426,23 +458,23 @@ def ratios_of(
 
     None of power, which is divided by its accounts.
     """
-    found = {}
-    for key in sorted((key for key in keys if key in PLACES), key=PLACES.__getitem__):
-        column = COLUMNS[PLACES[key]]
-        if column.is_power:
-            continue
-        above, below = cell.values.get(column.key), base.values.get(column.key)
-        if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:
-            continue
-        values, base_values = cell.repeats(column), base.repeats(column)
-        if min(*values, *base_values, 1.0) <= 0:
-            continue
-        interval = ratio_interval(values, base_values, confidence)
-        if column.percent is not None:
-            interval = _around(interval, above.estimate / below.estimate)
-        differs = _concurrency_difference(cell, base) if column.is_latency else None
-        found[column.key] = Ratio(interval, differs)
-    return found
+    columns = (COLUMNS[place] for place in sorted(PLACES[key] for key in keys if key in PLACES))
+    ratios = ((c.key, _ratio(cell, base, c, confidence)) for c in columns if not c.is_power)
+    return {key: ratio for key, ratio in ratios if ratio is not None}
+
+
+def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio | None:
+    above, below = cell.values.get(column.key), base.values.get(column.key)
+    if above is None or below is None or above.estimate <= 0 or below.estimate <= 0:
+        return None
+    values, base_values = cell.repeats(column), base.repeats(column)
+    if min(*values, *base_values, 1.0) <= 0:
+        return None
+    interval = ratio_interval(values, base_values, confidence)
+    if column.percent is not None:
+        interval = _around(interval, above.estimate / below.estimate)
+    differs = _concurrency_difference(cell, base) if column.is_latency else None
+    return Ratio(interval, differs)
 
 
 def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | None:
@@ -450,7 +482,7 @@ def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | Non
     key = CONCURRENCY
     if key not in cell.values or key not in base.values:
         return None
-    one, other = cell.values[key].estimate, base.values[key].estimate
-    if min(one, other) > 0 and max(one, other) / min(one, other) <= CONCURRENCY_TOLERANCE:
+    first, other = cell.values[key].estimate, base.values[key].estimate
+    if min(first, other) > 0 and max(first, other) / min(first, other) <= CONCURRENCY_TOLERANCE:
         return None
-    return (one, other)
+    return (first, other)

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from storlab._native import Histogram
 from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
+from storlab.analysis.several import Work, work_of
+from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
-from storlab.lab.results.read import without_collector
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.model.samples import TIMES
@@ -37,8 +38,14 @@ class RunData:
     record: RunRecord
     target: str  # label in the data set
     store: ResultStore
+    stored_id: str = ""  # its directory's name, where its record has an id of several directories
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)
+
+    @property
+    def directory_name(self) -> str:
+        """What it is called in its result directory."""
+        return self.stored_id or self.record.run_id
 
     @property
     def finished(self) -> bool:
@@ -80,7 +87,7 @@ class RunData:
     def reduced(self) -> Reduced:
         """Its samples, read once."""
         if self._reduced is None:
-            self._reduced = _reduce(self.store, self.record)
+            self._reduced = _reduce(self.store, self.record, self.directory_name)
         return self._reduced
 
 
@@ -145,12 +152,15 @@ def _loaded(stores: Sequence[ResultStore]) -> Dataset:
         list(stores), columns, labels[id(stores[0]), stores[0].study.baseline], [], {}, {}, {}
     )
     seen: dict[str, WorkloadPoint] = {}
+    work = work_of(stores)
     for store in stores:
-        keys = _add_plan(data, store, labels, seen)
+        keys = _add_plan(data, store, labels, seen, work)
         for record in store.records():
             label = labels[id(store), record.target]
             cell = (keys[record.point_id], label)
-            data.runs.setdefault(cell, []).append(RunData(record, label, store))
+            own = work.record(store, record)
+            stored = "" if own is record else record.run_id
+            data.runs.setdefault(cell, []).append(RunData(own, label, store, stored))
     data.points = list(seen.values())
     for members in data.runs.values():
         members.sort(key=lambda run: run.record.repeat)
@@ -160,7 +170,7 @@ def _loaded(stores: Sequence[ResultStore]) -> Dataset:
 def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:
     names = Counter(target.name for store in stores for target in store.study.target)
     columns = []
-    for store, place in zip(stores, _places(stores), strict=True):
+    for store, place in zip(stores, directory_names(stores), strict=True):
         for target in store.study.target:
             label = f"{target.name} ({place})" if names[target.name] > 1 else target.name
             columns.append(TargetColumn(label, target, store))
@@ -171,7 +181,7 @@ def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:
     return columns
 
 
-def _places(stores: Sequence[ResultStore]) -> list[str]:
+def directory_names(stores: Sequence[ResultStore]) -> list[str]:
     """Each directory's path from its end, as far as it tells it from the others."""
     paths = [store.directory.resolve() for store in stores]
     for path, count in Counter(paths).items():
@@ -195,9 +205,10 @@ def _add_plan(
     store: ResultStore,
     labels: dict[tuple[int, str], str],
     seen: dict[str, WorkloadPoint],
+    work: Work,
 ) -> dict[str, str]:
     """The plan of one store; returns the key of the work of each of its points."""
-    keys = {name: WorkloadPoint.of(point).key for name, point in store.plan.points.items()}
+    keys = {name: work.points[id(store), name].key for name in store.plan.points}
     for run in sorted(
         store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)
     ):
@@ -205,17 +216,17 @@ def _add_plan(
         key = keys[run.point_id]
         cell = (key, labels[id(store), point.target])
         data.planned[cell] = data.planned.get(cell, 0) + 1
-        data.point_ids[cell] = run.point_id
-        if key not in seen:
-            seen[key] = work = WorkloadPoint.of(point)
-            spec = store.study.workload[point.workload_index]
-            data.use_cases[key] = use_cases_of(work.page, work.params, spec.use_case)
+        data.point_ids[cell] = work.ids[id(store), run.point_id]
+        spec = store.study.workload[point.workload_index]
+        if not data.use_cases.get(key):
+            done = seen.setdefault(key, work.points[id(store), run.point_id])
+            data.use_cases[key] = use_cases_of(done.page, done.params, spec.use_case)
     return keys
 
 
-def _reduce(store: ResultStore, record: RunRecord) -> Reduced:
+def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
     """A run's samples, merged. Raises ResultError when they are damaged."""
-    table = store.samples(record.run_id)
+    table = store.samples(name)
     page = page_of(record.kind)
     times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}

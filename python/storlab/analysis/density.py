@@ -140,6 +140,29 @@ def costs(target: Target) -> list[tuple[str, float]]:
     return [(name, value) for name, value in parts if value is not None]
 
 
+def whole_cost(target: Target) -> float | None:
+    """All that a target costs, as far as the study declares it; its price where it has no more."""
+    parts = [value for _, value in costs(target)]
+    return sum(parts) if parts else storage_price(target)
+
+
+def per_usable_tb(cell: Cell, target: Target, key: str) -> Interval | None:
+    """A value of the cell per TB of usable capacity."""
+    return scaled(cell.values.get(key), None if not target.usable else TB / target.usable)
+
+
+def cost_per(cell: Cell, target: Target, key: str, factor: float = 1.0) -> Interval | None:
+    """What a target costs in all, over a value of the cell times ``factor``."""
+    cost, value = whole_cost(target), cell.values.get(key)
+    if cost is None or value is None or value.estimate <= 0:
+        return None
+    low = None if value.high is None else cost / (value.high * factor)
+    high = None if not value.low else cost / (value.low * factor)
+    if low is None or high is None:
+        low = high = None
+    return replace(value, estimate=cost / (value.estimate * factor), low=low, high=high)
+
+
 def currencies(targets: Sequence[Target]) -> list[str]:
     """Those in use, in the order of the study."""
     return list(dict.fromkeys(t.currency for t in targets if storage_price(t) or costs(t)))

@@ -12,12 +12,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scipy.special import ndtri, stdtrit
-
 from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
-from storlab.analysis.stats import RESOLUTION, Interval, mean_interval
+from storlab.analysis.quantiles import normal, student_t
+from storlab.analysis.stats import RESOLUTION, Interval, around, mean_interval
 from storlab.base.units import TB_KWH_PER_MB_J
 from storlab.lab.power.efficiency import idles, net_uncertainty_j
 from storlab.lab.power.summary import idle_uncertainty_w, parts_at
@@ -47,9 +46,11 @@ class Spread:
             return Interval(self.estimate, None, None, self.n)
         variance = self.repeats**2 + (self.meter or 0.0) ** 2
         terms = [(self.repeats, self.n - 1)]
-        half = _quantile(confidence, variance, terms) * math.sqrt(variance) * abs(self.estimate)
-        low = max(self.estimate - half, min(self.estimate, 0.0))
-        return Interval(self.estimate, low, self.estimate + half, self.n)
+        relative = _quantile(confidence, variance, terms) * math.sqrt(variance)
+        if self.estimate > 0:
+            return around(self.estimate, relative, self.n)
+        half = relative * abs(self.estimate)
+        return Interval(self.estimate, self.estimate - half, self.estimate + half, self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,20 +187,20 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | No
     return Spread(estimate, max(error / abs(estimate), RESOLUTION), None, n)
 
 
-def spread_ratio(one: Spread, other: Spread, confidence: float = 0.95) -> Interval:
+def spread_ratio(first: Spread, other: Spread, confidence: float = 0.95) -> Interval:
     """One over other on logarithms, all four uncertainties together.
 
     A gain error that both sides share (one meter) would cancel; it is not taken off, so that the
     interval is wider there than it need be, never narrower. Raises ValueError unless both are > 0.
     """
-    if min(one.estimate, other.estimate) <= 0:
+    if min(first.estimate, other.estimate) <= 0:
         raise ValueError("a ratio on logarithms needs values above 0")
-    estimate, n = one.estimate / other.estimate, min(one.n, other.n)
-    if one.repeats is None or other.repeats is None:
+    estimate, n = first.estimate / other.estimate, min(first.n, other.n)
+    if first.repeats is None or other.repeats is None:
         return Interval(estimate, None, None, n)
-    meters = (one.meter or 0.0) ** 2 + (other.meter or 0.0) ** 2
-    variance = one.repeats**2 + other.repeats**2 + meters
-    terms = [(one.repeats, one.n - 1), (other.repeats, other.n - 1)]
+    meters = (first.meter or 0.0) ** 2 + (other.meter or 0.0) ** 2
+    variance = first.repeats**2 + other.repeats**2 + meters
+    terms = [(first.repeats, first.n - 1), (other.repeats, other.n - 1)]
     half = _quantile(confidence, variance, terms) * math.sqrt(variance)
     spread = math.exp(min(half, 700.0))
     return Interval(estimate, estimate / spread, estimate * spread, n)
@@ -210,15 +211,15 @@ def _quantile(confidence: float, variance: float, terms: Sequence[tuple[float, i
     at = 0.5 + confidence / 2
     shares = [(sigma**2 / variance) ** 2 / freedom for sigma, freedom in terms if variance > 0]
     total = math.fsum(shares)
-    return float(stdtrit(1 / total, at)) if total > 1e-12 else float(ndtri(at))
+    return student_t(at, 1 / total) if total > 1e-12 else normal(at)
 
 
-def unequal(one: Account, other: Account) -> str:
+def unequal(first: Account, other: Account) -> str:
     """Why a ratio of the two would compare different things; empty where it would not."""
-    if one.boundary != other.boundary or (
-        one.supply and other.supply and one.supply != other.supply
+    if first.boundary != other.boundary or (
+        first.supply and other.supply and first.supply != other.supply
     ):
-        return f"{one.label} against {other.label}"
+        return f"{first.label} against {other.label}"
     return ""
 
 

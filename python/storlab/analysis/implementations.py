@@ -13,6 +13,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison, Ratio, ratios_of
 from storlab.analysis.points import WorkloadPoint, choose_axes, describe
+from storlab.contracts.page import Implementations
 
 NATIVE = "native"
 
@@ -34,6 +35,7 @@ class SharedWork:
     common: str  # what it shares with the others of its workload: "4,000,000 rows"
     own: str  # what tells it from them: "8 workers"; empty where it is the only one
     points: Mapping[str, WorkloadPoint]  # by implementation
+    told: Implementations  # how its family has them told
 
     @property
     def where(self) -> str:
@@ -45,8 +47,9 @@ class SharedWork:
         """The implementation that ratios divide by."""
         return NATIVE if NATIVE in self.points else next(iter(self.points))
 
-    def entries(self, comparison: Comparison, keys: Sequence[str]) -> Iterator[Entry]:
-        """Every implementation on every target that it was planned for; ratios of these columns."""
+    def entries(self, comparison: Comparison) -> Iterator[Entry]:
+        """Every implementation on every target that it was planned for, with its ratios."""
+        keys = list(self.told.ratios)
         base = comparison.row(self.points[self.reference]).cells
         for name, point in self.points.items():
             cells = comparison.row(point).cells
@@ -60,25 +63,28 @@ def shared_works(comparison: Comparison) -> list[SharedWork]:
     """What more than one implementation did, of families whose engines are what is compared."""
     workloads: dict[str, list[WorkloadPoint]] = {}
     for section in comparison.sections:
-        if section.page.implementation is not None:
+        if section.page.implementations is not None:
             workloads.setdefault(section.workload, []).extend(section.points)
     return [work for name, points in workloads.items() for work in _shared(name, points)]
 
 
 def _shared(workload: str, points: Sequence[WorkloadPoint]) -> Iterator[SharedWork]:
     page = points[0].page
+    told = page.implementations
+    if told is None:
+        return
     by_params: dict[str, dict[str, WorkloadPoint]] = {}
     for point in points:
-        by_params.setdefault(_without(point, page.implementation), {})[point.engine] = point
+        by_params.setdefault(_without(point, told.parameter), {})[point.engine] = point
     works = [found for found in by_params.values() if len(found) > 1]
     params = [next(iter(work.values())).params for work in works]
-    names = [name for name in choose_axes(points).varying if name != page.implementation]
+    names = [name for name in choose_axes(points).varying if name != told.parameter]
     swept = [n for n in names if any(each.get(n) != params[0].get(n) for each in params)]
     common = describe(page, params[0], [n for n in names if n not in swept]) if params else ""
     for each, work in zip(params, works, strict=True):
-        yield SharedWork(workload, common, describe(page, each, swept), work)
+        yield SharedWork(workload, common, describe(page, each, swept), work, told)
 
 
-def _without(point: WorkloadPoint, name: str | None) -> str:
+def _without(point: WorkloadPoint, name: str) -> str:
     shared: dict[str, Any] = {k: v for k, v in point.params.items() if k != name}
     return json.dumps(shared, sort_keys=True, default=str)

@@ -27,6 +27,7 @@ class Piece:
     values: Mapping[str, float] = field(default_factory=dict)
     workers: Mapping[int, float] = field(default_factory=dict)  # s, by rank or accelerator
     provenance: str = "measured"  # of its energy
+    clients: Mapping[int, str] = field(default_factory=dict)  # of the workers, in a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Worker:
     interval: Interval  # of the repeats' means (of their sums for stalls)
     least: float  # of any repeat
     most: float
+    client: str = ""  # of a cluster, that it was on; of the first repeat
 
 
 def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
@@ -50,7 +52,8 @@ def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
             energy = energies.get(place)
             if energy is not None:
                 values |= {"energy_j": energy, "energy_wh": energy / J_PER_WH}
-            found.append(Piece(kind, place + 1, values, workers, _provenance(run, boundary)))
+            provenance, clients = _provenance(run, boundary), piece.clients(entry)
+            found.append(Piece(kind, place + 1, values, workers, provenance, clients))
     return found
 
 
@@ -89,13 +92,16 @@ def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
 def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
     """Every rank or accelerator: mean over the pieces of a run, or their sum."""
     each: dict[int, list[float]] = {}
+    clients: dict[int, str] = {}
     for run in cell.runs:
         pieces = [piece for piece in pieces_of(run) if piece.kind == kind]
+        for piece in pieces:
+            clients = {**piece.clients, **clients}
         for number in sorted({number for piece in pieces for number in piece.workers}):
             times = [piece.workers[number] for piece in pieces if number in piece.workers]
             total = math.fsum(times)
             each.setdefault(number, []).append(total if summed else total / len(times))
     return [
-        Worker(number, mean_interval(values), min(values), max(values))
+        Worker(number, mean_interval(values), min(values), max(values), clients.get(number, ""))
         for number, values in sorted(each.items())
     ]

@@ -21,6 +21,8 @@ from storlab.model.point import Point
 from storlab.model.study import UseCase
 
 NBSP = "\u00a0"
+CLIENTS = "clients"
+"""Swept as a parameter is, and of no family: how many clients of a cluster made the load."""
 
 
 def page_of(kind: str) -> Page:
@@ -41,7 +43,10 @@ class WorkloadPoint:
     @classmethod
     def of(cls, point: Point) -> WorkloadPoint:
         """The point without its target."""
-        return cls(point.workload, point.kind, point.engine, point.params)
+        params = point.params
+        if point.clients is not None:
+            params = {**params, CLIENTS: point.clients}
+        return cls(point.workload, point.kind, point.engine, params)
 
     @property
     def page(self) -> Page:
@@ -49,11 +54,16 @@ class WorkloadPoint:
         return page_of(self.kind)
 
     @property
+    def clients(self) -> int | None:
+        """How many clients of a cluster made the load; None: the machine that storlab ran on."""
+        return self.params.get(CLIENTS)
+
+    @property
     def key(self) -> str:
         """Canonical text: the same for the same work. Made once: it is asked for all the time."""
         if not self._key:
-            said = [self.workload, self.kind, self.engine, dict(self.params)]
-            text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+            parts = [self.workload, self.kind, self.engine, dict(self.params)]
+            text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
             self._key.append(text)
         return self._key[0]
 
@@ -116,8 +126,8 @@ def spaced_size(size_bytes: int) -> str:
 
 def describe(page: Page, params: Mapping[str, Any], names: Collection[str]) -> str:
     """Some parameters as a phrase: ``70/30 read/write, 256 KiB, 4 jobs``."""
-    said = (_phrase(page, name, params) for name in names if name in params)
-    return ", ".join(text for text in said if text)
+    phrases = (_phrase(page, name, params) for name in names if name in params)
+    return ", ".join(text for text in phrases if text)
 
 
 def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collection[str]) -> str:
@@ -150,6 +160,8 @@ def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
 
 
 def _phrase(page: Page, name: str, params: Mapping[str, Any]) -> str:
+    if name == CLIENTS:
+        return f"{params[name]}{NBSP}client{'' if params[name] == 1 else 's'}"
     own = page.phrase(name, params)
     if own is not None:
         return own
@@ -162,12 +174,12 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
     page = points[0].page
     names = list(dict.fromkeys(name for point in points for name in point.params))
     swept = [name for name in names if _varies([point.params.get(name) for point in points])]
-    x = next((name for name in page.axes if name in swept), None)
+    x = next((name for name in (*page.axes, CLIENTS) if name in swept), None)
     x = x or next((name for name in page.axes if name in names), page.axes[0])
     given = {name for point in points for name, value in point.params.items() if value is not None}
     facet = page.facet if page.facet in given and x != page.facet else None
-    said = [name for name in names if name in swept or name == page.mix]
-    return Axes(x, facet, tuple(name for name in said if name not in (x, facet)))
+    named = [name for name in names if name in swept or name == page.mix]
+    return Axes(x, facet, tuple(name for name in named if name not in (x, facet)))
 
 
 def _varies(values: Sequence[Any]) -> bool:
@@ -195,12 +207,19 @@ def sort_value(value: Any) -> tuple[int, float, str]:
     return (1, 0.0, _frozen(value))
 
 
+def section_rank(page: Page, name: str, value: Any) -> tuple[int, float, str]:
+    """Orders sections: as the page says of that parameter, else as ``sort_value``."""
+    known = page.order.get(name, ())
+    return (0, float(known.index(value)), "") if value in known else sort_value(value)
+
+
 def use_cases_of(page: Page, params: Mapping[str, Any], use_cases: Iterable[UseCase]) -> list[str]:
     """The names that readers know for these parameter values."""
-    return [case.name for case in use_cases if _matches(page, params, case.match)]
+    return [case.name for case in use_cases if matches(page, params, case.match)]
 
 
-def _matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a point has all these values; sizes may be written as text."""
     return all(
         name in params and _normal(page, name, params[name]) == _normal(page, name, value)
         for name, value in wanted.items()
@@ -252,10 +271,10 @@ class Section:
     @property
     def title(self) -> str:
         """What tells this section from the others."""
-        said = self.own
-        if self.prefix and said:
-            return f"{self.prefix}: {said}"
-        return said or self.prefix or self.workload
+        text = self.own
+        if self.prefix and text:
+            return f"{self.prefix}: {text}"
+        return text or self.prefix or self.workload
 
     @property
     def own(self) -> str:
@@ -264,8 +283,8 @@ class Section:
 
     def where(self, point: WorkloadPoint) -> str:
         """One of its points in words: ``70/30 read/write, 256 KiB, 4 jobs``."""
-        said = describe(self.page, point.params, self.axes.varying) or point.workload
-        return f"{self.prefix}: {said}" if self.prefix else said
+        where = describe(self.page, point.params, self.axes.varying) or point.workload
+        return f"{self.prefix}: {where}" if self.prefix else where
 
     @property
     def mix(self) -> str:
@@ -284,8 +303,8 @@ class Section:
         params = next(
             (p.params for p in self.points if _frozen(p.params.get(facet)) == _frozen(value)), {}
         )
-        said = describe(self.page, params, (facet,))
-        return said or format_value(self.page, facet, value)
+        text = describe(self.page, params, (facet,))
+        return text or format_value(self.page, facet, value)
 
     def facets(self) -> list[Any]:
         """The values of the small multiples, in order; ``[None]`` where there are none."""
@@ -332,7 +351,9 @@ def sections_of(points: Sequence[WorkloadPoint]) -> list[Section]:
             )
         order = sorted(
             grouped.values(),
-            key=lambda s: [sort_value(s.points[0].params.get(name)) for name in axes.section],
+            key=lambda s: [
+                section_rank(s.page, name, s.points[0].params.get(name)) for name in axes.section
+            ],
         )
         sections.extend(order)
     return sections

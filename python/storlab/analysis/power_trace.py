@@ -28,9 +28,9 @@ def power_trace(run: RunData, boundary: Boundary, most: int = 300) -> list[Momen
     Raises ResultError for damaged ones.
     """
     record = run.record
-    times, watts = power_over_time(record, run.store.power(record.run_id), boundary)
+    times, watts = power_over_time(record, run.store.power(run.directory_name), boundary)
     if any(p.info.sampling != "instantaneous" for p in parts_at(record.power, boundary)):
-        times = [(one + other) // 2 for one, other in pairwise(times)]
+        times = [(before + other) // 2 for before, other in pairwise(times)]
     seconds = [(time - record.window_start_ns) / NS_PER_S for time in times]
     size = max(-(-len(seconds) // most), 1)
     groups = (slice(i, i + size) for i in range(0, len(seconds), size))

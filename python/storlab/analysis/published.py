@@ -18,6 +18,8 @@ class PublishedCell:
     printed: str  # the token, where it is in the column's unit; else empty
     stated: bool  # False: the publication does not name the operating point of this number
 
+    at: str = ""  # then: what it says in its place
+
     @property
     def label(self) -> str:
         """The configuration as a series of a figure."""

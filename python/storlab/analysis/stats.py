@@ -1,6 +1,7 @@
 """Means and ratios with their intervals: how sure are we, from a handful of repeats?
 
-Sources: Student's t-interval for a mean; Welch's t-interval (Welch 1947, Satterthwaite 1946) on
+Sources: Student's t-interval for a mean, on a logarithmic scale where all values are positive, so
+that its ends are, too; Welch's t-interval (Welch 1947, Satterthwaite 1946) on
 logarithms for a ratio, which puts "twice as fast" and "half as fast" equally far from equal.
 Repeats that agree to the last digit were not measured without error: a standard error is never
 taken to be below the resolution of what is compared.
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.special import stdtrit
+from storlab.analysis.quantiles import student_t
 
 RESOLUTION = 1e-3 / math.sqrt(3)
 """Relative standard uncertainty of one value: three significant digits, as histograms have them
@@ -60,6 +61,9 @@ class Interval:
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """The mean with its t-interval. One value gives no bounds; none raises ValueError.
 
+    Of positive values the interval is that of the logarithm of the mean (by the delta method: its
+    standard error is the relative one of the mean). Where a value is 0 or less, it is symmetric.
+
     Raises ValueError for values that are not finite and for a confidence outside (0, 1).
     """
     data = _checked(values, "values")
@@ -68,8 +72,15 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     if len(data) == 1:
         return Interval(mean, None, None, 1)
     error = max(_standard_error(data), RESOLUTION * abs(mean))
-    half = _t_quantile(confidence, len(data) - 1) * error
+    half = t_quantile(confidence, len(data) - 1) * error
+    if min(data) > 0:
+        return around(mean, half / mean, len(data))
     return Interval(mean, mean - half, mean + half, len(data))
+
+
+def around(estimate: float, relative: float, n: int) -> Interval:
+    """A positive estimate between itself over and times ``exp(relative)``."""
+    return Interval(estimate, estimate * math.exp(-relative), estimate * _exp(relative), n)
 
 
 def ratio_interval(
@@ -97,7 +108,7 @@ def ratio_interval(
     # shares, not raw squares: the square of a tiny variance would underflow to 0 / 0
     share = error_above / variance
     freedom = 1 / (share**2 / (len(above) - 1) + (1 - share) ** 2 / (len(below) - 1))
-    half = _t_quantile(confidence, freedom) * math.sqrt(variance)
+    half = t_quantile(confidence, freedom) * math.sqrt(variance)
     return Interval(math.exp(difference), _exp(difference - half), _exp(difference + half), n)
 
 
@@ -112,8 +123,9 @@ def _standard_error(data: list[float]) -> float:
 
 
 @lru_cache(maxsize=64)  # means of a campaign ask for the same few again and again
-def _t_quantile(confidence: float, freedom: float) -> float:
-    return float(stdtrit(freedom, 0.5 + confidence / 2))
+def t_quantile(confidence: float, freedom: float) -> float:
+    """Student's factor of a two-sided interval."""
+    return student_t(0.5 + confidence / 2, freedom)
 
 
 def _exp(value: float) -> float:

@@ -165,12 +165,12 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
     """Pairs that the claim may be about: what it leaves open may be anything, equal in both."""
     quantity = quantity_of(claim)
     wanted = place_of(claim)
-    ours = _candidates(quantity, wanted, configs_of(claim.config), values)
-    theirs = _candidates(quantity, wanted, configs_of(claim.compare_config), values)
+    config_values = _candidates(quantity, wanted, configs_of(claim.config), values)
+    compare_values = _candidates(quantity, wanted, configs_of(claim.compare_config), values)
     return [
         Pair(a, b)
-        for a in ours
-        for b in theirs
+        for a in config_values
+        for b in compare_values
         if a.quantity.same == b.quantity.same and a.unit == b.unit and same_place(a, b)
     ]
 
@@ -179,12 +179,12 @@ def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
     """Pairs as of :func:`pairs`, but of two block sizes: what a gain may have been read from."""
     quantity, wanted = quantity_of(claim), place_of(claim)
     anywhere: Place = (wanted[0], wanted[1], "", *wanted[3:])
-    ours = _candidates(quantity, anywhere, configs_of(claim.config), values)
-    theirs = _candidates(quantity, anywhere, configs_of(claim.compare_config), values)
+    config_values = _candidates(quantity, anywhere, configs_of(claim.config), values)
+    compare_values = _candidates(quantity, anywhere, configs_of(claim.compare_config), values)
     return [
         Pair(a, b)
-        for a in ours
-        for b in theirs
+        for a in config_values
+        for b in compare_values
         if a.quantity.same == b.quantity.same
         and a.unit == b.unit
         and "" not in (a.place[2], b.place[2])

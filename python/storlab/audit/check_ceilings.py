@@ -230,21 +230,22 @@ def _stated_limits(table: PublishedTable, places: Places, config: str) -> Iterat
         if not is_limit or name not in ("throughput", "iops") or limit is None:
             continue
         over = [
-            (span, one)
+            (span, claimed)
             for place in places.of_config(config)
-            for one in places.of(config, place, name)
-            if operation_of(row) in ("", "total", operation_of(one))
+            for claimed in places.of(config, place, name)
+            if operation_of(row) in ("", "total", operation_of(claimed))
             and all(a in ("", b) for a, b in zip(place_of(row), place, strict=True))
-            and (span := si_interval(one)) is not None
+            and (span := si_interval(claimed)) is not None
             and span.low > limit.high * 1.02
         ]
         if over:
-            span, one = max(over, key=lambda found: found[0].low)
+            span, claimed = max(over, key=lambda found: found[0].low)
             yield Finding(
                 rule="ceilings",
                 severity="warning",
                 rows=[*(r.id for _, r in over), row.id],
-                printed=f"{config}, {place_words(place_of(one))}: {one.metric} {one.printed}",
+                printed=f"{config}, {place_words(place_of(claimed))}: "
+                f"{claimed.metric} {claimed.printed}",
                 recomputed=f"{row.metric} is {row.printed}",
                 why="More was measured than the limit that the table states: it did not hold, or a "
                 "cache served a part, or a number is wrong.",

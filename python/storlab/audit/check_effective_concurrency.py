@@ -25,29 +25,29 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     claimed: dict[tuple[str, str, Place], list[Row]] = {}
     for row in table.rows:
         if quantity_of(row).is_claim and quantity_of(row).name in ("latency", "ttfb"):
-            for one in members(row.config):
+            for first in members(row.config):
                 for other in members(row.compare_config):
-                    claimed.setdefault((one, other, place_of(row)), []).append(row)
+                    claimed.setdefault((first, other, place_of(row)), []).append(row)
     done: set[frozenset[str]] = set()
-    for (one, other, place), rows in claimed.items():
-        done.add(frozenset((one, other, *place)))
-        yield from _finding(places, one, other, place, rows)
+    for (first, other, place), rows in claimed.items():
+        done.add(frozenset((first, other, *place)))
+        yield from _finding(places, first, other, place, rows)
     configs = places.configs()
-    for place_index, one in enumerate(configs):
+    for place_index, first in enumerate(configs):
         for other in configs[place_index + 1 :]:
-            both = [p for p in places.of_config(one) if p in places.of_config(other)]
+            both = [p for p in places.of_config(first) if p in places.of_config(other)]
             for place in both:
-                if frozenset((one, other, *place)) not in done:
-                    yield from _finding(places, one, other, place, [])
+                if frozenset((first, other, *place)) not in done:
+                    yield from _finding(places, first, other, place, [])
 
 
 def _finding(
-    places: Places, one: str, other: str, place: Place, claims: list[Row]
+    places: Places, first: str, other: str, place: Place, claims: list[Row]
 ) -> Iterator[Finding]:
-    pairs = list(_pairs(places, one, other, place))
+    pairs = list(_pairs(places, first, other, place))
     if not pairs or not all(_differ(a, b) for a, b in pairs):
         return
-    mine, theirs = hull(a.span for a, _ in pairs), hull(b.span for _, b in pairs)
+    first_span, other_span = hull(a.span for a, _ in pairs), hull(b.span for _, b in pairs)
     ratios = ", ".join(dict.fromkeys(row.printed for row in claims))
     rows = [row.id for row in claims]
     rows += [row for a, b in pairs for row in (*a.rows, *b.rows)]
@@ -55,23 +55,27 @@ def _finding(
         rule="effective_concurrency",
         severity="warning" if claims else "note",
         rows=list(dict.fromkeys(rows)),
-        printed=f"{place_words(place)}: latency of {one} against {other}"
+        printed=f"{place_words(place)}: latency of {first} against {other}"
         + (f", {ratios}" if ratios else ""),
-        recomputed=f"{mine} operations in flight on {one}, {theirs} on {other}",
+        recomputed=f"{first_span} operations in flight on {first}, {other_span} on {other}",
         why="Comparison made at different effective concurrency. Latency grows with the operations "
         "in flight (Little's law: rate x mean latency), so the ratio shows how much was queued as "
         "well as how fast the storage is.",
     )
 
 
-def _pairs(places: Places, one: str, other: str, place: Place) -> Iterator[tuple[Implied, Implied]]:
-    ones, others = implied(places, one, place), implied(places, other, place)
-    if all(i.whole for i in (*ones, *others)):
-        yield from shared_points(ones, others)
+def _pairs(
+    places: Places, first: str, other: str, place: Place
+) -> Iterator[tuple[Implied, Implied]]:
+    sides = implied(places, first, place), implied(places, other, place)
+    if all(i.whole for side in sides for i in side):
+        yield from shared_points(*sides)
         return
     for op in ("read", "write"):
-        yield from shared_points(implied(places, one, place, op), implied(places, other, place, op))
+        yield from shared_points(
+            implied(places, first, place, op), implied(places, other, place, op)
+        )
 
 
-def _differ(one: Implied, other: Implied) -> bool:
-    return one.span.low > other.span.high * FAR or other.span.low > one.span.high * FAR
+def _differ(first: Implied, other: Implied) -> bool:
+    return first.span.low > other.span.high * FAR or other.span.low > first.span.high * FAR

@@ -211,13 +211,13 @@ def _unsupported(rows: list[Row]) -> Finding:
         rule=RULE,
         severity="note",
         rows=[r.id for r in rows],
-        printed=_said(rows[0]),
+        printed=_printed(rows[0]),
         recomputed="no cell of the table is about it",
         why="A reader cannot check the number: the values that it compares are not printed.",
     )
 
 
-def _said(claim: Row) -> str:
+def _printed(claim: Row) -> str:
     words = claim.qualifier.replace("_", " ")
     to = f" to {claim.compare_config}" if claim.compare_config else ""
     return f"{claim.metric} {shown(claim)}, {words} ({claim.config}{to})"
@@ -242,7 +242,7 @@ def _misfit(rows: list[Row], reading: Interval, found: list[Support], cells: Cel
         rule=RULE,
         severity="error" if beyond and _is_complete(claim, found, cells.table) else "warning",
         rows=[*(r.id for r in rows), *best.rows],
-        printed=_said(claim),
+        printed=_printed(claim),
         recomputed=f"{end} of {len({s.place for s in found})} cells: {best.text} = "
         f"x {shown_extreme}",
         why=why,
@@ -293,7 +293,7 @@ def _one_of_many(rows: list[Row], found: list[Support], cells: Cells) -> Iterato
         rule=RULE,
         severity="note",
         rows=[*(r.id for r in rows), *dict.fromkeys(i for s in found for i in s.rows)],
-        printed=_said(claim),
+        printed=_printed(claim),
         recomputed=f"the highest of {len(places)} cells, which lie between x {number(ends[0])} "
         f"and x {number(ends[1])}",
         why="A maximum over many cells is biased upward: the range, or how many cells there "
@@ -354,7 +354,7 @@ def _outside(rows: list[Row], cell: Support, count: int, severity: Severity, why
         rule=RULE,
         severity=severity,
         rows=[*(r.id for r in rows), *cell.rows],
-        printed=_said(rows[0]),
+        printed=_printed(rows[0]),
         recomputed=f"{cell.text}, of {count} cells",
         why=why,
     )
@@ -377,18 +377,18 @@ def _maxima(values: list[Value]) -> Iterator[Finding]:
     """A cell that is a maximum over operating points is at least each of them."""
     tops = [v for v in values if MAXIMUM.search(v.place[5])]
     for top in tops:
-        for one in values:
-            same = one.config == top.config and one.place[:4] == top.place[:4]
-            if not same or not _same_subject(one.quantity, top.quantity) or one.unit != top.unit:
+        for peak in values:
+            same = peak.config == top.config and peak.place[:4] == top.place[:4]
+            if not same or not _same_subject(peak.quantity, top.quantity) or peak.unit != top.unit:
                 continue
-            at_point = one.place[5] and not MAXIMUM.search(one.place[5])
-            if at_point and top.interval.below(one.interval):
-                point = f"{one.rows[0].x_name} {one.rows[0].x_value}"
+            at_point = peak.place[5] and not MAXIMUM.search(peak.place[5])
+            if at_point and top.interval.below(peak.interval):
+                point = f"{peak.rows[0].x_name} {peak.rows[0].x_value}"
                 yield Finding(
                     rule=RULE,
                     severity="error",
-                    rows=[top.rows[0].id, one.rows[0].id],
+                    rows=[top.rows[0].id, peak.rows[0].id],
                     printed=f"{top.rows[0].metric} {top.text}, the maximum ({top.config})",
-                    recomputed=f"{one.text} at {point}",
+                    recomputed=f"{peak.text} at {point}",
                     why="A value is higher than the maximum over all operating points.",
                 )

@@ -69,8 +69,8 @@ def _order(values: list[Value]) -> Iterator[Finding]:
             part = plain_part(v.rows[0])
             groups[v.config, v.place, v.quantity.name, part, v.unit].append(v)
     for group in groups.values():
-        for one, other in combinations(group, 2):
-            low, high = sorted((one, other), key=_rank)
+        for first, other in combinations(group, 2):
+            low, high = sorted((first, other), key=_rank)
             if _ordered(low, high) and high.interval.below(low.interval):
                 yield Finding(
                     rule=RULE,
@@ -120,9 +120,9 @@ def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
             yield _unequal(a, b, values)
 
 
-def apart(ones: list[Interval], others: list[Interval]) -> str:
+def apart(first: list[Interval], second: list[Interval]) -> str:
     """What re-rounding would explain of two ratios that should be one; empty where it cannot."""
-    pairs = [Broken((), "", "", "", one, other) for one in ones for other in others]
+    pairs = [Broken((), "", "", "", left, other) for left in first for other in second]
     return min(pairs, key=lambda pair: pair.off).rerounded if pairs else ""
 
 

@@ -46,13 +46,13 @@ def _off(
 ) -> tuple[Place, list[str], str, str] | None:
     """The place, its rows, what is implied and what is configured, when they cannot agree."""
     pairs = list(_pairs(table, places, config, place))
-    sides = {_side(one, fact) for one, fact in pairs}
+    sides = {_side(implied_load, fact) for implied_load, fact in pairs}
     if not pairs or len(sides) != 1 or "" in sides:
         return None
-    rows = [row for one, fact in pairs for row in (*one.rows, *fact.rows)]
+    rows = [row for implied_load, fact in pairs for row in (*implied_load.rows, *fact.rows)]
     load = hull(fact.value for _, fact in pairs)
-    flight = hull(one.span for one, _ in pairs)
-    points = [one.point for one, _ in pairs if one.point]
+    flight = hull(implied_load.span for implied_load, _ in pairs)
+    points = [implied_load.point for implied_load, _ in pairs if implied_load.point]
     at = f" at any of {', '.join(points)}" if len(points) > 1 else ""
     text = f"{place_words(place)}: {flight} in flight, {load} configured{at}"
     first, last = pairs[0][1].words, pairs[-1][1].words
@@ -64,27 +64,27 @@ def _pairs(
     table: PublishedTable, places: Places, config: str, place: Place
 ) -> Iterator[tuple[Implied, Fact]]:
     names = [row.x_name for row in table.rows if row.config == config and row.x_name]
-    mine = [
+    x_names = [
         row.x_name
         for quantity in ("throughput", "iops", "latency")
         for row in places.of(config, place, quantity)
         if row.x_name
     ]
-    x_name = (mine or [""])[0]
-    if is_paced(table, config, mine):
+    x_name = (x_names or [""])[0]
+    if is_paced(table, config, x_names):
         return
-    for one in implied(places, config, place):
-        if x_name and not one.point and x_name in names:
+    for implied_load in implied(places, config, place):
+        if x_name and not implied_load.point and x_name in names:
             continue  # swept, and neither side says where: nothing to hold it against
-        fact = configured(table, config, x_name, one.point)
+        fact = configured(table, config, x_name, implied_load.point)
         if fact is not None:
-            yield one, fact
+            yield implied_load, fact
 
 
-def _side(one: Implied, fact: Fact) -> str:
+def _side(implied_load: Implied, fact: Fact) -> str:
     """ "less", "more", or "" where both may agree within the factor of two."""
-    if one.whole and one.span.high * OFF < fact.value.low:
+    if implied_load.whole and implied_load.span.high * OFF < fact.value.low:
         return "less"
-    if fact.complete and one.span.low > fact.value.high * OFF:
+    if fact.complete and implied_load.span.low > fact.value.high * OFF:
         return "more"
     return ""

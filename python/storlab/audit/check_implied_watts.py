@@ -74,7 +74,7 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
     found: list[tuple[Watts, str]] = []
     left = list(family)
     for test in (_beyond_neighbours, _far_from):
-        for watts in [one for one in left if not one.is_printed]:
+        for watts in [candidate for candidate in left if not candidate.is_printed]:
             others = [other for other in left if other is not watts]
             expected = None if _has_company(watts, others, test) else test(watts, others)
             elsewhere = [
@@ -111,9 +111,9 @@ def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
     for column in (1, 2):
         alike = [w for w in others if w.place[column] and w.place[column] == watts.place[column]]
         logs = [math.log(w.span.middle / watts.span.middle) for w in alike]
-        if alike and all(abs(one) <= TIGHT for one in logs):
+        if alike and all(abs(distance) <= TIGHT for distance in logs):
             return True
-        if test is _far_from and any(abs(one) <= math.log(FAR) for one in logs):
+        if test is _far_from and any(abs(distance) <= math.log(FAR) for distance in logs):
             return True
     return False
 
@@ -155,9 +155,9 @@ def _claims(table: PublishedTable) -> Iterator[Finding]:
     power = [row for row in table.rows if quantity_of(row).name == "power" and _ratio(row)]
     for (config, compared, place, _), claims in _gains(table).items():
         for above, below in (("throughput", "power_efficiency"), ("energy", "duration")):
-            one, other = claims.get(above), claims.get(below)
-            ratios = (_ratio(one), _ratio(other)) if one and other else (None, None)
-            if one is None or other is None or ratios[0] is None or ratios[1] is None:
+            first, other = claims.get(above), claims.get(below)
+            ratios = (_ratio(first), _ratio(other)) if first and other else (None, None)
+            if first is None or other is None or ratios[0] is None or ratios[1] is None:
                 continue
             implied = ratios[0] / ratios[1]
             against = [row for row in power if _opposes(row, config, compared, implied)]
@@ -167,8 +167,8 @@ def _claims(table: PublishedTable) -> Iterator[Finding]:
                 yield Finding(
                     rule="implied_watts",
                     severity="note",
-                    rows=[one.id, other.id, *(row.id for row in against)],
-                    printed=f"{place_words(place)}: {one.metric} {one.printed}, {other.metric} "
+                    rows=[first.id, other.id, *(row.id for row in against)],
+                    printed=f"{place_words(place)}: {first.metric} {first.printed}, {other.metric} "
                     f"{other.printed}; {against[0].metric} {against[0].printed}",
                     recomputed=f"{config} drew {implied} times the power of {compared}, "
                     f"{100 * change:.0f} % {more}",

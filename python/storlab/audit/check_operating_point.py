@@ -90,15 +90,15 @@ def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
             key = (row.config, row.compare_config, place_of(row))
             claims.setdefault(key, {}).setdefault(kind, []).append(row)
     for (config, compared, place), kinds in claims.items():
-        one, other = kinds.get("efficiency", []), kinds.get("performance", [])
-        if not one or not other or {r.x_value for r in one} & {r.x_value for r in other}:
+        first, other = kinds.get("efficiency", []), kinds.get("performance", [])
+        if not first or not other or {r.x_value for r in first} & {r.x_value for r in other}:
             continue
-        said = [f"{r.metric} {r.printed} at {r.x_name} {r.x_value}" for r in (*other, *one)]
+        places = [f"{r.metric} {r.printed} at {r.x_name} {r.x_value}" for r in (*other, *first)]
         yield Finding(
             rule="operating_point",
             severity="warning",
-            rows=[row.id for row in (*other, *one)],
-            printed=f"{config} against {compared}, {place_words(place)}: {'; '.join(said)}",
+            rows=[row.id for row in (*other, *first)],
+            printed=f"{config} against {compared}, {place_words(place)}: {'; '.join(places)}",
             recomputed="no operating point has both",
             why="The two gains stand side by side and were read at different operating points: a "
             "system runs at one of them, and has the other gain at a size that is not printed.",
@@ -172,10 +172,10 @@ def _values(table: PublishedTable, claim: Row, config: str) -> list[Row]:
 
 
 def _ratio(above: Row, below: Row) -> Interval | None:
-    one, other = si_interval(above), si_interval(below)
-    if one is None or other is None or one.low <= 0 or other.low <= 0:
+    first, other = si_interval(above), si_interval(below)
+    if first is None or other is None or first.low <= 0 or other.low <= 0:
         return None
-    return one / other
+    return first / other
 
 
 def _agrees(ratio: Interval | None, printed: Interval) -> bool:
@@ -195,25 +195,25 @@ def _different_points(table: PublishedTable) -> Iterator[Finding]:
             key = (quantity.name, operation_of(row), place_of(row))
             found.setdefault(key, {}).setdefault(row.config, []).append(row)
     rows: list[str] = []
-    said: list[str] = []
+    places: list[str] = []
     x_name = ""
     for (_, _, place), by_config in found.items():
         points = {
-            config: {x for row in mine for x in points_of(row)}
-            for config, mine in by_config.items()
+            config: {x for row in config_rows for x in points_of(row)}
+            for config, config_rows in by_config.items()
         }
         if len(points) < 2 or set.intersection(*points.values()):
             continue
         x_name = next(iter(by_config.values()))[0].x_name
-        rows += [row.id for mine in by_config.values() for row in mine]
+        rows += [row.id for config_rows in by_config.values() for row in config_rows]
         at = ", ".join(f"{config} {'/'.join(sorted(p))}" for config, p in points.items())
-        said.append(f"{place_words(place)}: {at}")
+        places.append(f"{place_words(place)}: {at}")
     if rows:
         yield Finding(
             rule="operating_point",
             severity="note",
             rows=rows,
-            printed="; ".join(said),
+            printed="; ".join(places),
             recomputed=f"no {x_name} at which all of these configurations are printed",
             why="Each configuration is shown at its own load. That compares maxima; latency, "
             "efficiency and gains at equal load do not follow from it.",

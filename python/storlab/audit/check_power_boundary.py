@@ -33,47 +33,50 @@ def check(table: PublishedTable) -> Iterable[Finding]:
         quantity = quantity_of(row)
         is_power = quantity.name in POWERED_ALL and not _NOT_LOAD & set(quantity.part.split("_"))
         if quantity.is_claim and is_power and quantity.statistic != "max":
-            for one in members(row.config):
+            for first in members(row.config):
                 for other in members(row.compare_config):
-                    compared.setdefault((one, other), []).append(row)
+                    compared.setdefault((first, other), []).append(row)
     unstated: list[str] = []
-    said = {config: boundaries(table, config) for pair in compared for config in pair}
-    for (one, other), rows in compared.items():
-        mine, theirs = said[one], said[other]
-        if mine and theirs and not _may_be_one(set(mine), set(theirs)):
-            yield _unequal(one, other, mine, theirs, rows)
-        elif not mine or not theirs:
+    stated = {config: boundaries(table, config) for pair in compared for config in pair}
+    for (first, other), rows in compared.items():
+        first_stated, other_stated = stated[first], stated[other]
+        if first_stated and other_stated and not _may_be_one(set(first_stated), set(other_stated)):
+            yield _unequal(first, other, stated, rows)
+        elif not first_stated or not other_stated:
             unstated += [row.id for row in rows]
     if unstated:
-        yield _unstated(list(dict.fromkeys(unstated)), said)
+        yield _unstated(list(dict.fromkeys(unstated)), stated)
 
 
-def _may_be_one(mine: set[str], theirs: set[str]) -> bool:
+def _may_be_one(first_stated: set[str], other_stated: set[str]) -> bool:
     """Whether the boundaries can be the same; what is stated in other words may be anything."""
-    return bool(mine & theirs) or _NAMED in mine | theirs
+    return bool(first_stated & other_stated) or _NAMED in first_stated | other_stated
 
 
 def _unequal(
-    one: str, other: str, mine: dict[str, list[str]], theirs: dict[str, list[str]], rows: list[Row]
+    first: str,
+    other: str,
+    stated: dict[str, dict[str, list[str]]],
+    rows: list[Row],
 ) -> Finding:
     ids = [row.id for row in rows]
-    ids += [row for side in (mine, theirs) for found in side.values() for row in found]
+    ids += [row for side in (first, other) for found in stated[side].values() for row in found]
     return Finding(
         rule="power_boundary",
         severity="warning",
         rows=list(dict.fromkeys(ids)),
         printed=", ".join(f"{row.metric} {row.printed}" for row in rows[:6]),
-        recomputed=f"power of {one} is that of the {'/'.join(mine)}, of {other} that of the "
-        f"{'/'.join(theirs)}",
+        recomputed=f"power of {first} is that of the {'/'.join(stated[first])}, "
+        f"of {other} that of the {'/'.join(stated[other])}",
         why="The ratio divides watts that include different things. The side with the wider "
         "boundary also carries fans, power supplies and controllers, which the other side "
         "needs as well.",
     )
 
 
-def _unstated(rows: list[str], said: dict[str, dict[str, list[str]]]) -> Finding:
-    known = [f"{config}: {'/'.join(found)}" for config, found in said.items() if found]
-    silent = [config for config, found in said.items() if not found]
+def _unstated(rows: list[str], stated: dict[str, dict[str, list[str]]]) -> Finding:
+    known = [f"{config}: {'/'.join(found)}" for config, found in stated.items() if found]
+    silent = [config for config, found in stated.items() if not found]
     return Finding(
         rule="power_boundary",
         severity="note",

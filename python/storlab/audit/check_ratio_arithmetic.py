@@ -59,7 +59,7 @@ def _judge(
             rule=RULE,
             severity="warning",
             rows=rows,
-            printed=_said(claim),
+            printed=_printed(claim),
             recomputed=f"{_division(turned[0])}; the other way round it fits",
             why="The ratio says that the lower number is the higher one.",
         )
@@ -68,7 +68,7 @@ def _judge(
         rule=RULE,
         severity="error",
         rows=rows,
-        printed=_said(claim),
+        printed=_printed(claim),
         recomputed="; ".join(dict.fromkeys(_division(p) for p in found[:4])),
         why=_why(claim, found) + across_words(claim, readings, values),
     )
@@ -78,7 +78,7 @@ def _inverse(pair: Pair) -> Interval:
     return pair.compare.interval / pair.config.interval
 
 
-def _said(claim: Row) -> str:
+def _printed(claim: Row) -> str:
     return f"{claim.metric} {shown(claim)} ({claim.config} to {claim.compare_config})"
 
 
@@ -121,7 +121,7 @@ def _too_fine(claim: Row, fitting: list[Pair]) -> Iterable[Finding]:
         rule=RULE,
         severity="note",
         rows=[claim.id, *best.rows],
-        printed=_said(claim),
+        printed=_printed(claim),
         recomputed=f"{best.config.text} and {best.compare.text} leave {known}",
         why="The cells are printed with too few digits to carry the digits of the ratio.",
     )

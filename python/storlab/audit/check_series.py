@@ -72,5 +72,5 @@ def _has_trend(series: Series, left_out: int) -> bool:
     return all(_not_below(b, a) for a, b in steps) or all(_not_below(a, b) for a, b in steps)
 
 
-def _not_below(one: Interval, other: Interval) -> bool:
-    return one.high * LEVEL >= other.low
+def _not_below(first: Interval, other: Interval) -> bool:
+    return first.high * LEVEL >= other.low

@@ -7,15 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.cells import (
-    MAXIMUM,
-    Value,
-    configs_of,
-    is_one_mix,
-    measured,
-    normal,
-    values_of,
-)
+from storlab.audit.cells import MAXIMUM, Value, configs_of, is_one_mix, measured, normal, values_of
 from storlab.audit.derived import Product, products
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval

@@ -44,10 +44,10 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     for row in table.rows:
         if not quantity_of(row).is_claim and not row.compare_config:
             continue
-        said = bounds(f"{row.printed} {row.qualifier}".replace("_", " "))
-        if said is None:
+        stated = bounds(f"{row.printed} {row.qualifier}".replace("_", " "))
+        if stated is None:
             continue
-        words, allowed = said
+        words, allowed = stated
         for number, rows, source in _numbers(table, row):
             if number.low > allowed.high * 1.001 or number.high < allowed.low * 0.999:
                 yield _finding(row, words, allowed, number, rows, source)
@@ -138,18 +138,18 @@ def _from_cells(table: PublishedTable, row: Row) -> tuple[Interval, tuple[str, .
         ]
         for config in (row.config, row.compare_config)
     ]
-    for mine in sides[0]:
-        for theirs in sides[1]:
-            if (mine.x_value, quantity_of(mine).same) != (theirs.x_value, quantity_of(theirs).same):
+    for first in sides[0]:
+        for other in sides[1]:
+            if (first.x_value, quantity_of(first).same) != (other.x_value, quantity_of(other).same):
                 continue
-            above, below = si_interval(mine), si_interval(theirs)
+            above, below = si_interval(first), si_interval(other)
             if above is None or below is None or above.low <= 0 or below.low <= 0:
                 continue
             ratio = above / below
             up = max(ratio.high, 1 / ratio.low)
             down = min(max(ratio.low, 1 / ratio.low), max(ratio.high, 1 / ratio.high))
             found.append(Interval(1.0 if ratio.low <= 1 <= ratio.high else down, up))
-            ids += [mine.id, theirs.id]
+            ids += [first.id, other.id]
     return (hull(found), tuple(dict.fromkeys(ids))) if found else None
 
 

@@ -48,12 +48,12 @@ def products(table: PublishedTable, config: str, thing: str) -> list[Product]:
     found: dict[str, Product] = {}
     for size in sizes:
         for value in [v for v in values_of(size) if not v.unit][:1]:
-            one = Product(config, value.interval, value.rounded, (size,), value.text)
+            product = Product(config, value.interval, value.rounded, (size,), value.text)
             if thing == "file" and value.quantity.unit is not None:  # a setting, not rounded
                 exact = (size.value or 0.0) * value.quantity.unit.factor
-                one = replace(one, interval=Interval(exact, exact))
+                product = replace(product, interval=Interval(exact, exact))
             for count in counts:
-                per_node = _times(one, count)
+                per_node = _times(product, count)
                 found[per_node.text] = per_node
                 for node in nodes:
                     cluster = _times(per_node, node)

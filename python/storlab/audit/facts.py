@@ -104,8 +104,8 @@ def client_count(table: PublishedTable, config: str) -> Fact | None:
 
 def is_hdd(table: PublishedTable, config: str) -> bool:
     """Whether the table says that this configuration is made of rotating disks only."""
-    said = [row for row in table.rows if row.config and covers(row, config)]
-    words = " ".join([config, *(f"{r.metric} {r.printed}" for r in said if r.kind == "config")])
+    rows = [row for row in table.rows if row.config and covers(row, config)]
+    words = " ".join([config, *(f"{r.metric} {r.printed}" for r in rows if r.kind == "config")])
     words = words.replace("_", " ")
     rotating = re.search(r"\bHDDs?\b|\bhard (disk )?drives?\b|\b\d+k? rpm\b", words, re.I)
     flash = re.search(r"\bSSDs?\b|\bNVMe\b|\bflash\b|\bcache\b|\bhybrid\b", words, re.I)
@@ -182,6 +182,6 @@ _PACED = re.compile(
 
 def is_paced(table: PublishedTable, config: str, x_names: Iterable[str]) -> bool:
     """Whether operations came at a given rate, so that depth and jobs are only an upper limit."""
-    said = [row for row in table.rows if row.kind == "config" and covers(row, config)]
-    texts = [*x_names, *(f"{row.metric} {row.printed}" for row in said)]
+    rows = [row for row in table.rows if row.kind == "config" and covers(row, config)]
+    texts = [*x_names, *(f"{row.metric} {row.printed}" for row in rows)]
     return any(_PACED.search(re.sub(r"[^a-z0-9]+", "_", text.lower())) for text in texts)

@@ -1,9 +1,9 @@
 """The claims of storlab's own brief, recomputed from the records of their runs.
 
 A brief is made of means, ratios and sentences. Each claim tells the numbers of its sentence as they
-are printed there; here they are computed once more from what the runs counted: bytes, operations
-and mean latencies over the measure window, not the metrics that the brief used. A difference is an
-error, and no brief is written.
+are printed there; here they are computed once more from what the runs counted: bytes, operations,
+mean latencies and histograms over the measure window, not the metrics that the brief used. A
+difference is an error, and no brief is written.
 """
 
 from __future__ import annotations
@@ -15,13 +15,10 @@ from typing import Literal
 
 from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.points import page_of
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import Interval, ratio_interval
+from storlab.audit.claim_values import estimate, is_percentile, scaled, widened
 from storlab.audit.finding import Finding
-from storlab.audit.fixed_work import (
-    counted_quantity,
-    fixed_work,
-    mean_span_energy_j,
-)
+from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
 from storlab.model.result import OperationTotals, RunRecord
 from storlab.workloads.common.flags import flag_meanings
@@ -35,11 +32,16 @@ _UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 
 _UNITS |= {"Wh": 3600.0, "J": 1.0}
 """In SI base units, in which numbers are computed once more."""
 
-NumberKind = Literal["value", "baseline", "multiple", "less", "more"]
+NumberKind = Literal[
+    "value", "baseline", "multiple", "inverse", "least more", "least less", "less", "more"
+]
 _WRONG: dict[NumberKind, str] = {
     "value": "A value in the sentence is not that of the runs.",
     "baseline": "A value in the sentence is not that of the runs.",
     "multiple": "The multiple in the sentence is not that of the runs.",
+    "inverse": "The multiple in the sentence is not that of the runs.",
+    "least more": "The least multiple in the sentence is not that of the runs.",
+    "least less": "The least multiple in the sentence is not that of the runs.",
     "less": "The percentage in the sentence is not that of the runs.",
     "more": "The percentage in the sentence is not that of the runs.",
 }
@@ -49,13 +51,16 @@ _WRONG: dict[NumberKind, str] = {
 class ClaimNumber:
     """A number of the sentence: of the target, of the baseline, or how they compare.
 
-    A ``multiple`` is target over baseline; ``less`` and ``more`` are percent of the baseline.
+    A ``multiple`` is target over baseline, an ``inverse`` the other way round; ``least more`` and
+    ``least less`` are the near ends of their intervals. ``less`` and ``more`` are percent of the
+    baseline. ``step`` is what the last digit is worth, where it is more than it looks.
     """
 
     kind: NumberKind
     text: str  # as printed: 1,234
     words: str  # with what the sentence has beside it: 1,234 MB/s
     unit: str = ""  # of a value
+    step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,9 @@ class ClaimSide:
 class ClaimData:
     """What a brief asserts. ``sides`` are the target and the baseline that the ratio divides by.
 
-    ``metric`` is a column's key such as ``throughput_mb_s.all``; ``said`` holds the kinds of the
-    marks that stand beside the claim; ``numbers`` are those of the statement.
+    ``metric`` is a column's key such as ``throughput_mb_s.all``; ``beside`` holds the kinds of the
+    marks that stand beside the claim; ``numbers`` are those of the statement. ``share`` is what the
+    ratio is multiplied by, of what is divided by a declared fact such as a price.
     """
 
     statement: str
@@ -80,8 +86,10 @@ class ClaimData:
     ratio: Interval
     sides: tuple[ClaimSide, ClaimSide]
     caveat: str = ""
-    said: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
     numbers: tuple[ClaimNumber, ...] = ()
+    share: float = 1.0
+    confidence: float = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +142,8 @@ def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Findi
     runs = [[records[run] for run in side.run_ids] for side in claim.sides]
     if is_power(claim.metric):
         values = [
-            [summed(claim.metric, side, said.boundary)]
-            for side, said in zip(runs, claim.sides, strict=True)
+            [summed(claim.metric, side, side_claim.boundary)]
+            for side, side_claim in zip(runs, claim.sides, strict=True)
         ]
     else:
         values = [[recompute(claim.metric, record) for record in side] for side in runs]
@@ -147,8 +155,13 @@ def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Findi
         yield _finding(claim, f"some runs have no {claim.metric}", "The value that is asserted "
                        "was not measured in every run it is said to rest on.")  # fmt: skip
         return
-    yield from _ratio_findings(claim, ratio_interval(known[0], known[1]))
-    yield from _number_findings(claim, known)
+    both = [estimate(claim.metric, r, v) for r, v in zip(runs, known, strict=True)]
+    again = ratio_interval(known[0], known[1], claim.confidence)
+    if is_percentile(claim.metric):
+        again = widened(again, both[0] / both[1])
+    again = scaled(again, claim.share)
+    yield from _ratio_findings(claim, again)
+    yield from _number_findings(claim, both, again)
     yield from _context_findings(claim, runs)
 
 
@@ -183,12 +196,12 @@ def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
     if is_power(claim.metric):
         return  # its interval holds the meter's uncertainty as well, which no run tells
     ends = zip((claim.ratio.low, claim.ratio.high), (again.low, again.high), strict=True)
-    for said, found in ends:
-        if (said is None) != (found is None) or (
-            said is not None and found is not None and not _near(said, found)
+    for printed, found in ends:
+        if (printed is None) != (found is None) or (
+            printed is not None and found is not None and not _near(printed, found)
         ):
-            text = f"{again.low} to {again.high}"
-            yield _finding(claim, f"95 % interval {text}",
+            text, sure = f"{again.low} to {again.high}", f"{100 * claim.confidence:.6g}"
+            yield _finding(claim, f"{sure} % interval {text}",
                            "The interval does not follow from the runs.")  # fmt: skip
             return
     if not again.excludes(1.0):
@@ -196,37 +209,45 @@ def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
                        "The interval includes 1: the runs do not decide.")  # fmt: skip
 
 
-def _near(one: float, other: float) -> bool:
-    if math.isinf(one) or math.isinf(other):
-        return one == other
-    return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)
+def _near(first: float, other: float) -> bool:
+    if math.isinf(first) or math.isinf(other):
+        return first == other
+    return math.isclose(first, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)
 
 
-def _number_findings(claim: ClaimData, values: list[list[float]]) -> Iterator[Finding]:
+def _number_findings(
+    claim: ClaimData, estimates: Sequence[float], again: Interval
+) -> Iterator[Finding]:
     """Each number of the sentence against the runs, and that the sentence has it."""
-    mean, base = (mean_interval(side).estimate for side in values)
-    ratio = ratio_interval(values[0], values[1]).estimate
+    mean, base = estimates
+    ratio = again.estimate
+    # The interval of power holds the meter's uncertainty as well, which no run tells.
+    ends = claim.ratio if is_power(claim.metric) else again
     for number in claim.numbers:
         factor = _UNITS.get(number.unit, 1.0)
         truth, text = {
             "value": (mean / factor, number.unit),
             "baseline": (base / factor, number.unit),
             "multiple": (ratio, "times"),
+            "inverse": (1 / ratio, "times"),
+            "least more": (ends.low or 0.0, "times at least"),
+            "least less": (1 / (ends.high or math.inf), "times at least"),
             "less": (100 * (1 - ratio), "% less"),
             "more": (100 * (ratio - 1), "% more"),
         }[number.kind]
         # What is as recorded may be a mean of the runs here, and sums over sums in the brief.
         slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
-        is_said = number.text in number.words and number.words in claim.statement
-        if not is_said or not _rounds_to(number.text, truth, slack):
+        is_printed = number.text in number.words and number.words in claim.statement
+        if not is_printed or not _rounds_to(number.text, truth, slack, number.step):
             recomputed = f"{truth:.5g} {text}, not {number.text}"
             yield _finding(claim, recomputed, _WRONG[number.kind])
 
 
-def _rounds_to(printed: str, truth: float, slack: float) -> bool:
+def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
     text = printed.replace(",", "")
     decimals = len(text.partition(".")[2])
-    half = 0.5 * float(f"1e-{decimals}")
+    # No step may be larger than the number: it would excuse any.
+    half = 0.5 * max(float(f"1e-{decimals}"), min(step, abs(truth)))
     return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
 
 
@@ -238,20 +259,20 @@ def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator
         for meaning in flag_meanings().values()
         if meaning.claims and claim.metric.startswith(meaning.about or "")
     )
-    missing = [kind for kind in beside if kind in flags - claim.said]
+    missing = [kind for kind in beside if kind in flags - claim.beside]
     if missing:
         yield _finding(claim, f"runs flagged {', '.join(missing)}",
                        "A warning of the runs does not stand beside the claim.")  # fmt: skip
     if claim.metric.startswith(("latency", "ttfb", "intended")) and not claim.caveat:
         implied = [mean_outstanding(side) for side in runs]
-        one, other = implied
-        if one and other and max(one, other) / min(one, other) > CONCURRENCY_TOLERANCE:
-            yield _finding(claim, f"effective concurrency {one:.3g} against {other:.3g}",
+        first, other = implied
+        if first and other and max(first, other) / min(first, other) > CONCURRENCY_TOLERANCE:
+            yield _finding(claim, f"effective concurrency {first:.3g} against {other:.3g}",
                            "The latencies were taken at different effective concurrency, and the "
                            "claim does not say so.")  # fmt: skip
     bounds = [side.boundary for side in claim.sides]
     unequal = None not in bounds and bounds[0] != bounds[1]
-    if is_power(claim.metric) and unequal and "unequal-boundaries" not in claim.said:
+    if is_power(claim.metric) and unequal and "unequal-boundaries" not in claim.beside:
         yield _finding(claim, f"boundary {bounds[0]} against {bounds[1]}",
                        "Power was measured at unequal boundaries, and the claim does not say "
                        "so.")  # fmt: skip
@@ -292,7 +313,7 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     chosen = _chosen(record, operation)
     if name == "throughput_mb_s" and chosen and window_s > 0:
         return sum(t.bytes for op, t in chosen.items() if op in page.moved) / window_s
-    if name == page.rate and chosen and window_s > 0:
+    if name == page.rate.name and chosen and window_s > 0:
         return sum(t.operations for op, t in chosen.items() if op in page.operations) / window_s
     recorded = record.metric(name, operation or "all")
     return recorded / 1e9 if recorded is not None and name.endswith("_ns") else recorded

@@ -106,8 +106,8 @@ def _concurrency(comparison: Comparison) -> Iterator[Finding]:
             )
 
 
-def _queues_text(comparison: Comparison, row: Row, one: float, other: float) -> str:
-    return f"{_where(comparison, row.point)}: {one:.3g} against {other:.3g}"
+def _queues_text(comparison: Comparison, row: Row, first: float, other: float) -> str:
+    return f"{_where(comparison, row.point)}: {first:.3g} against {other:.3g}"
 
 
 def _flags(comparison: Comparison) -> Iterator[Finding]:
@@ -189,8 +189,8 @@ def _engines(comparison: Comparison) -> Iterator[Finding]:
     for target, places in found.items():
         rows = [i for _, cell, base in places for i in _ids(cell, base)]
         row, cell, base = places[-1]
-        one, other = (_programs(side) for side in (cell, base))
-        text = f"{_where(comparison, row.point)}: {one} against {other}"
+        first, other = (_programs(side) for side in (cell, base))
+        text = f"{_where(comparison, row.point)}: {first} against {other}"
         yield Finding(
             rule="engines",
             severity="warning",
@@ -218,7 +218,7 @@ def _provenance(comparison: Comparison) -> Iterator[Finding]:
         yield Finding(
             rule="provenance",
             severity="warning",
-            rows=[i for _, one, other in mixed for i in _ids(one, other)],
+            rows=[i for _, first, other in mixed for i in _ids(first, other)],
             printed=f"ratios at {len(mixed)} points",
             recomputed=f"{_where(comparison, row.point)}: {cell.target} is {cell.provenance}, "
             f"{base.target} {base.provenance}",
@@ -254,7 +254,7 @@ def _power(comparison: Comparison) -> Iterator[Finding]:
             yield Finding(
                 rule="power_boundary",
                 severity="note" if is_refused else "warning",
-                rows=[i for _, one, other in unequal for i in _ids(one, other)],
+                rows=[i for _, first, other in unequal for i in _ids(first, other)],
                 printed="no ratio of power (refused)" if is_refused else "ratios of power",
                 recomputed=f"power of {target} is that of the "
                 f"{cell.power.boundary if cell.power else ''}, of {base.target} that of the "

@@ -41,12 +41,12 @@ def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
         row = size.rows[0]
         if size.unit or not _SIZE.fullmatch(metric_name(row)):
             continue
-        mine = [
+        candidates = [
             r for r in runs
             if covers(row, r.rate.config) and size.place[0] in ("", r.rate.place[0])
         ]  # fmt: skip
-        agree = [r for r in mine if r.moved.meets(size.interval)]
-        differ = [r for r in mine if not r.moved.meets(size.interval)]
+        agree = [r for r in candidates if r.moved.meets(size.interval)]
+        differ = [r for r in candidates if not r.moved.meets(size.interval)]
         if len(agree) < FEWEST or len(differ) * 2 > len(agree):
             continue
         for run in differ:

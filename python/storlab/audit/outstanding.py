@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -31,13 +32,13 @@ def implied(places: Places, config: str, place: Place, op: str = "") -> list[Imp
     wanted = {name: rows for name, rows in latency.items() if not op or name == op}
     found: list[Implied] = []
     for at in dict.fromkeys(point_of(row) for rows in wanted.values() for row in rows):
-        mine = {name: [r for r in rows if point_of(r) == at] for name, rows in wanted.items()}
-        known = {name: rows for name, rows in mine.items() if rows}
+        at_point = {name: [r for r in rows if point_of(r) == at] for name, rows in wanted.items()}
+        known = {name: rows for name, rows in at_point.items() if rows}
         points = {p for name in known for p in places.rate(config, place, name)}
         for point in sorted(points) if not at else [p for p in points if p == at]:
-            one = _at(places, config, place, known, point, op)
-            if one is not None:
-                found.append(one)
+            load = _at(places, config, place, known, point, op)
+            if load is not None:
+                found.append(load)
     return found
 
 
@@ -74,12 +75,10 @@ def _is_whole(names: Iterable[str], place: Place) -> bool:
     )
 
 
-def shared_points(one: Iterable[Implied], other: Iterable[Implied]) -> Iterator[
+def shared_points(first: Iterable[Implied], other: Iterable[Implied]) -> Iterator[
     tuple[Implied, Implied]
 ]:  # fmt: skip
     """Pairs of two sides at the same operating point; all pairs where a side names none."""
-    ones, others = list(one), list(other)
-    for a in ones:
-        for b in others:
-            if a.point == b.point or not a.point or not b.point:
-                yield a, b
+    for a, b in itertools.product(first, other):
+        if a.point == b.point or not a.point or not b.point:
+            yield a, b

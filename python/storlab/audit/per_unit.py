@@ -61,7 +61,7 @@ def _broken(
     below = _below(table, row, right, is_whole)
     made = [(a.interval / b.interval, a, b) for a in above for b in below if b.interval.low > 0]
     stated = printed.scaled(unit.factor)
-    if not made or any(stated.meets(one) for one, _, _ in made):
+    if not made or any(stated.meets(interval) for interval, _, _ in made):
         return
     best, a, b = min(made, key=lambda m: abs(math.log(m[0].middle / stated.middle)))
     yield Broken(
@@ -139,9 +139,9 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
     for name, metric in _COUNTED:
         if re.fullmatch(f"(?:{name})s?", right):
             found = [
-                Part(Interval(one.value, one.value), (one,), f"{one.value:g}")
-                for one in table.rows
-                if one.value and covers(one, row.config) and _counts(one, row, metric)
+                Part(Interval(counted.value, counted.value), (counted,), f"{counted.value:g}")
+                for counted in table.rows
+                if counted.value and covers(counted, row.config) and _counts(counted, row, metric)
             ]
             if re.fullmatch(metric, row.x_name.lower()) and row.x:
                 found.append(Part(Interval(row.x, row.x), (row,), f"{row.x:g}"))
@@ -151,10 +151,12 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
     return []
 
 
-def _counts(one: Row, row: Row, metric: str) -> bool:
+def _counts(counted: Row, row: Row, metric: str) -> bool:
     """Whether a row counts the things: of the set-up, or measured at the row's place."""
-    here = one.kind == "config" or (one.kind == "measured" and one.workload == row.workload)
-    return here and re.fullmatch(metric, metric_name(one)) is not None
+    here = counted.kind == "config" or (
+        counted.kind == "measured" and counted.workload == row.workload
+    )
+    return here and re.fullmatch(metric, metric_name(counted)) is not None
 
 
 def _all_drives(table: PublishedTable, config: str) -> Iterator[Part]:

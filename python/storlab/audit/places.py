@@ -122,7 +122,7 @@ class Places:
         for quantity in ("iops", "throughput"):
             rows = self.of(config, place, quantity)
             for point in _points(rows):
-                value = _one(rows, point, op, place) or _shared(rows, point, op, place)
+                value = _single(rows, point, op, place) or _shared(rows, point, op, place)
                 if value is not None and quantity == "throughput":
                     value = _divided(value, place)
                 if value is not None:
@@ -187,7 +187,7 @@ def _operation(row: Row, place: Place) -> str:
     return op if op in ("read", "write") else "total"
 
 
-def _one(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
+def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
     """The value printed for one operation; the narrowest where it is printed several times."""
     found = [
         Value(span, (row.id,), point)
@@ -203,10 +203,10 @@ def _one(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None
 def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:
     """All operations together: as printed, of the only operation, or reads plus writes."""
     rows = list(rows)
-    whole = _one(rows, point, "total", place)
+    whole = _single(rows, point, "total", place)
     if whole is not None:
         return whole
-    read, write = (_one(rows, point, op, place) for op in ("read", "write"))
+    read, write = (_single(rows, point, op, place) for op in ("read", "write"))
     share = read_share(place[1])
     if read is not None and write is not None:
         return Value(read.span + write.span, (*read.rows, *write.rows), point)

@@ -277,7 +277,7 @@ def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
             found.append(f"p{digits.rstrip('0') if len(digits) > 2 else digits}")
         else:
             rest.append(token)
-    strong = [one for one in found if one not in ("min", "max")]
+    strong = [word for word in found if word not in ("min", "max")]
     return (strong or found or [""])[0], rest
 
 

@@ -49,16 +49,16 @@ class Broken:
         binary = {f: n for f, n in BINARY.items() if _LETTERS[f] in letters}
         factors = {**DECIMAL, **(binary if self.binary else {})}
         for factor, name in factors.items():
-            for one in (factor, 1 / factor):
-                if self.is_printed.meets(self.should_be.scaled(one)):
+            for scale in (factor, 1 / factor):
+                if self.is_printed.meets(self.should_be.scaled(scale)):
                     return name, factor
         return None
 
     @property
     def off(self) -> float:
         """How far the intervals are apart, as a share of the nearer end of what should be."""
-        one, other = self.is_printed, self.should_be
-        near, far = (one.low, other.high) if one.low > other.high else (other.low, one.high)
+        first, other = self.is_printed, self.should_be
+        near, far = (first.low, other.high) if first.low > other.high else (other.low, first.high)
         return near / far - 1 if far > 0 else math.inf
 
     @property
@@ -181,7 +181,7 @@ def _block_size(group: list[Value]) -> Iterator[Broken]:
         if not sizes:
             continue
         made = [iops.interval.scaled(size) for size in sizes]
-        if any(rate.interval.meets(one) for one in made):
+        if any(rate.interval.meets(interval) for interval in made):
             continue
         why = "Throughput is operations per second times the size of an operation."
         formula = f"{iops.text} x {text}"
@@ -202,7 +202,7 @@ _DENSITIES = {"throughput_per_tb": "throughput", "iops_per_tb": "iops"}
 
 def _density(table: PublishedTable, value: Value, values: list[Value]) -> Iterator[Broken]:
     made = _densities(table, value, values)
-    if not made or any(value.interval.meets(one) for one, _, _ in made):
+    if not made or any(value.interval.meets(interval) for interval, _, _ in made):
         return
     best, rate, capacity = min(made, key=lambda m: _distance(m[0], value.interval))
     formula = f"{rate.text} / {capacity.text}"
@@ -241,7 +241,7 @@ def coarse_densities(table: PublishedTable) -> Iterator[Broken]:
             continue
         made = [m for m in _densities(table, value, values) if m[0].meets(value.interval)]
         printed = row.value * _printed_factor(value)
-        if not made or min(abs(printed / one.middle - 1) for one, _, _ in made) <= COARSE:
+        if not made or min(abs(printed / interval.middle - 1) for interval, _, _ in made) <= COARSE:
             continue
         true, rate, capacity = min(made, key=lambda m: abs(printed / m[0].middle - 1))
         shown = number(true.middle / _printed_factor(value))

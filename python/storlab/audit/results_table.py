@@ -8,15 +8,13 @@ repeats, not of two printed means.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.points import Section, WorkloadPoint, describe
+from storlab.analysis.points import CLIENTS, Section, WorkloadPoint, describe
 from storlab.audit.table import PublishedTable, Row
 from storlab.base.units import format_size
 from storlab.contracts.page import Page
-
-_X_NAMES = {"jobs": "numjobs", "queue_depth": "iodepth", "concurrency": "concurrency"}
-_PACED = ("rate_iops", "rate_requests")  # an open loop has no concurrency of its own
 
 
 def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
@@ -30,7 +28,7 @@ def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
     return {
         "throughput_mb_s.all": ("throughput", "total", "MB/s"),
         **{f"throughput_mb_s.{op}": ("throughput", page.name_of(op), "MB/s") for op in split},
-        f"{page.rate}.all": ("iops", "total", "IOPS"),
+        f"{page.rate.name}.all": ("iops", "total", "IOPS"),
         **{
             f"{time}_{statistic}_ns.{op}": (f"{time}_{word}", page.name_of(op), "ns")
             for statistic, word in (("mean", "avg"), ("p99", "p99"))
@@ -76,12 +74,27 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
             block_size=_block(point),
             op=op,
             metric=metric,
-            x_name=_X_NAMES.get(section.axes.x, section.axes.x),
-            x_value=str(point.params.get(section.axes.x, "")),
+            x_name=section.page.outstanding.get(_axis(section), (section.axes.x,))[0],
+            x_value=str(_of_all(point, _axis(section)) or ""),
             value=float(f"{interval.estimate:.3g}"),
             unit=unit,
             kind="measured",
         )
+
+
+def _axis(section: Section) -> str:
+    """The axis; of clients what they multiply: jobs, concurrency."""
+    load = section.page.per_client
+    known = all(point.params.get(load) for point in section.points)
+    return load if section.axes.x == CLIENTS and known else section.axes.x
+
+
+def _of_all(point: WorkloadPoint, name: str) -> Any:
+    """A parameter as a table means it: what each client of a cluster has is said of all."""
+    value = point.params.get(name)
+    if name == point.page.per_client and isinstance(value, int):
+        return value * (point.clients or 1)
+    return value
 
 
 def _config(label: str) -> str:
@@ -102,8 +115,8 @@ def _work(section: Section, point: WorkloadPoint) -> str:
     facet = point.page.facet if _block(point) else None  # sizes drawn at random fill no column
     own = (point.page.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]
-    said = describe(point.page, point.params, others)
-    return ", ".join(p for p in (point.workload, point.engine, said) if p)
+    text = describe(point.page, point.params, others)
+    return ", ".join(p for p in (point.workload, point.engine, text) if p)
 
 
 def _mix(point: WorkloadPoint) -> str:
@@ -119,11 +132,12 @@ def _block(point: WorkloadPoint) -> str:
 def _facts(comparison: Comparison) -> Iterator[Row]:
     """Settings that all points share, and facts that the study declares about its targets."""
     points = comparison.dataset.points
-    for name, metric in _X_NAMES.items():
-        values = {p.params.get(name) for p in points}
-        paced = any(p.params.get(rate) is not None for p in points for rate in _PACED)
+    paced = any(p.params.get(p.page.paced) is not None for p in points)
+    outstanding = {name: names[0] for p in points for name, names in p.page.outstanding.items()}
+    for name, metric in outstanding.items() if not paced else ():
+        values = {_of_all(p, name) for p in points}
         value = next(iter(values)) if len(values) == 1 else None
-        if isinstance(value, int) and not paced:
+        if isinstance(value, int):
             yield _row(id=f"study:{name}", metric=metric, value=float(value), unit="count")
     for column in comparison.dataset.targets:
         target = column.target

@@ -82,11 +82,11 @@ def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
     if page.quantities:
         return False  # of fixed work no such table is made
     known = {key: interval.estimate for key, interval in cell.values.items()}
-    rate, moved = known.get(f"{page.rate}.all"), known.get("throughput_mb_s.all")
+    rate, moved = known.get(f"{page.rate.name}.all"), known.get("throughput_mb_s.all")
     size = point.params.get(page.facet or "")
     parts = [known[k] for op in page.moved if (k := f"throughput_mb_s.{op}") in known]
     only_moved = not any(
-        f"{page.rate}.{op}" in known for op in page.operations if op not in page.moved
+        f"{page.rate.name}.{op}" in known for op in page.operations if op not in page.moved
     )
     if (
         only_moved
@@ -99,8 +99,8 @@ def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
     return _is_disordered(known, page.operations) or _is_elsewhere(cell, known, page.moved)
 
 
-def _differ(one: float, other: float, share: float) -> bool:
-    return abs(one - other) > share * max(abs(one), abs(other))
+def _differ(first: float, other: float, share: float) -> bool:
+    return abs(first - other) > share * max(abs(first), abs(other))
 
 
 def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:

@@ -136,7 +136,7 @@ def parse_unit(text: str) -> Unit | None:
         if found is None:
             return None
         sign = -1 if place else 1
-        dims = [total + sign * one for total, one in zip(dims, found[0], strict=True)]
+        dims = [total + sign * power for total, power in zip(dims, found[0], strict=True)]
         factor *= found[1] ** sign
         kind = found[2] if not place else ""
         parts.append((found[0], sign))

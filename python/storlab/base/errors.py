@@ -24,9 +24,9 @@ class ExitCode(IntEnum):
     INTERRUPTED = 7  # stopped by the user; `storlab resume` goes on
     RESULT = 8  # a result directory is missing, incomplete or damaged
     ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
-    DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, verify, audit)
+    DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, gate, verify, audit)
     AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
-    INCONCLUSIVE = 12  # a comparison ran, and what it has does not decide (crosscheck)
+    INCONCLUSIVE = 12  # a comparison ran, and what it has does not decide (crosscheck, gate)
 
 
 class StorlabError(Exception):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
 
 from storlab.base.clock import sleep_s
+from storlab.base.errors import UsageError
 
 _LOOKS = 200  # a reader looks for microseconds; so many in a row are none
 _LOOK_PAUSE_S = 0.01
+_FIXES = {
+    errno.ENOENT: "make its folder first, or name another",
+    errno.EISDIR: "name a file in it",
+    errno.ENOSPC: "make room, or name another",
+    errno.EACCES: "name one in a folder that you may write to",
+}
 
 
 def lock_alone(handle: int) -> None:
@@ -72,3 +80,19 @@ def replace_file(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     fsync_directory(path.parent)
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write what a user asked for where the user said: whole or not at all.
+
+    A symbolic link is followed, and what is no regular file (``/dev/stdout``, a pipe) is written
+    to instead of being replaced. Raises UsageError naming the path.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+        else:
+            replace_file(path.resolve(), content)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+        raise UsageError(str(path), what, _FIXES.get(error.errno or 0, "name another")) from None

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import TypeVar
+
+FactorT = TypeVar("FactorT", int, Fraction)
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
@@ -62,20 +66,16 @@ def parse_size(text: str | int) -> int:
 
     Raises ``ValueError`` naming the text, what is wrong with it and an example.
     """
-    if isinstance(text, bool) or not isinstance(text, (str, int)):
-        raise ValueError(f'{_shown(text)} is not a size; write one such as "256KiB" or "4MB"')
-    if isinstance(text, int):
+    wanted = 'a size such as "256KiB" or "4MB"'
+    if not isinstance(text, str):
+        _check_number(text, wanted, int)
         return _in_range(text, text)
-    number, unit = _split(text, 'a size such as "256KiB" or "4MB"')
+    number, unit = _split(text, wanted)
     if unit.lower() in ("k", "m", "g", "t", "p"):
         raise ValueError(
             f'"{text}" is ambiguous: write {unit.upper()}iB (1,024s) or {unit.upper()}B (1,000s)'
         )
-    factor = _SIZE_BY_LOWER.get(unit.lower() or "b")
-    if factor is None:
-        raise ValueError(
-            f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(SIZE_UNITS)}'
-        )
+    factor = _known(_SIZE_BY_LOWER.get(unit.lower() or "b"), text, unit, SIZE_UNITS)
     return _whole(number * factor, text, "bytes")
 
 
@@ -84,18 +84,12 @@ def parse_duration(text: str | int | float) -> int:
 
     Raises ``ValueError`` naming the text, what is wrong with it and an example.
     """
-    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
-        raise ValueError(f'{_shown(text)} is not a duration; write one such as "300s" or "10min"')
+    wanted = 'a duration such as "300s" or "10min"'
     if not isinstance(text, str):
-        if not math.isfinite(text):
-            raise ValueError(f"{text} is not a duration")
+        _check_number(text, wanted, int, float)
         return _in_range(round(text * NS_PER_S), text)
-    number, unit = _split(text, 'a duration such as "300s" or "10min"')
-    factor = DURATION_UNITS.get(unit.lower() or "s")
-    if factor is None:
-        raise ValueError(
-            f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(DURATION_UNITS)}'
-        )
+    number, unit = _split(text, wanted)
+    factor = _known(DURATION_UNITS.get(unit.lower() or "s"), text, unit, DURATION_UNITS)
     return _whole(number * factor, text, "nanoseconds")
 
 
@@ -104,19 +98,27 @@ def parse_power(text: str | int | float) -> float:
 
     Raises ``ValueError`` naming the text, what is wrong with it and an example.
     """
-    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
-        raise ValueError(f'{_shown(text)} is not a power; write one such as "15kW" or "800W"')
+    wanted = 'a power such as "15kW" or "800W"'
     if not isinstance(text, str):
-        if not math.isfinite(text) or text < 0:
-            raise ValueError(f"{text} is not a power")
+        _check_number(text, wanted, int, float)
+        if text < 0:
+            raise ValueError(f"{text} is not {wanted}")
         return float(text)
-    number, unit = _split(text, 'a power such as "15kW" or "800W"')
-    factor = POWER_UNITS.get(unit or "W")
+    number, unit = _split(text, wanted)
+    return float(number * _known(POWER_UNITS.get(unit or "W"), text, unit, POWER_UNITS))
+
+
+def _check_number(value: object, wanted: str, *kinds: type) -> None:
+    """Raises ValueError for what is neither text nor a number that can be counted."""
+    number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{_shown(value)} is not {wanted}")
+
+
+def _known(factor: FactorT | None, text: str, unit: str, units: Iterable[str]) -> FactorT:
     if factor is None:
-        raise ValueError(
-            f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(POWER_UNITS)}'
-        )
-    return float(number * factor)
+        raise ValueError(f'"{text}" has the unknown unit "{unit}"; use one of {", ".join(units)}')
+    return factor
 
 
 def _split(text: str, wanted: str) -> tuple[Fraction, str]:
@@ -184,6 +186,14 @@ def format_duration(duration_ns: int) -> str:
 def format_latency(latency_ns: float) -> str:
     """For people: ``"85.1 us"``, ``"1.2 ms"``, ``"2.5 s"``."""
     return _three_digits(latency_ns, {"ns": 1, "us": 10**3, "ms": 10**6, "s": NS_PER_S})
+
+
+def format_quantity(value: float, unit: str) -> str:
+    """For people, in a metric's unit: ``"1.23 ms"``, ``"8,210 MB/s"``; of "1" the number alone."""
+    if unit == "ns":
+        return format_latency(value)
+    shown = {"1": "", "1/s": "/s"}.get(unit, unit)
+    return f"{format_number(value)} {shown}".rstrip()
 
 
 def _three_digits(value: float, units: dict[str, int]) -> str:

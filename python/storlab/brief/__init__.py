@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from storlab.brief.model import Brief
-from storlab.lab.results.store import ResultStore
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from storlab.analysis.answer import Verdict
+    from storlab.brief.model import Brief
+    from storlab.lab.results.store import ResultStore
+    from storlab.model.publisher import BriefTable
 
 _LOG = logging.getLogger(__name__)
 _MANIFEST = "storlab-figures.json"  # which figures in the folder are those of the brief
@@ -16,13 +23,20 @@ _MANIFEST = "storlab-figures.json"  # which figures in the folder are those of t
 
 def write_brief(
     store: ResultStore,
+    others: Sequence[ResultStore] = (),
     *,
     title: str | None = None,
     out: Path | None = None,
     pdf: bool = True,
+    published_by: tuple[BriefTable, Path] | None = None,
+    tell: Callable[[list[Verdict]], None] = lambda _: None,
 ) -> Path:
     """Write the brief, its figures as SVG files beside it, and the PDF; return the HTML's path.
 
+    It is of one result directory, or of it and ``others`` together.
+
+    ``tell`` is handed the answers before anything is written.
+    ``published_by`` is a ``[brief]`` in place of the study's, and the folder that it lay in.
     ``out`` is the HTML file, by default ``brief.html`` in the result directory. Files are replaced
     in one step each. A PDF that cannot be set is left out with a warning in the log: the HTML says
     everything. Raises ResultError for damaged runs, OSError when a file cannot be written, and
@@ -36,7 +50,10 @@ def write_brief(
     from storlab.brief.pdf import PdfError, render_pdf
 
     path = (out or store.directory / "brief.html").absolute()
-    brief = build_brief(store, title=title, beside=path.parent, name=path.stem)
+    brief = build_brief(
+        store, others, title=title, beside=path.parent, name=path.stem, published_by=published_by,
+    )  # fmt: skip
+    tell(brief.verdicts)
     stop_on_error(str(path), [f for f in brief.audit if f.rule not in brief.told])
     path.parent.mkdir(parents=True, exist_ok=True)
     figures = path.parent / ("figures" if out is None else f"{path.stem}-figures")
@@ -83,6 +100,7 @@ def _replace(path: Path, content: bytes) -> None:
     try:
         temporary.write_bytes(content)
         temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from None

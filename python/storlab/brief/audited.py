@@ -10,6 +10,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.audit.finding import Finding
 from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_brief
 from storlab.audit.from_results import audit_comparison
+from storlab.brief.answers import headlines
 from storlab.brief.claims import Claim, make_claims
 from storlab.brief.published import printed_wrong
 from storlab.lab.results.store import ResultStore
@@ -20,7 +21,7 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
-    plain = [_claim_data(claim, cells, owners) for claim in claims]
+    plain = [_claim_data(claim, cells, owners) for claim in claims] + headlines(comparison)
     return [
         *audit_brief(BriefClaims(plain, records)),
         *printed_wrong(comparison),
@@ -50,10 +51,10 @@ def _claim_data(
         if (cell := cells.get(point)) is not None and cell.power is not None
     }
     base = tuple(run for run in claim.run_ids if owners.get(run) == claim.baseline)
-    mine = tuple(run for run in claim.run_ids if run not in base)
+    target_runs = tuple(run for run in claim.run_ids if run not in base)
     sides = [
         ClaimSide(target, runs, boundaries.get(target))
-        for target, runs in ((claim.target, mine), (claim.baseline, base))
+        for target, runs in ((claim.target, target_runs), (claim.baseline, base))
     ]
     return ClaimData(
         statement=claim.sentence,
@@ -61,6 +62,6 @@ def _claim_data(
         ratio=claim.ratio,
         sides=(sides[0], sides[1]),
         caveat=claim.caveat,
-        said=frozenset(mark.kind for mark in claim.marks),
+        beside=frozenset(mark.kind for mark in claim.marks),
         numbers=claim.numbers,
     )

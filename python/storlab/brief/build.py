@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from storlab import __version__
+from storlab.analysis.clients import has_clients, sections_by_clients
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import Section, title_of, value_text
 from storlab.analysis.table import comparison_dict
+from storlab.analysis.verdict import verdicts
 from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
+from storlab.brief.answers import answers, not_compared
 from storlab.brief.audited import audited
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
+from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
 from storlab.brief.density import density_section
-from storlab.brief.extra import extras_of
+from storlab.brief.extra import extra_of, extras_of
 from storlab.brief.family import family_section
 from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.heat import heat_tables
 from storlab.brief.implementations import (
     implementation_data,
     implementations,
@@ -31,75 +37,91 @@ from storlab.brief.model import (
     DataTable,
     Drawing,
     ExtraSection,
+    FactTable,
     FigureGroup,
     Mapping,
     MappingRow,
     RunRow,
     SectionBlock,
+    TargetCard,
 )
 from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
+from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown
+from storlab.brief.shape import folded, paired
 from storlab.brief.text import and_list, date_range, sentence_case
+from storlab.brief.timelines import timelines_section
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
-from storlab.figures.campaign import COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES
+from storlab.figures.campaign import (
+    CLIENT_BALANCE,
+    CLIENT_LATENCY,
+    CLIENT_RATES,
+    CLIENT_THROUGHPUT,
+    COST_CAPACITY,
+    COST_STACK,
+    DENSITY,
+    PUBLISHED_BARS,
+    PUBLISHED_MIXES,
+    WORTH,
+)
 from storlab.figures.common import slug
 from storlab.figures.drawing import draw
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import PublishedTable
-from storlab.model.result import RunRecord
+from storlab.model.publisher import BriefTable
 
 
 def build_brief(
-    store: ResultStore, *, title: str | None = None, beside: Path, name: str = "brief"
+    store: ResultStore,
+    others: Sequence[ResultStore] = (),
+    *,
+    title: str | None = None,
+    beside: Path,
+    name: str = "brief",
+    published_by: tuple[BriefTable, Path] | None = None,
 ) -> Brief:
-    """The model. ``beside`` is the directory of the file that will hold the brief, for links.
+    """The model, of one result directory or with others. ``beside`` is the directory of the file
+    that will hold the brief, for links.
 
     ``name`` is that file's, without its suffix. Of a large campaign the page shows a selection;
-    what it says of the whole, and the audit, rests on all points.
+    what it says of the whole, and the audit, rests on all points. ``published_by`` takes the place
+    of the study's ``[brief]``; its files are looked for in the folder beside it.
     """
-    whole = compare(load_dataset([store]))
-    published = load_tables(store)
-    whole.published = match(whole, published)
+    stores = [store, *others]
+    whole = compare(load_dataset(stores))
+    whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
     everything = f"{name}-points.csv"
-    scale = tables.Scale(comparison)
-    told = extras_of(whole)
-    extras = _extras(comparison, scale, published)
-    sections = _sections(comparison, scale)
-    families = comparison.kinds.values()
-    ratios = [t for s in families if (t := tables.ratio_table(comparison, s)) is not None]
-    href = _href(store, beside)
-    run_tables = tables.run_tables(comparison, scale, {id(store): href})
-    runs = [point for table in run_tables for point in table.points]
-    records = [run.record for run in comparison.dataset.all_runs()]
-    started = (run.record.started_at for run in whole.dataset.all_runs())
+    scale, study = tables.Scale(comparison), _study_name(stores)
     claims = make_claims(comparison)
+    told, extras = extras_of(whole), _extras(comparison, scale, published, claims)
+    sections = _sections(comparison, scale)
+    ratios = [t for s in comparison.kinds.values() if (t := tables.ratio_table(comparison, s))]
+    run_tables = tables.run_tables(comparison, scale, {id(s): _href(s, beside) for s in stores})
+    runs = [point for table in run_tables for point in table.points]
     findings = audited(whole, claims)
-    return Brief(
-        title=title or store.study.study.name,
-        subtitle=_subtitle(whole, store),
-        date=date_range(started) or "nothing measured yet",
-        study=store.study.study.name,
+    brief = Brief(
+        title=title or _title(stores),
+        subtitle=_subtitle(whole, stores),
+        date=_date(whole),
+        study=study,
         baseline=comparison.baseline,
-        plan_hash=store.plan.plan_hash,
+        plan_hash=", ".join(each.plan.plan_hash for each in stores),
         version=__version__,
         generated=utc_now_iso()[:19].replace("T", " ") + " UTC",
         provenance=_provenance(whole),
         status=_status(whole),
-        targets=[
-            facts.target_card(whole, index, column)
-            for index, column in enumerate(whole.dataset.targets)
-        ],
-        summary=[
-            *(said for extra in told for said in extra.warnings(whole)),
-            *summarise(whole),
-            *implementations(whole),
-            *(said for extra in told for said in extra.findings(whole)),
-        ],
+        targets=_cards(whole),
+        warnings=[sentence for extra in told for sentence in extra.warnings(whole)],
+        verdicts=verdicts(whole),
+        answers=answers(whole, _anchors(ratios, extras)),
+        not_compared=not_compared(whole),
+        summary=summarise(whole),
+        of_families=_of_families(whole),
         claims=claims,
         undecided=undecided(comparison),
         rule=facts.rule(comparison),
@@ -107,44 +129,100 @@ def build_brief(
         sections=sections,
         overview=_overview(comparison, "workload"),
         ratios=ratios,
-        configuration=[
-            *facts.configuration_tables(whole, store),
-            *(table for extra in told for table in extra.facts(whole)),
-        ],
-        environment=facts.environment_tables(store),
-        method=[*facts.method(comparison), *power_method(comparison)],
-        caveats=[*caveat(whole, comparison, everything), *facts.caveats(whole, store)],
+        configuration=_configuration(whole),
+        environment=facts.environment_tables(stores),
+        method=_method(comparison),
+        caveats=[*caveat(whole, comparison, everything), *facts.caveats(whole)],
         legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
         run_tables=run_tables,
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
-        data=_data(comparison, claims, findings, records),
+        data=_data(comparison, claims, findings),
         audit=findings,
         told=frozenset(rule for extra in told for rule in extra.rules),
         extras=extras,
+        heat=heat_tables(comparison),
         beside={} if comparison is whole else {everything: every_point(whole)},
     )
+    return _with_publisher(brief, whole, published_by)
+
+
+def _with_publisher(
+    brief: Brief, whole: Comparison, given: tuple[BriefTable, Path] | None
+) -> Brief:
+    """With what its publisher adds, and without what they leave out."""
+    first = whole.dataset.stores[0]
+    own, folder = given or (first.study.brief, first.directory)
+    targets = [column.target for column in whole.dataset.targets]
+    brief.publisher = publisher_of(own, [folder, *folders_of(first)], targets)
+    return without(brief, own)
+
+
+def _cards(whole: Comparison) -> list[TargetCard]:
+    columns = enumerate(whole.dataset.targets)
+    return [facts.target_card(whole, index, column) for index, column in columns]
+
+
+def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> list[str]:
+    """Sections that answers may lead to."""
+    return [*(["ratios"] if ratios else []), *(extra.anchor for extra in extras)]
+
+
+def _of_families(whole: Comparison) -> list[str]:
+    return [
+        *implementations(whole),
+        *(sentence for extra in extras_of(whole) for sentence in extra.findings(whole)),
+    ]
+
+
+def _date(whole: Comparison) -> str:
+    started = date_range(run.record.started_at for run in whole.dataset.all_runs())
+    return started or "nothing measured yet"
+
+
+def _study_name(stores: Sequence[ResultStore]) -> str:
+    return and_list(list(dict.fromkeys(store.study.study.name for store in stores)))
+
+
+def _title(stores: Sequence[ResultStore]) -> str:
+    """The study's name; of several each in quotation marks: a name may end in a question mark."""
+    names = list(dict.fromkeys(store.study.study.name for store in stores))
+    return names[0] if len(names) == 1 else and_list([f"“{name}”" for name in names])
+
+
+def _configuration(whole: Comparison) -> list[FactTable]:
+    return [
+        *facts.configuration_tables(whole),
+        *cluster_facts(whole),
+        *(table for extra in extras_of(whole) for table in extra.facts(whole)),
+    ]
+
+
+def _method(comparison: Comparison) -> list[tuple[str, str]]:
+    return [*facts.method(comparison), *cluster_method(comparison), *power_method(comparison)]
 
 
 def _data(
     comparison: Comparison,
     claims: Sequence[Claim],
     findings: Sequence[Finding],
-    records: Sequence[RunRecord],
 ) -> dict[str, Any]:
     """What the brief rests on, for programs: it lies in the page as JSON."""
     own: dict[str, Any] = {}
+    if has_clients(comparison):
+        own["clients"] = cluster_data(comparison)
     for extra in extras_of(comparison):
         own |= extra.data(comparison)
     return {
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
+        "verdicts": [verdict.as_dict() for verdict in verdicts(comparison)],
         "runs": [
             {
                 "run_id": record.run_id,
                 "status": record.status,
                 "metrics": {f"{m.name}.{m.operation}": m.value for m in record.metrics},
             }
-            for record in records
+            for record in (run.record for run in comparison.dataset.all_runs())
         ],
         "audit": [finding.dump() for finding in findings],
         "implementations": implementation_data(comparison),
@@ -161,10 +239,12 @@ def _sections(comparison: Comparison, scale: tables.Scale) -> list[SectionBlock]
     """All mixes; those of a family that has figures over all of them behind these."""
     found: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
-    for mine in families:
-        whole = family_section(comparison, mine, _scoped(comparison, mine, "family"), scale)
+    mixes = [(s, _section(comparison, s, scale)) for family in families for s in family]
+    blocks = folded(mixes)
+    for family in families:
+        whole = family_section(comparison, family, _scoped(comparison, family, "family"), scale)
         found += [whole] if whole is not None else []
-        found += [_section(comparison, section, scale) for section in mine]
+        found += [blocks.pop(0) for _ in family]
     return found
 
 
@@ -188,7 +268,7 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
         anchor=section_anchor(section),
         title=section.title,
         use_cases=list(cases.items()),
-        groups=_scoped(comparison, [section], "section"),
+        groups=_with_rates(_scoped(comparison, [section], "section"), comparison, section),
         tables=[
             *tables.section_tables(comparison, section, scale),
             *piece_tables(comparison, section),
@@ -198,27 +278,64 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
     )
 
 
+def _with_rates(
+    groups: list[FigureGroup], comparison: Comparison, section: Section
+) -> list[FigureGroup]:
+    """Of clients together small blocks by their operations, where throughput would stand."""
+    rates = _group(CLIENT_RATES, comparison, [section])
+    return paired([*([rates] if rates else []), *groups])
+
+
 def _extras(
-    comparison: Comparison, scale: tables.Scale, published: Sequence[PublishedTable]
+    comparison: Comparison,
+    scale: tables.Scale,
+    published: Sequence[PublishedTable],
+    claims: Sequence[Claim],
 ) -> list[ExtraSection]:
     """The sections that stand once for the campaign, where there is something to say."""
     every = comparison.sections
-    cost = _group(COST_STACK, comparison, every)
+    cost = (_group(kind, comparison, every) for kind in (DENSITY, WORTH, COST_STACK, COST_CAPACITY))
     printed = (_group(kind, comparison, every) for kind in (PUBLISHED_BARS, PUBLISHED_MIXES))
     beside = [group for group in printed if group is not None]
     found = (
         implementations_section(comparison, scale),
-        *(extra.section(comparison, scale) for extra in extras_of(comparison)),
+        cluster_section(comparison, _client_groups(comparison), scale),
+        *(_own_section(comparison, kind, scale) for kind in comparison.kinds),
         power_section(comparison, _overview(comparison, "power")),
-        density_section(comparison, [cost] if cost else []),
+        density_section(comparison, paired([group for group in cost if group is not None])),
         published_section(comparison, published, beside, scale),
+        timelines_section(comparison, claims),
     )
     return [section for section in found if section is not None]
 
 
+def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> ExtraSection | None:
+    """What a family says beside its metrics, with the figures that belong there."""
+    extra = extra_of(kind)
+    section = None if extra is None else extra.section(comparison, scale)
+    if section is None:
+        return None
+    own = [identity for identity in _identities(comparison) if identity[0] == kind]
+    groups = [g for each in own for g in _scoped(comparison, _family(comparison, each), "own")]
+    return replace(section, groups=[*groups, *section.groups])
+
+
+def _client_groups(comparison: Comparison) -> list[FigureGroup]:
+    """What clients of a cluster did: more of them, and each of them."""
+    if not has_clients(comparison):
+        return []
+    by_clients = sections_by_clients(comparison)
+    found = [
+        _group(kind, comparison, by_clients)
+        for kind in (CLIENT_THROUGHPUT, CLIENT_RATES, CLIENT_LATENCY)
+    ]
+    found.append(_group(CLIENT_BALANCE, comparison, comparison.sections))
+    return [group for group in found if group is not None]
+
+
 def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
     families = [_family(comparison, identity) for identity in _identities(comparison)]
-    return [group for mine in families for group in _scoped(comparison, mine, scope)]
+    return [group for family in families for group in _scoped(comparison, family, scope)]
 
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
@@ -231,7 +348,10 @@ def _group(
     kind: FigureKind, comparison: Comparison, sections: Sequence[Section]
 ) -> FigureGroup | None:
     drawings = [Drawing(figure, render(figure)) for figure in draw(kind, comparison, sections)]
-    return FigureGroup(kind.name, kind.heading, kind.lead, drawings) if drawings else None
+    if not drawings:
+        return None
+    folded = len(drawings) > kind.most_open
+    return FigureGroup(kind.name, kind.heading, kind.lead, drawings, folded)
 
 
 def _mappings(comparison: Comparison) -> list[Mapping]:
@@ -254,15 +374,15 @@ def _mappings(comparison: Comparison) -> list[Mapping]:
     return found
 
 
-def _subtitle(comparison: Comparison, store: ResultStore) -> str:
+def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:
     names = [t for t in comparison.targets if t != comparison.baseline] + [comparison.baseline]
     versus = " against ".join([and_list(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     versus = sentence_case(versus)
-    said = f"{versus}: {facts.where_measured(comparison)}"
-    description = store.study.study.description.strip()
+    text = f"{versus}: {facts.where_measured(comparison)}"
+    description = stores[0].study.study.description.strip() if len(stores) == 1 else ""
     if description and description[-1] not in ".!?":
         description += "."
-    return f"{said}. {description}".rstrip()
+    return f"{text}. {description}".rstrip()
 
 
 def _provenance(comparison: Comparison) -> str:
@@ -283,8 +403,8 @@ def _status(comparison: Comparison) -> str:
     done, failed = sum(len(c.runs) for c in cells), sum(len(c.failed) for c in cells)
     if done == planned:
         return ""
-    said = f"{done:,} of {planned:,} planned runs finished"
-    return f"{said}, {failed:,} failed." if failed else f"{said}; the others are missing."
+    text = f"{done:,} of {planned:,} planned runs finished"
+    return f"{text}, {failed:,} failed." if failed else f"{text}; the others are missing."
 
 
 def _legend(

@@ -8,47 +8,41 @@ large.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from storlab.analysis.columns import TIMES, Column
-from storlab.analysis.compare import Cell, Comparison, Row
-from storlab.analysis.points import Section, WorkloadPoint, page_of
+from storlab.analysis import digits
+from storlab.analysis.answer import inverse
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
-from storlab.audit.from_claims import ClaimNumber, NumberKind
+from storlab.analysis.verdict import questions_of
+from storlab.audit.from_claims import ClaimNumber
+from storlab.brief.claim_words import THROUGHPUT, Ahead, words_of
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.power_marks import power_marks
-from storlab.brief.text import (
-    BIAS,
-    and_list,
-    bracket,
-    change,
-    latency_unit,
-    plural,
-    ratio_bracket,
-    ratio_spread,
-    sentence_case,
-)
-from storlab.contracts.page import Quantity
+from storlab.brief.text import BIAS, and_list, plural, ratio_bracket, sentence_case
 from storlab.figures.common import (
     NOT_MEASURED,
     digits3,
     last_point,
     latency_kind,
     quantity_named,
-    ratio_digits,
     times_text,
 )
 
-THROUGHPUT = "throughput_mb_s.all"
-KINDS = {"ns": "latency", "s": "time", "J": "energy", "Wh": "energy"}
-NOUNS = {"time": " time", "energy": " energy"}  # of which there is more or less
+KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One asserted number with what it rests on."""
+    """One asserted number with what it rests on: one target is ahead of another.
+
+    ``target`` is the one that is ahead, ``baseline`` the one behind it, and ``ratio`` the value of
+    the first over that of the other; ``times``, above 1, is how many times as good that is.
+    """
 
     kind: str  # "throughput", "latency", or of fixed work "time" or "energy"
     metric: str
@@ -57,6 +51,8 @@ class Claim:
     where: str  # "70/30 read/write, 256 KiB, 8 jobs"
     use_cases: tuple[str, ...]
     ratio: Interval
+    times: Interval
+    index: int  # of the target that is ahead, which decides its colour
     big: str  # the number to print large
     unit: str  # the line under it
     bounds: str  # its interval
@@ -67,6 +63,7 @@ class Claim:
     run_ids: tuple[str, ...]
     marks: tuple[Mark, ...] = field(default_factory=tuple)
     numbers: tuple[ClaimNumber, ...] = ()  # of the sentence, which the audit computes once more
+    asked: bool = False  # answers a question of the study
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the data inside the brief."""
@@ -77,6 +74,8 @@ class Claim:
             "baseline": self.baseline,
             "where": self.where,
             "ratio": self.ratio.as_dict(),
+            "times": self.times.as_dict(),
+            "asked": self.asked,
             "sentence": self.sentence,
             "caveat": self.caveat,
             "runs": list(self.run_ids),
@@ -85,33 +84,65 @@ class Claim:
 
 
 def make_claims(comparison: Comparison) -> list[Claim]:
-    """All claims, latencies last, in the order of the sections."""
+    """All claims: those that answer a question first, in its order; of the others latencies last.
+
+    Each in the order of the sections.
+    """
+    asked = {kind: _asked(comparison, own) for kind, own in comparison.kinds.items()}
     found = [
         claim
         for section in comparison.sections
         for facet in section.facets()
+        for answers in [_answers(comparison, section, facet, asked[section.kind])]
         for target in comparison.others
-        for key in _keys(comparison, section, facet)
-        if (claim := _claim(comparison, section, facet, target, key)) is not None
+        for key in _keys(comparison, section, facet, answers)
+        if (claim := _claim(comparison, section, facet, target, key, answers)) is not None
     ]
-    return sorted(found, key=lambda claim: claim.kind == "latency")
+    keys = dict.fromkeys(key for own in asked.values() for each in own for key in each)
+    order = {key: place for place, key in enumerate(keys)}
+    last = len(order)
+    return sorted(
+        found,
+        key=lambda c: (order.get(c.metric, last) if c.asked else last, c.kind == "latency"),
+    )
 
 
-def _keys(comparison: Comparison, section: Section, facet: Any) -> list[str]:
-    """Throughput, and mean latencies: from the intended start where the load is an open loop.
+def asked_keys(comparison: Comparison, sections: Sequence[Section]) -> list[str]:
+    """The columns that may answer what is asked of a family, in the order of its questions."""
+    return list(dict.fromkeys(key for keys in _asked(comparison, sections) for key in keys))
 
-    Of a family that names its findings, those.
+
+def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[str, ...]]:
+    return [question.keys for question in questions_of(comparison, sections) if not question.per]
+
+
+def _answers(
+    comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
+) -> list[str]:
+    """Of each question the first column that has a value here."""
+    point = last_point(comparison, section, facet)
+    cells = [] if point is None else comparison.row(point).cells.values()
+    known = {key for cell in cells for key in cell.values}
+    found = (next((key for key in keys if key in known), "") for keys in asked)
+    return list(dict.fromkeys(key for key in found if key))
+
+
+def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[str]) -> list[str]:
+    """Throughput, mean and p99 latencies: from the intended start where the load is an open loop.
+
+    Of a family that names its findings, those. What is asked comes first.
     """
     kind, _ = latency_kind(comparison, section)
     page = section.page
     if page.findings:
         first = _headline_key(comparison, section, facet)
-        return list(dict.fromkeys([*([first] if first else []), *page.findings]))
-    return [
-        THROUGHPUT,
-        *(f"{kind}_mean_ns.{operation}" for operation in page.moved),
-        *(f"ttfb_mean_ns.{operation}" for operation in page.first_byte),
+        return list(dict.fromkeys([*asked, *([first] if first else []), *page.findings]))
+    times = [
+        *((kind, operation) for operation in page.moved),
+        *(("ttfb", operation) for operation in page.first_byte),
     ]
+    named = [f"{time}_{which}_ns.{op}" for which in ("mean", "p99") for time, op in times]
+    return list(dict.fromkeys([*asked, THROUGHPUT, *named]))
 
 
 def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -> str:
@@ -143,8 +174,8 @@ def undecided(comparison: Comparison) -> list[str]:
                 if ratio is not None and not ratio.decided:
                     where = _title(section, point)
                     noun = section.page.headline.noun
-                    said = f"{target} at {where}: {ratio_bracket(ratio.interval)}"
-                    found.append(f"{said} the {noun} of {comparison.baseline}")
+                    sentence = f"{target} at {where}: {ratio_bracket(ratio.interval)}"
+                    found.append(f"{sentence} the {noun} of {comparison.baseline}")
     return found
 
 
@@ -160,9 +191,9 @@ def summarise(comparison: Comparison) -> list[str]:
         for target in comparison.others
     )
     return [
-        f"{sections[0].workload}: {said}" if several else sentence_case(said)
-        for sections, said in found
-        if said
+        f"{sections[0].workload}: {sentence}" if several else sentence_case(sentence)
+        for sections, sentence in found
+        if sentence
     ]
 
 
@@ -181,26 +212,30 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
     values = [r.interval.estimate for r in ratios]
     middle = math.exp(sum(math.log(v) for v in values) / points)
     if points in (less, more):
-        count = f"all {points} workload points" if points > 1 else "the one workload point"
-        said = f"{target} {words.less if less else words.more} {base} at {count}"
+        count = f"all {points} workload points" if points > 1 else "the only workload point"
+        sentence = f"{target} {words.less if less else words.more} {base} at {count}"
     else:
-        said = (
-            f"{target} {words.more} {base} at {more or 'none'} and less at "
-            f"{less or 'none'} of "
-            f"{plural(points, 'workload point')}"
+        sentence = (
+            f"{target} {words.more} {base} at {more or 'none'} of "
+            f"{plural(points, 'workload point')} and less at {less or 'none'}"
         )
         if points - more - less:
-            said += f"; at {points - more - less} the interval does not decide"
+            sentence += f"; the interval leaves {points - more - less} undecided"
     if points == 1:
-        return f"{said}: {ratio_bracket(ratios[0].interval)} its {words.noun}."
+        return f"{sentence}: {ratio_bracket(ratios[0].interval)} its {words.noun}."
     return (
-        f"{said}: {times_text(middle)} its {words.noun} in the geometric mean, from "
+        f"{sentence}: {times_text(middle)} its {words.noun} in the geometric mean, from "
         f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
     )
 
 
 def _claim(
-    comparison: Comparison, section: Section, facet: Any, target: str, key: str
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    target: str,
+    key: str,
+    asked: Collection[str],
 ) -> Claim | None:
     point = last_point(comparison, section, facet)
     column = comparison.column(key)
@@ -212,11 +247,11 @@ def _claim(
         return None
     cell, base = row.cells[target], row.cells[comparison.baseline]
     caveat = _weak_power(cell, base) if column.is_power else ""
-    marks = _marks(cell, base, column)
+    marks = marks_of(cell, base, column)
     if ratio.concurrency is not None:
-        one, other = (digits3(value) for value in ratio.concurrency)
+        first, other = (digits3(value) for value in ratio.concurrency)
         caveat = (
-            f"Taken at different effective concurrency: {one} on {target}, {other} on "
+            f"Taken at different effective concurrency: {first} on {target}, {other} on "
             f"{comparison.baseline}."
         )
         marks = (*marks, mark("different-concurrency", caveat))
@@ -224,44 +259,54 @@ def _claim(
     if ratio.boundaries:
         marks = (*marks, mark("unequal-boundaries", ratio.boundaries))
         caveat = f"Power at unequal boundaries, which the study accepts: {ratio.boundaries}."
-    quantity = quantity_named(section.page, key)
-    kind = KINDS.get(column.unit, "throughput")
-    if section.page.findings and quantity is not None:
-        words = _own_words(row, target, comparison.baseline, quantity, where, ratio.interval)
-    else:
-        words = _words(row, target, comparison.baseline, column, where, ratio.interval)
+    more = ratio.interval.estimate > 1
+    is_ahead = not more if column.better == "less" else more
+    sides = (target, comparison.baseline) if is_ahead else (comparison.baseline, target)
+    cells = [row.cells[side] for side in sides]
+    own = quantity_named(section.page, key) if section.page.findings else None
+    ahead = Ahead(
+        row, *sides, column, own, where, ratio.interval if is_ahead else inverse(ratio.interval)
+    )
+    words = words_of(ahead)
+    ends = digits.ends_text(ahead.times)
     return Claim(
-        kind=kind,
+        kind="latency" if column.is_latency else KINDS.get(column.unit, "throughput"),
         metric=key,
-        target=target,
-        baseline=comparison.baseline,
+        target=sides[0],
+        baseline=sides[1],
         where=where,
         use_cases=tuple(row.use_cases),
-        ratio=ratio.interval,
-        big=times_text(ratio.interval.estimate),
+        ratio=ahead.ratio,
+        times=ahead.times,
+        index=comparison.targets.index(sides[0]),
+        big=digits.times(ahead.times),
         unit=words.unit,
-        bounds=f"95\u00a0% interval {ratio_spread(ratio.interval)}",
+        bounds=f"95\u00a0% interval {ends}" if ends else "",
         sentence=sentence_case(words.sentence),
         short=sentence_case(words.short),
         caveat=caveat,
-        point_ids=tuple(i for i in (cell.point_id, base.point_id) if i),
-        run_ids=(*cell.run_ids, *base.run_ids),
+        point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
+        run_ids=tuple(run for cell in cells for run in cell.run_ids),
         marks=marks,
         numbers=words.numbers,
+        asked=key in asked,
     )
 
 
-def _marks(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
+def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
+    """The warnings of both sides that touch a column, each kind once."""
     both = [
         mark(m.kind, f"{side.target}: {m.message}")
         for side in (cell, base)
         for m in _side_marks(side, column)
-        if m.kind != "few-operations"  # claims rest on means
+        if m.kind != "few-operations" or column.key in side.few  # of means it says nothing
     ]
     merged: dict[str, Mark] = {}
-    for one in both:
-        kept = merged.get(one.kind)
-        merged[one.kind] = one if kept is None else mark(one.kind, f"{kept.message}; {one.message}")
+    for marked in both:
+        kept = merged.get(marked.kind)
+        merged[marked.kind] = (
+            marked if kept is None else mark(marked.kind, f"{kept.message}; {marked.message}")
+        )
     return tuple(merged.values())
 
 
@@ -279,78 +324,7 @@ def _weak_power(cell: Cell, base: Cell) -> str:
     for side in (cell, base):
         if side.power is not None and side.power.provenance in NOT_MEASURED:
             words.setdefault(side.power.provenance, []).append(side.target)
-    said = (f"The power of {and_list(on)} is {word}, not measured." for word, on in words.items())
-    return " ".join(said)
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What a claim says, and the numbers in its sentence."""
-
-    sentence: str
-    short: str
-    unit: str  # the line under the ratio
-    numbers: tuple[ClaimNumber, ...]
-
-
-def _own_words(
-    row: Row, target: str, baseline: str, quantity: Quantity, where: str, ratio: Interval
-) -> _Words:
-    """Of a family's own quantity: both values, their ratio, and by how much more or less."""
-    unit, title = quantity.unit, quantity.title
-    one, other = _values(row, (target, baseline), quantity.key, unit, "\u00a0")
-    times, change = _multiple(ratio), _change(ratio)
-    more = f"{change.words}{NOUNS.get(KINDS.get(unit, ''), '')}"
-    sentence = (
-        f"{target}’s {title} was {one.words} at {where}: {times.words} {baseline}’s {other.words}, "
-        f"{more}."
+    sentences = (
+        f"The power of {and_list(on)} is {word}, not measured." for word, on in words.items()
     )
-    short = f"{sentence_case(title)}: {one.words} on {target} and {other.words} on {baseline}, "
-    unit_line = f"{baseline}’s {title}"
-    return _Words(sentence, f"{short}{more}.", unit_line, (one, times, other, change))
-
-
-def _words(
-    row: Row, target: str, baseline: str, column: Column, where: str, ratio: Interval
-) -> _Words:
-    sides, times = (target, baseline), _multiple(ratio)
-    if column.key == THROUGHPUT:
-        one, other = _values(row, sides, column.key, "MB/s", " ")
-        change = _change(ratio)
-        sentence = (
-            f"{target} moved {one.words} at {where}: {times.words} {baseline}’s {other.words}, "
-            f"{change.words}."
-        )
-        short = f"{target} moved {one.words} and {baseline} {other.words}: {change.words}."
-        return _Words(sentence, short, f"{baseline}’s throughput", (one, times, other, change))
-    estimates = [row.cells[side].values[column.key].estimate for side in sides]
-    unit, factor = latency_unit(estimates, least=1)
-    one, other = _values(row, sides, column.key, unit, " ", factor)
-    what = f"mean {page_of(row.point.kind).name_of(column.operation)} {TIMES[column.time]}"
-    sentence = (
-        f"{target}’s {what} was {one.words} at {where}: {times.words} {baseline}’s {other.words}."
-    )
-    return _Words(sentence, sentence, f"{baseline}’s {what}", (one, times, other))
-
-
-def _values(
-    row: Row, sides: tuple[str, str], key: str, unit: str, space: str, factor: float = 1.0
-) -> list[ClaimNumber]:
-    """The target's value and the baseline's, with their intervals."""
-    kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
-    values = (row.cells[side].values[key] for side in sides)
-    return [
-        ClaimNumber(
-            kind, digits3(value.estimate / factor), f"{bracket(value, factor)}{space}{unit}", unit
-        )
-        for kind, value in zip(kinds, values, strict=True)
-    ]
-
-
-def _multiple(ratio: Interval) -> ClaimNumber:
-    return ClaimNumber("multiple", ratio_digits(ratio.estimate), ratio_bracket(ratio))
-
-
-def _change(ratio: Interval) -> ClaimNumber:
-    """By how much more or less, or how many times as much."""
-    return ClaimNumber(*change(ratio.estimate))
+    return " ".join(sentences)

@@ -15,7 +15,7 @@ from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Leaf, table_of
-from storlab.brief.text import spread_text
+from storlab.brief.text import cell_texts
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
 from storlab.model.facts import Rack
@@ -58,7 +58,7 @@ def _says_something(table: DataTable) -> bool:
 
 def _lead(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
     rack = density.rack_of(comparison)
-    said = []
+    sentences = []
     for label, found in fits.items():
         if found.count is None:
             continue
@@ -66,8 +66,8 @@ def _lead(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
         if found.capacity_tb is not None:
             held = f", {digits3(found.count * found.capacity_tb)} TB"
         limit = "" if rack.power_budget is None else f", limited by {_limit(found)}"
-        said.append(f"{found.count:,} of {label}{held}{limit}")
-    return [f"{_rack_words(rack)} holds {'; or '.join(said)}."] if said else []
+        sentences.append(f"{found.count:,} of {label}{held}{limit}")
+    return [f"{_rack_words(rack)} holds {'; or '.join(sentences)}."] if sentences else []
 
 
 def _rack_words(rack: Rack) -> str:
@@ -156,7 +156,7 @@ def _kw(found: RackFit) -> float | None:
 
 def _rate(page: Page) -> tuple[str, str, str]:
     """What the family counts, its unit, and the key of its rate."""
-    return noun_of(page), page.rate_short, f"{page.rate}.all"
+    return noun_of(page), page.rate_short, f"{page.rate.name}.all"
 
 
 def _unit_table(
@@ -197,7 +197,7 @@ def _worth_table(
             ((f"{noun} {unit}", rate), _per_money(key), False),
         ]
     caption = "Per terabyte of raw capacity" + (
-        ", and per money that the storage costs" if len(columns) > 3 else ""
+        ", and for the money that the storage costs" if len(columns) > 3 else ""
     )
     return _by_point(comparison, fits, sections, caption, columns)
 
@@ -264,7 +264,7 @@ def _value(
     marks = [mark("modelled", "one target’s value times the count")] if modelled else []
     if what == "power" and cell.power is not None:
         marks += power_marks(cell.power)
-    return Number(digits3(value.estimate), spread_text(value), cell.point_id, tuple(marks))
+    return Number(*cell_texts(value), cell.point_id, tuple(marks))
 
 
 def _notes(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:

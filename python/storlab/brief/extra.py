@@ -45,7 +45,13 @@ class Extra:
         return {}
 
 
+def extra_of(kind: str) -> Extra | None:
+    """What that family says; None where its page names nothing."""
+    place = FAMILIES[kind].page.extra
+    found: Extra | None = load(place)() if place else None
+    return found
+
+
 def extras_of(comparison: Comparison) -> list[Extra]:
     """Those of the families of a comparison, in the order of their sections."""
-    places = [FAMILIES[kind].page.extra for kind in comparison.kinds]
-    return [load(place)() for place in places if place]
+    return [extra for kind in comparison.kinds if (extra := extra_of(kind)) is not None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.dataset import TargetColumn
+from storlab.analysis.dataset import TargetColumn, directory_names
 from storlab.analysis.points import (
     WorkloadPoint,
     constants,
@@ -17,6 +17,7 @@ from storlab.analysis.points import (
     title_of,
     value_text,
 )
+from storlab.analysis.several import differences
 from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
 from storlab.brief.fixed_method import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
@@ -52,6 +53,8 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
     facts += [(label, found[key]) for key, label in _FOUND.items() if key in found]
     if target.capacity is not None:
         facts.append(("Capacity", capacity_text(target.capacity)))
+    if target.usable is not None:
+        facts.append(("Usable", capacity_text(target.usable)))
     if target.drives is not None:
         facts.append(("Drives", str(target.drives)))
     if target.rack_units is not None:
@@ -112,9 +115,9 @@ def _found(column: TargetColumn) -> dict[str, str]:
     about = column.store.environment.get("targets", {})
     if isinstance(about, list):
         about = {str(entry.get("name")): entry for entry in about if isinstance(entry, Mapping)}
-    mine = about.get(column.target.name, {}) if isinstance(about, Mapping) else {}
+    described = about.get(column.target.name, {}) if isinstance(about, Mapping) else {}
     found: dict[str, str] = {}
-    for key, value in flatten(mine):
+    for key, value in flatten(described):
         leaf = key.rsplit(".", 1)[-1].split(" ")[0]
         if value not in ("", "none known"):
             found.setdefault(leaf, value)
@@ -148,10 +151,23 @@ def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     return [(prefix, str(value))]
 
 
-def environment_tables(store: ResultStore) -> list[FactTable]:
-    """One table per top-level entry of ``environment.json``."""
+def environment_tables(stores: Sequence[ResultStore]) -> list[FactTable]:
+    """One table per top-level entry of ``environment.json``; of several, equal ones stand once."""
+    if len(stores) == 1:
+        return _environment_tables(stores[0])
+    tables: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for store, place in zip(stores, directory_names(stores), strict=True):
+        for table in _environment_tables(store):
+            tables.setdefault((table.heading, tuple(table.rows)), []).append(place)
+    return [
+        FactTable(heading if len(on) == len(stores) else f"{heading} ({and_list(on)})", [*rows])
+        for (heading, rows), on in tables.items()
+    ]
+
+
+def _environment_tables(store: ResultStore) -> list[FactTable]:
     tables, loose = [], []
-    for name, value in store.environment.items():
+    for name, value in _told(store).items():
         if name in HIDDEN_ENVIRONMENT:
             continue
         if name == "targets" and isinstance(value, Mapping):
@@ -166,6 +182,15 @@ def environment_tables(store: ResultStore) -> list[FactTable]:
         elif rows:
             tables.append(FactTable(_heading(name), rows))
     return [FactTable("This machine", loose), *tables] if loose else tables
+
+
+def _told(store: ResultStore) -> dict[str, Any]:
+    """The environment without what this machine has of engines that the plan does not use."""
+    told = dict(store.environment)
+    if isinstance(engines := told.get("engines"), Mapping):
+        used = {point.engine for point in store.plan.points.values()}
+        told["engines"] = {name: about for name, about in engines.items() if name in used}
+    return told
 
 
 ACRONYMS = {"cpu": "CPU", "numa": "NUMA", "io": "I/O", "uring": "io_uring"}
@@ -192,22 +217,13 @@ def _bytes_text(size_bytes: int) -> str:
     return spaced_size(size_bytes) if small else format_bytes_si(size_bytes)
 
 
-def configuration_tables(comparison: Comparison, store: ResultStore) -> list[FactTable]:
-    """The study's header, and the parameters that all points of a workload share."""
-    header = store.study.study
-    window = [
-        ("Ramp (load, not counted)", format_duration(header.ramp)),
-        ("Measure window", format_duration(header.runtime)),
+def configuration_tables(comparison: Comparison) -> list[FactTable]:
+    """The header of each study, and the parameters that all points of a workload share."""
+    stores = comparison.dataset.stores
+    tables = [
+        _study_table(comparison, store, f"Study in {place}" if len(stores) > 1 else "Study")
+        for store, place in zip(stores, directory_names(stores), strict=True)
     ]
-    rows = [
-        ("Repeats of every point", repeats_text(comparison)),
-        *(window if has_window(comparison) else [("Measured", "the whole of fixed work")]),
-        ("Sample interval", format_duration(header.interval)),
-        ("Pause after a run", format_duration(header.settle)),
-        ("Seed", str(header.seed)),
-        ("Baseline of ratios", comparison.baseline),
-    ]
-    tables = [FactTable("Study", rows)]
     seen = set()
     for section in comparison.sections:
         if section.family in seen:
@@ -226,6 +242,23 @@ def configuration_tables(comparison: Comparison, store: ResultStore) -> list[Fac
             FactTable(f"Workload {section.workload} ({section.engine} engine)", [*swept, *shown])
         )
     return tables
+
+
+def _study_table(comparison: Comparison, store: ResultStore, heading: str) -> FactTable:
+    header = store.study.study
+    window = [
+        ("Ramp (load, not counted)", format_duration(header.ramp)),
+        ("Measure window", format_duration(header.runtime)),
+    ]
+    rows = [
+        ("Repeats of every point", repeats_text(comparison)),
+        *(window if has_window(comparison) else [("Measured", "the whole of fixed work")]),
+        ("Sample interval", format_duration(header.interval)),
+        ("Pause after a run", format_duration(header.settle)),
+        ("Seed", str(header.seed)),
+        ("Baseline of ratios", comparison.baseline),
+    ]
+    return FactTable(heading, rows)
 
 
 def planned_repeats(comparison: Comparison) -> list[int]:
@@ -283,8 +316,8 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         ),
         (
             "Intervals",
-            f"Means of {_repeats_words(comparison)} with Student’s 95 % t-interval; a "
-            "lower end below zero is shown as zero. Single runs are drawn as dots.",
+            f"Means of {_repeats_words(comparison)} with Student’s 95 % t-interval, on a "
+            "logarithmic scale where all values are positive. Single runs are drawn as dots.",
         ),
         (
             "Ratios",
@@ -292,12 +325,19 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
             "t-interval on logarithms. A difference is called decided when the interval "
             "excludes 1.",
         ),
+        (
+            "The answer",
+            "All pairs of targets are compared at the far end of every mix and size; the intervals "
+            "of all these comparisons hold together (Bonferroni). The winner is ahead of each "
+            "other target somewhere and behind none anywhere; its headline is the middle one of "
+            "these points. Where it is worse is looked for at every point and in every quantity.",
+        ),
         *([outstanding] if has_window(comparison) else []),
         *fixed_method(comparison),
         (
             "Order",
             "Runs of the targets are interleaved and repeats are spread over the campaign, "
-            "so that a slow change of the machine does not land on one target.",
+            "so that a slow change of the machine does not favour one target.",
         ),
         (
             "Findings",
@@ -308,29 +348,30 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
 
 def rule(comparison: Comparison) -> str:
     """Where findings are looked for: ``every mix and block size at the largest number of jobs``."""
-    said = []
+    sentences = []
     for sections in comparison.kinds.values():
         page = sections[0].page
         facet = [] if page.facet is None else [title_of(page, page.facet)]
         what = " and ".join(facet if page.quantities else ["mix", *facet])
-        said.append(f"every {what} at {page.far} at which all targets were measured")
-    return "; ".join(said)
+        sentences.append(f"every {what} at {page.far} at which all targets were measured")
+    return "; ".join(sentences)
 
 
-def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
+def caveats(comparison: Comparison) -> list[str]:
     """What a reader must know before using the numbers."""
-    said = []
+    stores = comparison.dataset.stores
+    sentences = differences(stores, directory_names(stores))
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
     planned = sum(cell.planned for cell in cells)
     done, failed = sum(len(c.runs) for c in cells), sum(len(c.failed) for c in cells)
     if failed:
-        said.append(
+        sentences.append(
             f"{plural(failed, 'run')} failed and {'is' if failed == 1 else 'are'} part of "
             "no mean; they are listed in the appendix."
         )
     if done + failed < planned:
         missing = planned - done - failed
-        said.append(
+        sentences.append(
             f"The campaign is not complete: {plural(missing, 'run')} of {planned:,} "
             f"{'is' if missing == 1 else 'are'} missing. Cells without a finished run say "
             "“not measured”."
@@ -338,17 +379,18 @@ def caveats(comparison: Comparison, store: ResultStore) -> list[str]:
     for flag in flag_meanings().values():
         where = _touched(comparison, flag.kind) if flag.caveat else []
         if where:
-            said.append(f"{flag.meaning} Marked {flag.letter}: {and_list(where)}.")
-    said += _own_waits(comparison)
+            sentences.append(f"{flag.meaning} Marked {flag.letter}: {and_list(where)}.")
+    sentences += _own_waits(comparison)
     if min(planned_repeats(comparison), default=3) < 3:
-        said.append("With fewer than three repeats the intervals are wide or missing.")
-    if has_window(comparison) and store.study.study.runtime < 60_000_000_000:
-        window = format_duration(store.study.study.runtime)
-        said.append(
+        sentences.append("With fewer than three repeats the intervals are wide or missing.")
+    shortest = min(store.study.study.runtime for store in stores)
+    if has_window(comparison) and shortest < 60_000_000_000:
+        window = format_duration(shortest)
+        sentences.append(
             f"The measure window of {window} is short: caches, garbage collection and "
             "thermal limits of a device may not show in it."
         )
-    return said
+    return sentences
 
 
 def _own_waits(comparison: Comparison) -> list[str]:
@@ -417,7 +459,7 @@ def weak_power(comparison: Comparison) -> str:
 
 def where_measured(comparison: Comparison) -> str:
     """What was done: ``16 workload points of random I/O at queue depth 16``."""
-    said = []
+    sentences = []
     for sections in comparison.kinds.values():
         points = [point for section in sections for point in section.points]
         first, page = sections[0], sections[0].page
@@ -426,5 +468,5 @@ def where_measured(comparison: Comparison) -> str:
         work = fill_in(page, page.work, params, {*varying, *swept}) or page.work.split("} ")[-1]
         told = describe(page, params, [name for name in page.told if name not in swept])
         at = f" at {told}" if told else ""
-        said.append(f"{plural(len(points), 'workload point')} of {work}{at}")
-    return "; ".join(said) or plural(0, "workload point")
+        sentences.append(f"{plural(len(points), 'workload point')} of {work}{at}")
+    return "; ".join(sentences) or plural(0, "workload point")

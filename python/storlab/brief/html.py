@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import vl_convert
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from storlab.brief.model import Brief
+from storlab.brief.bundle import vega_bundle
+from storlab.brief.text import plural
 from storlab.figures.svg import inline
-from storlab.figures.theme import DARK, LIGHT
+from storlab.figures.theme import DARK, LIGHT, SERIES
 
-CARDS = 8  # claims with a large number; the others are listed
+if TYPE_CHECKING:  # style and script serve other pages, too
+    from storlab.audit.finding import Finding
+    from storlab.brief.model import Brief
+
+TINTS = (0.05, 0.10, 0.16, 0.23, 0.30)  # of a target's colour in the heat table, by its steps
+MOST_ROWS = 8  # of a table that stands open outside of the appendix
 
 PAGE_LIGHT: dict[str, str] = {
     "bg": "#f4f6f8",
@@ -48,6 +54,15 @@ PAGE_DARK: dict[str, str] = {
 }
 
 
+THEMES = ((PAGE_LIGHT, LIGHT), (PAGE_DARK, DARK))
+"""Of the page and of drawings."""
+
+
+def colours_of(page: Mapping[str, str], drawings: Mapping[str, str]) -> dict[str, str]:
+    """All colours of a theme by name, the tints of the heat table among them."""
+    return {**page, **drawings, **_tints(page["paper"], drawings)}
+
+
 def render_html(brief: Brief, figures_href: str = "figures/") -> str:
     """The page. ``figures_href`` is where the SVG files lie, relative to it, with a slash."""
     environment = Environment(
@@ -57,26 +72,27 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         trim_blocks=False,
     )
     environment.filters["nobreak"] = _nobreak
-    cards = [claim for claim in brief.claims if claim.kind != "latency"][:CARDS]
+    cards = brief.cards
     return environment.get_template("brief").render(
         brief=brief,
         cards=cards,
         listed=[claim for claim in brief.claims if claim not in cards],
         css=style_sheet(),
-        js=_resource("brief.js"),
-        bundle=_script(_vega_bundle()),
+        js=brief_script(),
+        bundle=_script(vega_bundle()),
         data=_json(brief.data),
         inline=lambda drawing: inline(drawing.svg, drawing.figure),
         spec=lambda drawing: _json(drawing.figure.spec),
         figures_href=figures_href,
         audit_points=brief.audit_points,
+        counted=_counted,
+        most_rows=MOST_ROWS,
     )
 
 
 def style_sheet() -> str:
     """The style sheet with the colours of light and dark filled in."""
-    light = _variables({**PAGE_LIGHT, **LIGHT})
-    dark = _variables({**PAGE_DARK, **DARK})
+    light, dark = (_variables(colours_of(page, own)) for page, own in THEMES)
     themes = (
         f":root{{{light};color-scheme:light}}\n"
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light])"
@@ -85,12 +101,44 @@ def style_sheet() -> str:
         f"@media print{{:root,:root:not([data-theme=light]),:root[data-theme=dark]"
         f"{{{light};color-scheme:light}}}}\n"
     )
-    return themes + _resource("brief.css")
+    heat = "".join(
+        f".hot.s{number}.h{step}{{background:var(--{_tint(number, step)})}}\n"
+        for number in range(1, SERIES + 1)
+        for step in range(len(TINTS))
+    )
+    return themes + heat + _resource("brief.css")
 
 
-def _vega_bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``."""
-    return vl_convert.javascript_bundle(None)  # type: ignore[arg-type]  # None: all of it
+def brief_script() -> str:
+    """The code of a page: theme, folds, and drawings that come alive where Vega is at hand."""
+    return _resource("brief.js")
+
+
+def _tints(paper: str, colours: Mapping[str, str]) -> dict[str, str]:
+    """By name, the colours of targets mixed into the paper."""
+    return {
+        _tint(number, step): _mixed(colours[f"s{number}"], paper, share)
+        for number in range(1, SERIES + 1)
+        for step, share in enumerate(TINTS)
+    }
+
+
+def _tint(number: int, step: int) -> str:
+    return f"tint-{number}-{step}"
+
+
+def _mixed(colour: str, paper: str, share: float) -> str:
+    """So much of a colour in paper: ``#rrggbb``."""
+    pairs = ((int(c[at : at + 2], 16) for c in (colour, paper)) for at in (1, 3, 5))
+    return "#" + "".join(
+        f"{round(ink * share + ground * (1 - share)):02x}" for ink, ground in pairs
+    )
+
+
+def _counted(findings: Sequence[Finding]) -> str:
+    """``2 warnings, 7 notes``."""
+    counts = Counter(finding.severity for finding in findings)
+    return ", ".join(plural(count, severity) for severity, count in counts.items())
 
 
 def _variables(colours: Mapping[str, str]) -> str:

@@ -9,38 +9,17 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.implementations import Entry, SharedWork, shared_works
 from storlab.brief.model import DataTable, ExtraSection, Number
-from storlab.brief.tables import (
-    Leaf,
-    Scale,
-    columns_for,
-    number_of,
-    ratio_number,
-    table_of,
-)
+from storlab.brief.tables import Leaf, Scale, columns_for, number_of, ratio_number, table_of
 from storlab.brief.text import and_list, ratio_bracket, sentence_case
 
-TIME, CPU = "completion_time_s.all", "cpu_s_per_gb.all"
-COLUMNS = {
-    TIME: "completion time",
-    "rows_s_per_core.all": "rows per CPU second",
-    CPU: "CPU per GB",
-    "peak_memory_mb.all": "peak memory",
-    "energy_wh.all": "energy",
-}
-"""And their heads."""
-RATIOS = {TIME: "time", CPU: "CPU"}
-"""Of which columns the ratio stands behind the value, and what it is of."""
 NONE = Number("–", missing=True)
-_MEMORY = (
-    "Peak memory of native is what is resident above what its process held before the run; that of "
-    "the others is of all their processes, with what the libraries hold for themselves."
-)
 
 
 def implementations_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
     """The section; None where no work was given to more than one implementation."""
     workloads: dict[str, list[SharedWork]] = {}
-    for work in shared_works(comparison):
+    shared = shared_works(comparison)
+    for work in shared:
         workloads.setdefault(work.workload, []).append(work)
     if not workloads:
         return None
@@ -50,14 +29,14 @@ def implementations_section(comparison: Comparison, scale: Scale) -> ExtraSectio
         short="Implementations",
         lead=implementations(comparison),
         tables=[_table(comparison, works, scale) for works in workloads.values()],
-        notes=[_MEMORY],
+        notes=list(dict.fromkeys(work.told.note for work in shared if work.told.note)),
     )
 
 
 def implementations(comparison: Comparison) -> list[str]:
     """For the key findings: every implementation over the first, at each workload's far end."""
     far = {work.workload: (work, entries) for work, entries in _measured(comparison)}
-    return [_said(work, entries) for work, entries in far.values()]
+    return [_sentence(work, entries) for work, entries in far.values()]
 
 
 def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
@@ -79,33 +58,35 @@ def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
 def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]]:
     """Every work with the implementations that have a ratio; none where nobody has."""
     for work in shared_works(comparison):
-        entries = [each for each in work.entries(comparison, list(RATIOS)) if each.ratios]
+        entries = [each for each in work.entries(comparison) if each.ratios]
         if entries:
             yield work, entries
 
 
-def _said(work: SharedWork, entries: Sequence[Entry]) -> str:
+def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
     """``8 workers: polars took 3.50x [3.41-3.60] the time and ... the CPU of native on disk.``"""
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [
-            f"{ratio_bracket(r.interval)} the {RATIOS[key]}" for key, r in entry.ratios.items()
+            f"{ratio_bracket(ratio.interval)} the {work.told.ratios[key]}"
+            for key, ratio in entry.ratios.items()
         ]
         on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"
         taken.setdefault(entry.implementation, []).append(on)
-    said = (f"{name} took {', '.join(each)}" for name, each in taken.items())
-    return f"{sentence_case(work.where)}: {'; '.join(said)}."
+    clauses = (f"{name} took {', '.join(each)}" for name, each in taken.items())
+    return f"{sentence_case(work.where)}: {'; '.join(clauses)}."
 
 
 def _table(comparison: Comparison, works: Sequence[SharedWork], scale: Scale) -> DataTable:
-    columns = columns_for(comparison, COLUMNS)
+    told = works[0].told
+    columns = columns_for(comparison, told.heads)
     references = {work.reference for work in works}
     over = references.pop() if len(references) == 1 else "the first"
     heads: list[tuple[str, str]] = []
     for column in columns:
-        heads.append((COLUMNS[column.key], scale.of(column)[0]))
-        if column.key in RATIOS:
-            heads.append((f"{RATIOS[column.key]} over {over}", ""))
+        heads.append((told.heads[column.key], scale.of(column)[0]))
+        if column.key in told.ratios:
+            heads.append((f"{told.ratios[column.key]} over {over}", ""))
     leaves = [
         Leaf([*([work.own] if len(works) > 1 else []), entry.implementation], entry.cell, numbers)
         for work in works
@@ -127,12 +108,12 @@ def _rows(
     comparison: Comparison, work: SharedWork, columns: Sequence[Column], scale: Scale
 ) -> Iterator[tuple[Entry, list[Number]]]:
     base = comparison.row(work.points[work.reference]).cells
-    for entry in work.entries(comparison, list(RATIOS)):
+    for entry in work.entries(comparison):
         names = (entry.implementation, work.reference)
         numbers = []
         for column in columns:
             numbers.append(number_of(entry.cell, column, scale))
-            if column.key in RATIOS:
+            if column.key in work.told.ratios:
                 ratio = entry.ratios.get(column.key)
                 sides = (entry.cell, base[entry.cell.target])
                 own = entry.implementation == work.reference

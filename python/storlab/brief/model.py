@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from storlab.analysis.answer import Verdict
 from storlab.audit.finding import Finding
 from storlab.brief.claims import Claim
 from storlab.brief.flags import Mark
 from storlab.figures.figure import Figure
+from storlab.lab.study.logo import Logo
+
+CARDS = 4  # claims with a large number; the others are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,44 @@ class FigureGroup:
     heading: str
     lead: str
     drawings: list[Drawing]
+    folded: bool = False  # until it is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """How many times better one side is. ``index`` is that side's; None: not decided."""
+
+    text: str
+    spread: str
+    index: int | None
+    sign: str  # of the better side
+    step: int  # how strong its colour is, from 0
+    point_id: str | None
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One mix, of one target against the baseline."""
+
+    title: str
+    target: str
+    index: int
+    cells: list[HeatCell | None]  # None: not compared
+
+
+@dataclass(frozen=True, slots=True)
+class HeatTable:
+    """A family's mixes by its quantities and small multiples."""
+
+    caption: str
+    head: str
+    groups: list[tuple[str, int]]  # quantities, with the number of columns that each has
+    columns: list[str]  # small multiples; empty texts where there are none
+    rows: list[HeatRow]
+    signs: list[tuple[str, int, str]]  # targets with their numbers and signs
+    several: bool  # targets beside the baseline
+    baseline: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +135,7 @@ class SectionBlock:
     tables: list[DataTable]
     short: str  # in the navigation
     numbers: str  # heading of the tables
+    folded: bool = False  # its figures, until they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +212,55 @@ class FactTable:
     rows: list[tuple[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Set in the templates where it has something to say."""
+
+    byline: str = ""
+    name: str = ""  # of whom the logo is
+    logo: Logo | None = None
+    introduction: list[str] = field(default_factory=list)  # paragraphs
+    conclusion: list[str] = field(default_factory=list)
+    footnotes: list[str] = field(default_factory=list)
+    legal: list[str] = field(default_factory=list)
+    components: list[tuple[str, list[str]]] = field(default_factory=list)  # name, by target
+    left_out: str = ""  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One quantity in which the winner is ahead of another target, or behind it."""
+
+    what: str  # "p99 read latency"
+    other: str  # empty where there is only one
+    amount: str  # 1.47 times, with the sign
+    where: str  # "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
+    point_id: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one question, as it stands on the first screen and over the findings."""
+
+    title: str
+    winner: str  # empty where there is none
+    index: int  # its colour
+    amount: str  # 1.47 times, with the sign
+    against: str  # "over Disk"
+    sure: str  # the ends of its interval
+    sentences: list[str]  # at most three sentences; the first is the answer
+    basis: str
+    points: list[tuple[str, str]]  # words and the point whose runs they lead to
+    see: tuple[str, str] | None  # where its figure or table is: words, anchor
+    better: list[Contrast]
+    worse: list[Contrast]
+    marks: list[Mark]
+    leader: str = ""  # whose sides ``better`` and ``worse`` are: the winner, else who is ahead most
+    outcome: str = "No winner"  # where there is none
+    as_under: tuple[str, int] | None = None  # an earlier answer whose sides are the same
+
+
 @dataclass(slots=True)
 class Brief:
     """The whole brief."""
@@ -184,7 +276,12 @@ class Brief:
     provenance: str
     status: str  # empty when every planned run finished
     targets: list[TargetCard]
-    summary: list[str]
+    warnings: list[str]  # before all answers: why the numbers must not be compared
+    verdicts: list[Verdict]  # as they were found: what is said beside the page rests on them
+    answers: list[Answer]  # to the questions, in their order
+    not_compared: str  # what nobody can answer, and why; empty where there is nothing
+    summary: list[str]  # how often each target is ahead, and how far
+    of_families: list[str]  # what only the families of the study can say
     claims: list[Claim]
     undecided: list[str]
     rule: str  # how the claims were chosen
@@ -203,7 +300,20 @@ class Brief:
     audit: list[Finding] = field(default_factory=list)
     told: frozenset[str] = frozenset()  # rules of the audit that its findings say by themselves
     extras: list[ExtraSection] = field(default_factory=list)
+    publisher: Publisher = field(default_factory=Publisher)
+    heat: list[HeatTable] = field(default_factory=list)
     beside: dict[str, bytes] = field(default_factory=dict)  # files that lie beside the page
+
+    @property
+    def cards(self) -> list[Claim]:
+        """The claims with a large number: those that answer what is asked, else no latencies.
+
+        What an answer's headline rests on stands over them already.
+        """
+        told = [{point for _, point in answer.points} for answer in self.answers if answer.winner]
+        fresh = [claim for claim in self.claims if set(claim.point_ids) not in told]
+        asked = [claim for claim in fresh if claim.asked]
+        return (asked or [claim for claim in fresh if claim.kind != "latency"])[:CARDS]
 
     @property
     def appendix(self) -> list[PointRuns]:

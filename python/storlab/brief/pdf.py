@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typst
 import vl_convert
@@ -23,6 +25,7 @@ from storlab.brief.model import (
     ExtraSection,
     FactTable,
     FigureGroup,
+    HeatTable,
     Number,
     PointRuns,
     SectionBlock,
@@ -31,7 +34,7 @@ from storlab.brief.text import breakable
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
 
-CARDS = 8
+Pages = TypeVar("Pages")
 
 
 class PdfError(Exception):
@@ -40,23 +43,44 @@ class PdfError(Exception):
 
 def render_pdf(brief: Brief) -> bytes:
     """The PDF. Raises PdfError when typst cannot set it."""
+    with _workplace(brief) as source:
+        return _set(lambda: typst.compile(source, root=str(Path(source).parent), format="pdf"))
+
+
+def render_pages(brief: Brief, ppi: float) -> list[bytes]:
+    """The same pages as PNG. Raises PdfError likewise."""
+    with _workplace(brief) as source:
+        root = str(Path(source).parent)
+        pages = _set(lambda: typst.compile(source, root=root, format="png", ppi=ppi))
+    return pages if isinstance(pages, list) else [pages]
+
+
+@contextmanager
+def _workplace(brief: Brief) -> Iterator[str]:
+    """The template with its data and drawings, for as long as it is set."""
     template = files("storlab.brief").joinpath("templates", "brief.typ").read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="storlab-brief-") as name:
         root = Path(name)
         (root / "brief.typ").write_text(template, "utf-8")
         (root / "brief.json").write_text(json.dumps(_model(brief), ensure_ascii=False), "utf-8")
+        if brief.publisher.logo is not None:
+            (root / _logo_file(brief)).write_bytes(brief.publisher.logo.content)
         for drawing in brief.drawings:
             pdf = vl_convert.svg_to_pdf(with_colours(drawing.svg, LIGHT))
             (root / f"{drawing.figure.name}.pdf").write_bytes(pdf)
-        try:
-            return typst.compile(str(root / "brief.typ"), root=str(root), format="pdf")
-        except (typst.TypstError, RuntimeError) as error:
-            raise PdfError(re.sub(r"\s+", " ", str(error))) from error
+        yield str(root / "brief.typ")
+
+
+def _set(compiled: Callable[[], Pages]) -> Pages:
+    try:
+        return compiled()
+    except (typst.TypstError, RuntimeError) as error:
+        raise PdfError(re.sub(r"\s+", " ", str(error))) from error
 
 
 def _model(brief: Brief) -> dict[str, Any]:
-    claims = [{**asdict(c), "ratio": None} for c in brief.claims]
-    cards = [c for c in claims if c["kind"] != "latency"][:CARDS]
+    claims = [{**asdict(c), "ratio": None, "times": None} for c in brief.claims]
+    cards = [claims[brief.claims.index(claim)] for claim in brief.cards]
     return {
         "title": brief.title,
         "subtitle": brief.subtitle,
@@ -66,10 +90,15 @@ def _model(brief: Brief) -> dict[str, Any]:
         "footer": f"storlab {brief.version} · plan {brief.plan_hash}",
         "colours": [LIGHT[f"s{i + 1}"] for i in range(SERIES)],
         "targets": [asdict(card) for card in brief.targets],
-        "summary": brief.summary,
+        "publisher": {**asdict(replace(brief.publisher, logo=None)), "logo": _logo_file(brief)},
+        "warnings": brief.warnings,
+        "answers": [asdict(answer) for answer in brief.answers],
+        "not_compared": brief.not_compared,
+        "summary": [*brief.summary, *brief.of_families],
         "cards": cards,
         "listed": [c for c in claims if c not in cards],
         "undecided": brief.undecided,
+        "heat": [_heat(table) for table in brief.heat],
         "caveats": brief.caveats,
         "mappings": [asdict(mapping) for mapping in brief.mappings],
         "sections": [_section(section) for section in brief.sections],
@@ -94,6 +123,12 @@ def _model(brief: Brief) -> dict[str, Any]:
     }
 
 
+def _logo_file(brief: Brief) -> str:
+    """Its name beside the document; empty where there is none."""
+    logo = brief.publisher.logo
+    return "" if logo is None else f"publisher-logo.{logo.kind}"
+
+
 def _facts(table: FactTable) -> dict[str, Any]:
     return {
         "heading": table.heading,
@@ -107,7 +142,7 @@ def _section(section: SectionBlock) -> dict[str, Any]:
         "numbers": section.numbers,
         "anchor": section.anchor,
         "use_cases": section.use_cases,
-        "groups": [_group(group) for group in section.groups],
+        "groups": [_group(group, folded=section.folded) for group in section.groups],
         "tables": [_table(table) for table in section.tables],
     }
 
@@ -123,7 +158,15 @@ def _extra(extra: ExtraSection) -> dict[str, Any]:
     }
 
 
-def _group(group: FigureGroup) -> dict[str, Any]:
+def _heat(table: HeatTable) -> dict[str, Any]:
+    plain = asdict(table)
+    for row in plain["rows"]:
+        for cell in filter(None, row["cells"]):
+            cell["letters"] = " ".join(m["letter"] for m in cell["marks"])
+    return plain
+
+
+def _group(group: FigureGroup, *, folded: bool = False) -> dict[str, Any]:
     drawings = [
         {"file": f"{d.figure.name}.pdf", "title": d.figure.title, "alt": d.figure.alt}
         for d in group.drawings
@@ -133,6 +176,7 @@ def _group(group: FigureGroup) -> dict[str, Any]:
         "heading": group.heading,
         "lead": group.lead,
         "drawings": drawings,
+        "folded": group.folded or folded,
     }
 
 

@@ -80,7 +80,7 @@ def _number(cell: Cell, pieces: Sequence[Piece], column: PieceColumn) -> Number:
         text = _SHOWN[column.shown](
             [p.values[column.name] for p in pieces if column.name in p.values]
         )
-        return Number(text, point_id=cell.point_id) if text else NONE
+        return Number(text + _client(pieces, column), point_id=cell.point_id) if text else NONE
     interval = interval_of(pieces, column.name)
     if interval is None:
         return NONE
@@ -92,6 +92,15 @@ def _number(cell: Cell, pieces: Sequence[Piece], column: PieceColumn) -> Number:
         marks += [mark(word, f"power is {word}") for word in sorted(weak)]
     spread = "" if interval.low == interval.high else spread_text(_positive(interval))
     return Number(digits3(interval.estimate), spread, cell.point_id, tuple(marks))
+
+
+def _client(pieces: Sequence[Piece], column: PieceColumn) -> str:
+    """Of a worker that a column names, in a cluster: ``, c02``."""
+    if column.shown != "usual" or not pieces or column.name not in pieces[0].values:
+        return ""
+    values = [piece.values[column.name] for piece in pieces if column.name in piece.values]
+    client = pieces[0].clients.get(round(Counter(values).most_common(1)[0][0]))
+    return f", {client}" if client else ""
 
 
 def _flags(cell: Cell) -> list[CellFlag]:
@@ -169,7 +178,8 @@ def _worker_table(
 def _rank_number(cell: Cell, worker: Worker | None, word: str, *, is_slowest: bool) -> Number:
     if worker is None:
         return NONE
-    marks = (mark("slowest", f"{word} {worker.number}"),) if is_slowest else ()
+    where = f" on {worker.client}" if worker.client else ""
+    marks = (mark("slowest", f"{word} {worker.number}{where}"),) if is_slowest else ()
     interval = _positive(worker.interval)
     return Number(
         digits3(interval.estimate),

@@ -15,12 +15,12 @@ from storlab.brief.power_marks import power_marks
 from storlab.brief.text import (
     BIAS,
     and_list,
+    cell_texts,
     percent,
     plural,
     ratio_bracket,
-    ratio_spread,
+    ratio_texts,
     sentence_case,
-    spread_text,
 )
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
@@ -93,9 +93,9 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 
 def _lead(comparison: Comparison) -> list[str]:
     """What each target draws and at which boundary; then the range of every ratio."""
-    said = [_drawn(comparison, target) for target in comparison.targets]
-    said += [_ratio_range(comparison, target) for target in comparison.others]
-    return [sentence_case(one) for one in said]
+    sentences = [_drawn(comparison, target) for target in comparison.targets]
+    sentences += [_ratio_range(comparison, target) for target in comparison.others]
+    return [sentence_case(sentence) for sentence in sentences]
 
 
 def _cells(comparison: Comparison, target: str) -> list[Cell]:
@@ -114,9 +114,9 @@ def _drawn(comparison: Comparison, target: str) -> str:
     low, high = digits3(min(values)), digits3(max(values))
     span = f"{low} W" if low == high else f"{low} to {high} W"
     word = "drew" if account.provenance == "measured" else f"is {account.provenance} to draw"
-    said = f"{target} {word} {span} at the {account.label}, over {plural(len(known), 'point')}"
+    sentence = f"{target} {word} {span} at the {account.label}, over {plural(len(known), 'point')}"
     gap = len(cells) - len(known)
-    return f"{said}; at {gap} it was {MISSING}." if gap else f"{said}."
+    return f"{sentence}; at {gap} it was {MISSING}." if gap else f"{sentence}."
 
 
 def _ratio_range(comparison: Comparison, target: str) -> str:
@@ -132,11 +132,11 @@ def _ratio_range(comparison: Comparison, target: str) -> str:
         return f"No ratio of efficiency: power is not known of both {target} and " + (
             f"{comparison.baseline} at any point."
         )
-    said = f"Per joule, {target} moved {_span(ratios)}"
-    said = said.replace("#", f"the data of {comparison.baseline}")
+    sentence = f"Per joule, {target} moved {_span(ratios)}"
+    sentence = sentence.replace("#", f"the data of {comparison.baseline}")
     if ratios[0].boundaries:
-        said += f" The study accepts their unequal boundaries: {ratios[0].boundaries}."
-    return f"{said}{_weak(comparison, (target, comparison.baseline))}"
+        sentence += f" The study accepts their unequal boundaries: {ratios[0].boundaries}."
+    return f"{sentence}{_weak(comparison, (target, comparison.baseline))}"
 
 
 def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
@@ -216,8 +216,8 @@ def _far_rows(comparison: Comparison, sections: Sequence[Section]) -> list[tuple
 
 def _missing(cell: Cell) -> Number:
     reason = cell.power_missing if cell.measured else ""
-    said = MISSING if not reason or reason == NO_METER else f"{MISSING}: {reason}"
-    return Number(said, point_id=cell.point_id, missing=True)
+    text = MISSING if not reason or reason == NO_METER else f"{MISSING}: {reason}"
+    return Number(text, point_id=cell.point_id, missing=True)
 
 
 def power_number(cell: Cell, column: Column) -> Number:
@@ -232,8 +232,9 @@ def power_number(cell: Cell, column: Column) -> Number:
         *cell_marks(flags, len(cell.runs), latency=False, name=column.name),
         *(m for m in power_marks(cell.power) if m.kind != "share" or column.name == "power_w"),
     ]
-    spread = "" if value.low == value.high else spread_text(value)
-    return Number(digits3(value.estimate), spread, cell.point_id, tuple(marks))
+    text, spread = cell_texts(value)
+    spread = "" if value.low == value.high else spread
+    return Number(text, spread, cell.point_id, tuple(marks))
 
 
 def _meter(cell: Cell) -> Number:
@@ -276,16 +277,15 @@ def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
     """A ratio of power or efficiency, or why there is none."""
     cell, base = row.cells[target], row.cells[baseline]
     if target in row.refused:
-        said = f"{REFUSED}: {row.refused[target]}"
-        return Number(said, point_id=cell.point_id, missing=True)
+        text = f"{REFUSED}: {row.refused[target]}"
+        return Number(text, point_id=cell.point_id, missing=True)
     ratio = row.ratios[target].get(column.key)
     if ratio is None:
         unknown = [c.target for c in (cell, base) if c.power is None]
-        said = f"power of {' and '.join(unknown)} {MISSING}" if unknown else "–"
-        return Number(said, point_id=cell.point_id, missing=True)
+        text = f"power of {' and '.join(unknown)} {MISSING}" if unknown else "–"
+        return Number(text, point_id=cell.point_id, missing=True)
     return Number(
-        times_text(ratio.interval.estimate),
-        ratio_spread(ratio.interval),
+        *ratio_texts(ratio.interval),
         cell.point_id,
         tuple(_ratio_marks(ratio, (cell, base), column)),
         strong=ratio.decided,
@@ -304,7 +304,7 @@ def _ratio_marks(ratio: Ratio, sides: Sequence[Cell], column: Column) -> list[Ma
         for m in power_marks(side.power) if side.power is not None else []:
             if m.kind != "share":
                 by_kind.setdefault(m.kind, []).append(f"{side.target}: {m.message}")
-    return [mark(kind, "; ".join(said)) for kind, said in by_kind.items()]
+    return [mark(kind, "; ".join(reasons)) for kind, reasons in by_kind.items()]
 
 
 def _notes(comparison: Comparison) -> list[str]:

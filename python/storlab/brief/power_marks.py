@@ -17,8 +17,8 @@ def power_marks(account: Account) -> list[Mark]:
         marks.append(mark("one-run", "one run with energy"))
     if len(account.entries) < account.runs:
         gone = account.runs - len(account.entries)
-        said = f"{plural(gone, 'run')} of {account.runs} without energy: {account.lost}"
-        marks.append(mark("energy-lost", said))
+        text = f"{plural(gone, 'run')} of {account.runs} without energy: {account.lost}"
+        marks.append(mark("energy-lost", text))
     if account.share_rules:
         marks.append(mark("share", "; ".join(account.share_rules)))
     return marks

@@ -15,25 +15,23 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value, title_of
 from storlab.analysis.published import PublishedCell
 from storlab.audit.finding import Finding
-from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
+from storlab.audit.quantities import factor_of, operation_of, quantity_of
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power import power_number
 from storlab.brief.published_claims import claim_tables
+from storlab.brief.published_points import points_of, reads_of
 from storlab.brief.tables import Scale
-from storlab.brief.text import and_list, plural, spread_text
+from storlab.brief.text import and_list, cell_texts, plural
 from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
-from storlab.figures.common import MISSING, digits3, last_point
+from storlab.figures.common import MISSING, digits3
 from storlab.figures.theme import series_label
 from storlab.lab.results.store import ResultStore
-from storlab.model.published import NOT_STATED, PublishedTable, Row, load_published
+from storlab.model.published import PublishedTable, Row, load_published
 
-AXES = {"numjobs": "jobs", "jobs": "jobs", "threads": "jobs", "iodepth": "queue_depth"}
-AXES |= {"qd": "queue_depth", "queue_depth": "queue_depth"}
-AXES |= {"concurrent": "concurrency", "concurrency": "concurrency"}
-SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6, "IOPS/W": 1.0}
-SI |= {"requests/s/W": 1.0, "MB/s/TB": 1e6 / 1e12}
+SI = {"MB/s": 1e6, "ns": 1e-9, "1/s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12 / 3.6e6}
+SI |= {"MB/s/TB": 1e6 / 1e12, **{f"{w.page.rate_short}/W": 1.0 for w in FAMILIES.values()}}
 STATISTIC = {"avg": "mean", "": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p999"}
 NAMES = {
     "throughput": "throughput_mb_s",
@@ -45,16 +43,18 @@ PRINTED_WITHIN = 0.06  # two digits, as the shortest numbers of a brief have, ar
 BY_KEY = {column.key: column for column in COLUMNS}
 
 
-def load_tables(store: ResultStore) -> list[PublishedTable]:
-    """The tables that the study names; a relative path counts from the result directory, too.
+def load_tables(stores: Sequence[ResultStore]) -> list[PublishedTable]:
+    """The tables that the studies name; a relative path counts from the result directory, too.
 
     Raises ResultError for one that is not there.
     """
-    tables = []
-    for name in store.study.study.published:
-        beside = store.directory / name
-        tables.append(load_published(beside if Path(name).suffix and beside.is_file() else name))
-    return tables
+    places: dict[str, str | Path] = {}
+    for store in stores:
+        for name in store.study.study.published:
+            beside = store.directory / name
+            found = beside if Path(name).suffix and beside.is_file() else name
+            places.setdefault(Path(found).name, found)
+    return [load_published(place) for place in places.values()]
 
 
 def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[PublishedCell]:
@@ -69,11 +69,12 @@ def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[Publ
             if row.is_measured and row.config and row.value is not None
         ):
             page = sections[0].page
-            key = _key(row, page)
-            if key is None or not _same_family(operations[row.workload], page):
+            done = operations[row.workload]
+            key = _key(row, page, pure=reads_of(row, done, page) in (0.0, 100.0))
+            if key is None or not _same_family(done, page):
                 continue
-            for point in _points(comparison, sections, row):
-                cell = _cell(table, row, key, point)
+            for point, at in points_of(comparison, sections, row, done):
+                cell = _cell(table, row, key, point, at)
                 place = (table.name, row.config, point.key, key)
                 if place not in found or row.decimals > found[place][0].decimals:
                     found[place] = (row, cell)
@@ -94,7 +95,9 @@ def _same_family(operations: set[str], page: Page) -> bool:
     return not named or bool(named & set(page.operations))
 
 
-def _cell(table: PublishedTable, row: Row, key: str, point: WorkloadPoint) -> PublishedCell:
+def _cell(
+    table: PublishedTable, row: Row, key: str, point: WorkloadPoint, at: str
+) -> PublishedCell:
     value = (row.value or 0.0) * (factor_of(row) or 1.0) / SI[BY_KEY[key].unit]
     same = row.value is not None and abs(value - row.value) <= 1e-9 * abs(value)
     return PublishedCell(
@@ -105,7 +108,8 @@ def _cell(table: PublishedTable, row: Row, key: str, point: WorkloadPoint) -> Pu
         key=key,
         value=value,
         printed=_token(row) if same else "",
-        stated=row.x_value not in (NOT_STATED, ""),
+        stated=not at,
+        at=at,
     )
 
 
@@ -116,8 +120,8 @@ def _token(row: Row) -> str:
     return f"{row.value:,.{row.decimals}f}"
 
 
-def _key(row: Row, page: Page) -> str | None:
-    """The column that a printed number belongs in, or None."""
+def _key(row: Row, page: Page, *, pure: bool) -> str | None:
+    """The column that a printed number belongs in, or None. ``pure`` work is of one operation."""
     meaning = quantity_of(row)
     if meaning.form != "value" or meaning.bound or factor_of(row) is None:
         return None
@@ -128,47 +132,14 @@ def _key(row: Row, page: Page) -> str | None:
         return key if key in BY_KEY and operation in page.operations else None
     if meaning.statistic not in ("", "avg"):
         return None
-    rates = {"iops": page.rate, "iops_per_watt": f"{page.rate}_w"}
+    rates = {"iops": page.rate.name, "iops_per_watt": f"{page.rate.name}_w"}
     name = NAMES.get(meaning.name) or rates.get(meaning.name)
     if operation in page.operations and not page.split:
-        return None  # the family shows its operations together
-    key = f"{name}.{'all' if operation in ('total', '') else operation}"
+        if not pure:
+            return None  # the family shows its operations together
+        operation = "all"
+    key = f"{name}.{'all' if operation in ('total', '', 'all') else operation}"
     return key if key in BY_KEY else None
-
-
-def _points(comparison: Comparison, sections: Sequence[Section], row: Row) -> list[WorkloadPoint]:
-    """Where it stands: at its operating point, or at the far end where it names none."""
-    mix, sizes = _mix(row.rw_mix), size_bytes(row.block_size) if row.block_size else ()
-    found = []
-    for section in sections:
-        for facet in section.facets():
-            points = [p for p in section.of_facet(facet) if _same_work(p, mix, sizes)]
-            if row.x_value in (NOT_STATED, ""):
-                last = last_point(comparison, section, facet)
-                found += [p for p in points if last is not None and p.key == last.key]
-            else:
-                found += [p for p in points if _same_x(p, row)]
-    return found
-
-
-def _mix(text: str) -> float | None:
-    """Percent of reads in ``70/30``."""
-    first = text.partition("/")[0]
-    try:
-        return float(first) if "/" in text else None
-    except ValueError:
-        return None
-
-
-def _same_work(point: WorkloadPoint, mix: float | None, sizes: Sequence[float]) -> bool:
-    page = point.page
-    reads, size = point.params.get(page.mix or ""), point.params.get(page.facet or "")
-    return mix is not None and reads == mix and isinstance(size, int) and size in sizes
-
-
-def _same_x(point: WorkloadPoint, row: Row) -> bool:
-    name = AXES.get(row.x_name.lower())
-    return name is not None and row.x is not None and point.params.get(name) == row.x
 
 
 def published_section(
@@ -198,8 +169,8 @@ def published_section(
         )
     if not cells:
         lead = [
-            f"The study names {and_list(names)}, which has no cell with the mix, block size and "
-            "operating point of a point measured here."
+            f"The study names {and_list(names)}, which has no number for the mix, size and "
+            "operating point of anything measured here."
         ]
         return ExtraSection("published", "Published beside measured", "Published", lead)
     lead = [
@@ -271,10 +242,10 @@ def _point_rows(
         label = series_label(target, cell.provenance)
         rows.append(TableRow(heads, label, index, numbers, place == 0, links))
     for config, source in present:
-        mine = {x.key: x for x in here if (x.config, x.source) == (config, source)}
-        index = comparison.series_index(next(iter(mine.values())))
-        numbers = [_printed(mine.get(key), scale) for key in keys]
-        ids = ", ".join(sorted({row for x in mine.values() for row in x.rows}))
+        by_key = {x.key: x for x in here if (x.config, x.source) == (config, source)}
+        index = comparison.series_index(next(iter(by_key.values())))
+        numbers = [_printed(by_key.get(key), scale) for key in keys]
+        ids = ", ".join(sorted({row for x in by_key.values() for row in x.rows}))
         rows.append(
             TableRow(
                 [("", 0)], config, index, numbers, False, [], chip="published", note=f"rows {ids}"
@@ -291,7 +262,7 @@ def _measured(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Num
     if value is None:
         return Number(MISSING, point_id=cell.point_id, missing=True)
     factor = scale.of(BY_KEY[key])[1]
-    return Number(digits3(value.estimate / factor), spread_text(value, factor), cell.point_id)
+    return Number(*cell_texts(value, factor), cell.point_id)
 
 
 def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
@@ -301,7 +272,7 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
     text = cell.printed if cell.printed and factor == 1.0 else digits3(cell.value / factor)
     marks: tuple[Mark, ...] = ()
     if not cell.stated:
-        marks = (mark("not-stated", f"{cell.source}, row {', '.join(cell.rows)}"),)
+        marks = (mark("not-stated", f"{cell.source}, row {', '.join(cell.rows)}: {cell.at}"),)
     return Number(text, marks=marks, fact=True)
 
 
@@ -327,16 +298,17 @@ def printed_wrong(comparison: Comparison) -> list[Finding]:
 def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str]:
     notes = []
     for table in tables:
-        notes.append(f"Source: {table.name}, {len(table.rows):,} printed facts.")
-        for name in ("queue_depth", "jobs"):
-            said = _setting(table, name)
+        rows = f"table {table.name} with {len(table.rows):,} printed facts"
+        notes.append(f"Source: {table.about.text or table.name} ({rows}).")
+        for name in dict.fromkeys(n for s in comparison.sections for n in s.page.outstanding):
+            setting = _setting(table, name)
             points = [p for s in comparison.sections for p in s.points if name in p.params]
             measured = {p.params[name] for p in points}
-            if len(said) == 1 and len(measured) == 1 and said != measured:
-                theirs, ours = said.pop(), measured.pop()
+            if len(setting) == 1 and len(measured) == 1 and setting != measured:
+                printed, measured_value = setting.pop(), measured.pop()
                 notes.append(
-                    f"Not the same concurrency: {title_of(points[0].page, name)} {theirs:g} in "
-                    f"{table.name}, {format_value(points[0].page, name, ours)} here. "
+                    f"Not the same concurrency: {title_of(points[0].page, name)} {printed:g} in "
+                    f"{table.name}, {format_value(points[0].page, name, measured_value)} here. "
                     "Read the latencies accordingly."
                 )
     return notes

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.compare import Row as PointRow
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
 from storlab.audit.cells import claimed_ratios
-from storlab.audit.quantities import quantity_of
+from storlab.audit.quantities import quantity_of, size_bytes
 from storlab.brief.flags import cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.text import percent, ratio_spread
 from storlab.contracts.page import Quantity
-from storlab.figures.bars import far_places
-from storlab.figures.common import MISSING, quantity_named, times_text
+from storlab.figures.common import MISSING, far_places, quantity_named, times_text
 from storlab.model.published import PublishedTable, Row
 
 IMPOSSIBLE = "impossible"
@@ -40,6 +40,22 @@ class _Claim:
     words: str  # as printed
     ratio: float | None  # config over compare; None where the claim is impossible
     rows: tuple[str, ...]
+    sizes: tuple[float, ...] = ()  # of a transfer, in bytes; empty: named nowhere
+    x_name: str = ""  # where it was found, as printed: gdsio_workers
+    x: float | None = None
+
+    def is_of(self, section: Section, facet: Any) -> bool:
+        """Whether the claim can be of this small multiple: of all where it names no size."""
+        is_size = section.axes.facet in section.page.sizes
+        return not (self.sizes and is_size and isinstance(facet, int)) or facet in self.sizes
+
+    def point(self, section: Section, facet: Any, far: WorkloadPoint) -> WorkloadPoint:
+        """Where it was found, if that was measured here; else the far point."""
+        axis = section.axes.x
+        if self.x is None or self.x_name.lower().rpartition("_")[2] != axis:
+            return far
+        points = section.of_facet(facet)
+        return next((point for point in points if point.params.get(axis) == self.x), far)
 
 
 def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[DataTable]:
@@ -49,8 +65,8 @@ def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> li
         claims = [claim for table in tables for claim in _claims(table, sections[0])]
         rows = [
             row
-            for section, _, point in far_places(comparison, sections)
-            for row in _rows(comparison, section, point, claims)
+            for section, facet, far in far_places(comparison, sections)
+            for row in _rows(comparison, section, facet, far, claims)
         ]
         if rows:
             found.append(_table(rows))
@@ -61,21 +77,41 @@ def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
     words, own = section.page.published, section.page.quantities
     grouped: dict[tuple[str, str, str, str, float], list[Row]] = {}
     for row in table.rows:
-        said = quantity_of(row)
-        quantity = next((q for q in own if q.published and q.published == said.name), None)
-        ours = any(word in row.workload.lower() for word in words)
-        if ours and said.is_claim and quantity is not None and row.value is not None:
-            place = (row.config, row.compare_config, quantity.key, said.form, row.value)
+        printed = quantity_of(row)
+        quantity = next((q for q in own if q.published and q.published == printed.name), None)
+        of_workload = any(word in row.workload.lower() for word in words)
+        if of_workload and printed.is_claim and quantity is not None and row.value is not None:
+            place = (row.config, row.compare_config, quantity.key, printed.form, row.value)
             grouped.setdefault(place, []).append(row)
     for (config, compare, key, form, _), rows in grouped.items():
         quantity = quantity_named(section.page, key)
-        exact = next((row for row in rows if row.qualifier != "up_to"), None)
-        row = exact or rows[0]
+        # Of a number printed several times, the row that says most of where it was found.
+        exact = max(
+            (row for row in rows if row.qualifier != "up_to"), key=_places_named, default=None
+        )
+        row = exact or max(rows, key=_places_named)
         before = "" if exact else "up to "
         words_of = f"{before}{row.printed} {FORMS.get(form, form)} than {compare}"
+        if row.x is not None:
+            words_of = f"{words_of}, with {row.x:g} {row.x_name.replace('_', ' ')}"
         ids = tuple(each.id for each in rows)
         if quantity is not None:
-            yield _Claim(table.name, config, compare, quantity, words_of, _ratio(row), ids)
+            yield _Claim(
+                table.name,
+                config,
+                compare,
+                quantity,
+                words_of,
+                _ratio(row),
+                ids,
+                tuple(size_bytes(row.block_size)) if row.block_size else (),
+                row.x_name,
+                row.x,
+            )
+
+
+def _places_named(row: Row) -> int:
+    return bool(row.block_size) + (row.x is not None)
 
 
 def _ratio(row: Row) -> float | None:
@@ -87,22 +123,35 @@ def _ratio(row: Row) -> float | None:
 
 
 def _rows(
-    comparison: Comparison, section: Section, point: WorkloadPoint, claims: Sequence[_Claim]
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    far: WorkloadPoint,
+    claims: Sequence[_Claim],
 ) -> list[TableRow]:
-    known = [c for c in claims if {c.config, c.compare} <= set(comparison.targets)]
+    if not section.page.published_for(far.params):
+        return []
+    known = [
+        (claim.point(section, facet, far), claim)
+        for claim in claims
+        if {claim.config, claim.compare} <= set(comparison.targets) and claim.is_of(section, facet)
+    ]
+    points = [point.key for point, _ in known]
+    known.sort(key=lambda pair: points.index(pair[0].key))  # those of one point together
     rows = []
-    for number, claim in enumerate(known):
+    for number, (point, claim) in enumerate(known):
         index = comparison.targets.index(claim.config)
         row = comparison.row(point)
+        first = number == 0 or known[number - 1][0].key != point.key
         sides = (row.cells[claim.config], row.cells[claim.compare])
         heads = [
-            (section.where(point), len(known) if number == 0 else 0),
+            (section.where(point), points.count(point.key) if first else 0),
             (claim.quantity.title, 1),
             (claim.words, 1),
         ]
         links = [(side.target, side.point_id) for side in sides if side.point_id]
         numbers = [_published(claim), _measured(comparison, row, claim)]
-        rows.append(TableRow(heads, claim.config, index, numbers, number == 0, links))
+        rows.append(TableRow(heads, claim.config, index, numbers, first, links))
     return rows
 
 

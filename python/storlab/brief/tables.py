@@ -22,11 +22,12 @@ from storlab.analysis.compare import Cell, Comparison, Ratio
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
+from storlab.analysis.verdict import questions_of
 from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of, meanings
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
-from storlab.brief.text import latency_unit, plural, ratio_spread, spread_text
-from storlab.figures.common import MISSING, NOT_MEASURED, digits3, latency_text, times_text
+from storlab.brief.text import cell_texts, latency_unit, plural, ratio_texts
+from storlab.figures.common import MISSING, NOT_MEASURED, digits3, latency_text
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
 COUNTED = ("errors",)  # metrics that are whole numbers
@@ -267,9 +268,10 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
     show = latency_text if column.time in OWN_TIMES else digits3
     none = value.low == value.high  # nothing ever, or what the profile says
+    text, spread = cell_texts(value, factor, show)
     return Number(
-        show(value.estimate / factor),
-        "" if none else spread_text(value, factor, show),
+        text,
+        "" if none else spread,
         cell.point_id,
         (*marks, *_count_marks(cell, column)),
     )
@@ -281,8 +283,8 @@ def _count_marks(cell: Cell, column: Column) -> list[Mark]:
         marks.append(mark("one-run", "one run finished"))
     if len(cell.runs) < cell.planned:
         failed = f", {len(cell.failed)} failed" if cell.failed else ""
-        said = f"{len(cell.runs)} of {plural(cell.planned, 'planned run')} finished{failed}"
-        marks.append(mark("incomplete", said))
+        text = f"{len(cell.runs)} of {plural(cell.planned, 'planned run')} finished{failed}"
+        marks.append(mark("incomplete", text))
     provenance = cell.provenance_of(column)
     told = provenance in (meaning_of(flag.kind).tells for flag in cell.flags) or (
         provenance == "declared" and not column.is_power  # a threshold of the study's own
@@ -303,6 +305,8 @@ def ratio_table(
         known |= {column.key for column in comparison.columns if column.is_power}
     wanted = ratio_table_keys(sections[0].page) if keys is None else keys
     columns = [c for c in columns_for(comparison, wanted) if c.key in known or not known]
+    asked = [key for q in questions_of(comparison, sections) if not q.per for key in q.keys]
+    columns.sort(key=lambda c: asked.index(c.key) if c.key in asked else len(asked))
     rows = []
     for section, row in places:
         others = comparison.compared(row)
@@ -358,12 +362,11 @@ def ratio_number(
             marks.append(mark(m.kind, f"{name}: {m.message}"))
         marks += [mark(m.kind, f"{name}: {m.message}") for m in _count_marks(side, column)]
     if ratio.concurrency is not None:
-        one, other = (digits3(v) for v in ratio.concurrency)
-        text = f"effective concurrency {one} on {names[0]}, {other} on {names[1]}"
+        first, other = (digits3(v) for v in ratio.concurrency)
+        text = f"effective concurrency {first} on {names[0]}, {other} on {names[1]}"
         marks.append(mark("different-concurrency", text))
     return Number(
-        times_text(ratio.interval.estimate),
-        ratio_spread(ratio.interval),
+        *ratio_texts(ratio.interval),
         cell.point_id,
         tuple(_joined(marks)),
         strong=ratio.decided,
@@ -440,7 +443,7 @@ def run_row(
         values,
         [mark(flag.kind, flag.message) for flag in record.flags],
         failure,
-        f"{href}runs/{record.run_id}/",
+        f"{href}runs/{run.directory_name}/",
         errors_text(run),
     )
 
@@ -457,10 +460,10 @@ def _run_value(value: float | None, column: Column, scale: Scale) -> str:
 def errors_text(run: RunData) -> str:
     """What failed in a run, by operation and kind; empty where nothing did."""
     page = page_of(run.record.kind)
-    said = []
+    parts = []
     for operation, totals in run.record.totals.items():
         kinds = sorted((kind, count) for kind, count in totals.errors.items() if count)
         if kinds:
             each = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
-            said.append(f"{page.name_of(operation)}: {each}")
-    return "; ".join(said)
+            parts.append(f"{page.name_of(operation)}: {each}")
+    return "; ".join(parts)

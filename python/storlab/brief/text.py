@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from storlab.analysis import digits
 from storlab.analysis.stats import Interval
 from storlab.figures.common import digits3, ratio_digits, times_text
 
@@ -30,16 +31,24 @@ def spread_text(
     return f"{show(interval.low / factor)}–{show(interval.high / factor)}"
 
 
+def cell_texts(
+    interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
+) -> tuple[str, str]:
+    """A number in a table and its interval; "not decided" where that spans a factor of ten."""
+    if digits.is_open(interval):
+        return digits.NOT_DECIDED, ""
+    return show(interval.estimate / factor), spread_text(interval, factor, show)
+
+
 def bracket(interval: Interval, factor: float = 1.0) -> str:
-    """``1,234 [1,200–1,260]``."""
-    spread = spread_text(interval, factor)
-    return digits3(interval.estimate / factor) + (f" [{spread}]" if spread else "")
+    """``1,230 [1,200–1,260]``: in a sentence the digits follow the interval."""
+    return digits.text(interval, factor)
 
 
 def ratio_bracket(interval: Interval) -> str:
-    """``0.42× [0.40–0.44]``."""
-    spread = ratio_spread(interval)
-    return times_text(interval.estimate) + (f" [{spread}]" if spread else "")
+    """``0.42× [0.40–0.44]``; ``at least 1.5×`` where it is known no better."""
+    ends = "" if digits.is_loose(interval) else digits.ends_text(interval)
+    return digits.times(interval) + (f" [{ends}]" if ends else "")
 
 
 def ratio_spread(interval: Interval) -> str:
@@ -47,6 +56,15 @@ def ratio_spread(interval: Interval) -> str:
     if interval.low is None or interval.high is None:
         return ""
     return f"{ratio_digits(interval.low)}–{ratio_digits(interval.high)}"
+
+
+def ratio_texts(ratio: Interval) -> tuple[str, str]:
+    """A ratio in a table and its interval; "not decided" where that is wide and includes 1."""
+    if digits.is_open(ratio) and not ratio.excludes(1.0):
+        return digits.NOT_DECIDED, ""
+    if digits.is_loose(ratio):
+        return digits.times(ratio), ratio_spread(ratio)
+    return times_text(ratio.estimate), ratio_spread(ratio)
 
 
 class Change(NamedTuple):

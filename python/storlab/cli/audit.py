@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from storlab.base.errors import ExitCode, UsageError
 from storlab.base.nearest import suggest
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
     from storlab.audit.finding import Finding, Severity
@@ -27,15 +25,27 @@ def audit(
         typer.Argument(
             metavar="PATH",
             help="A CSV of published numbers, the name of a shipped table, or a result directory.",
+            autocompletion=completion.tables,
         ),
     ],
     rules: Annotated[
         list[str] | None,
-        typer.Option("--rule", "-r", metavar="NAME", help="Only this rule; may be repeated."),
+        typer.Option(
+            "--rule",
+            "-r",
+            metavar="NAME",
+            help="Only this rule; may be repeated.",
+            autocompletion=completion.among("storlab.audit:RULES"),
+        ),
     ] = None,
     severity: Annotated[
         str,
-        typer.Option("--severity", metavar="LEVEL", help="The least: error, warning or note."),
+        typer.Option(
+            "--severity",
+            metavar="LEVEL",
+            help="The least: error, warning or note.",
+            autocompletion=completion.among("storlab.audit.finding:SEVERITIES"),
+        ),
     ] = "note",
     as_json: JsonOption = False,
 ) -> None:
@@ -61,12 +71,13 @@ def audit(
     counts = {level: sum(f.severity == level for f in findings) for level in SEVERITIES}
     if as_json:
         emit_json(
+            "audit",
             {
                 "path": path,
                 "rules": rules or list(RULES),
                 "counts": counts,
                 "findings": [f.dump() for f in shown],
-            }
+            },
         )
     else:
         _print(path, table, shown, counts)
@@ -94,7 +105,7 @@ def _print(
 ) -> None:
     from storlab.audit import rule_summaries
 
-    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_lines=True)
+    drawn = terminal.table(padding=(0, 1, 0, 0), show_lines=True)
     drawn.add_column("severity", no_wrap=True)
     drawn.add_column("rule", no_wrap=True)
     drawn.add_column("rows", min_width=8, overflow="fold")
@@ -103,15 +114,15 @@ def _print(
     drawn.add_column("why", ratio=3, overflow="fold")
     for f in findings:
         drawn.add_row(
-            Text(f.severity, style=_STYLES[f.severity]),
+            terminal.Text(f.severity, style=_STYLES[f.severity]),
             f.rule,
             " ".join(f.rows),
-            Text(f.printed),
-            Text(f.recomputed),
-            Text(f.why),
+            terminal.Text(f.printed),
+            terminal.Text(f.recomputed),
+            terminal.Text(f.why),
         )
     if findings:
-        console.print(drawn)
+        terminal.out.print(drawn)
     what = f"{path}: {len(table.rows)} rows" if table is not None else path
-    said = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in counts.items())
-    console.print(f"{what}, {len(rule_summaries())} rules: {said}", soft_wrap=True)
+    text = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in counts.items())
+    terminal.out.print(f"{what}, {len(rule_summaries())} rules: {text}", soft_wrap=True)

@@ -2,72 +2,140 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from storlab.base.errors import ExitCode, ResultError
-from storlab.cli.common import console, emit_json, log, report_error
+from storlab.cli import conclusion, terminal
+from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
+    from storlab.analysis.answer import Verdict
+    from storlab.analysis.run_names import RunNames
     from storlab.contracts.reporter import Reporter
     from storlab.lab.results.store import ResultStore
     from storlab.lab.run.campaign import Summary
+    from storlab.live.page import LivePage
+    from storlab.model.point import Plan, Point
     from storlab.model.result import RunRecord
 
 
-def reporter_for(quiet: bool, as_json: bool) -> Reporter:
-    """Progress on stderr: live on a terminal, a line per run elsewhere."""
+def reporter_for(
+    quiet: bool, as_json: bool, points: Iterable[Point] = (), repeats: int = 0
+) -> Reporter:
+    """Progress on stderr: live on a terminal, a line per run elsewhere.
 
+    Runs are named by what tells these ``points`` apart; ``repeats`` is how many each has.
+    """
+    from storlab.analysis.run_names import RunNames
     from storlab.lab.run.progress import make_reporter
 
-    return make_reporter(log, quiet or as_json)
+    return make_reporter(terminal.log, quiet or as_json, RunNames(points, repeats))
 
 
-def conclude(store: ResultStore, summary: Summary, *, as_json: bool, report: bool) -> None:
-    """Write the brief, say how it went, and end with the campaign's exit code.
+def reporter_of(plan: Plan, quiet: bool, as_json: bool, page: LivePage | None = None) -> Reporter:
+    """Progress of the runs of a plan, on the page too where there is one."""
+    from storlab.lab.run.progress import make_reporter
+
+    reporter = make_reporter(terminal.log, quiet or as_json, names_of(plan))
+    return reporter if page is None else page.beside(reporter)
+
+
+def names_of(plan: Plan) -> RunNames:
+    """What the runs of a plan are called."""
+    from storlab.analysis.run_names import RunNames
+
+    repeats = max((run.repeat for run in plan.runs), default=0)
+    return RunNames(plan.points.values(), repeats)
+
+
+@contextmanager
+def live_page(
+    wanted: bool,
+    port: int,
+    plan: Plan,
+    directory: Path,
+    earlier: Sequence[RunRecord] = (),
+) -> Iterator[LivePage | None]:
+    """The page in the browser, where it is wanted, until the session is concluded."""
+    if not wanted:
+        yield None
+        return
+    from storlab.live.page import LivePage
+
+    def announce(url: str) -> None:
+        terminal.log.print(f"live: {url}", soft_wrap=True)
+
+    names = names_of(plan)
+    with LivePage(plan, directory, names, announce, port=port, earlier=earlier) as page:
+        yield page
+
+
+def conclude(
+    store: ResultStore,
+    summary: Summary,
+    *,
+    as_json: bool,
+    report: bool,
+    page: LivePage | None = None,
+) -> None:
+    """Write the brief, say how it went, here and on the page, and end with the exit code.
 
     Raises typer.Exit with 6 after a failed run, 7 after an interruption, 10 where verification
     found wrong data and no run failed, and 8 where all is well but for a brief that has no room.
     """
     code = _exit_code(store, summary)
+    found: list[Verdict] = []
     brief, problem = None, None
     try:
-        if report and summary.missing == 0:
-            brief = _brief(store)
+        if code is not ExitCode.INTERRUPTED:
+            if report and summary.missing == 0:
+                brief = _brief(store, found.extend)
+            found = found or conclusion.verdicts_of([store])
     except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
+        code, found = ExitCode.INTERRUPTED, []
     except OSError as error:
         problem = unwritten_brief(store, error)
         code = ExitCode.RESULT if code is ExitCode.OK else code
+    if page is not None:
+        ended = _counted(store.records(), summary) + (
+            "; interrupted" if code is ExitCode.INTERRUPTED else ""
+        )
+        page.over(ended, conclusion.lines(found), None if brief is None else Path(brief))
     if as_json:
         told = _as_dict(store, summary, brief, code)
-        emit_json({**told, "brief_error": problem.as_dict() if problem else None})
+        unwritten = problem.as_dict() if problem else None
+        emit_json("run", {**told, "verdicts": conclusion.as_json(found), "brief_error": unwritten})
     else:
-        _print(store, summary, brief, code)
+        _print(store, summary, brief, code, conclusion.lines(found))
         if problem is not None:
             report_error(problem, as_json=False)
     if code is not ExitCode.OK:
         raise typer.Exit(int(code))
 
 
-def _brief(store: ResultStore) -> str | None:
+def _brief(store: ResultStore, tell: Callable[[list[Verdict]], None]) -> str | None:
     if all(record.status != "finished" for record in store.records()):
         return None
     from storlab.brief import write_brief
 
-    return str(write_brief(store))
+    return str(write_brief(store, tell=tell))
 
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
-    """What to say of a brief for which there is no room: the runs are stored all the same."""
+    """What to say of a brief that has no place: the runs are stored all the same."""
+    advice = "make room" if error.errno == errno.ENOSPC else "make its folder writable"
     return ResultError(
         str(error.filename or store.directory),
         f"the brief cannot be written: {error.strerror or error}",
-        f"the runs are stored; make room, then `storlab report {store.directory}` (--out writes "
-        "it elsewhere)",
+        f"the runs are stored; {advice}, then `storlab report {store.directory}` (--out writes it "
+        "elsewhere)",
     )
 
 
@@ -116,31 +184,44 @@ def _as_dict(
     }
 
 
-def _print(store: ResultStore, summary: Summary, brief: str | None, code: ExitCode) -> None:
+def _counted(records: Sequence[RunRecord], summary: Summary) -> str:
+    failed = sum(record.status == "failed" for record in records)
+    return (
+        f"{len(records) - failed} of {summary.planned} runs finished, {failed} failed, "
+        f"{summary.missing} missing"
+    )
+
+
+def _print(
+    store: ResultStore,
+    summary: Summary,
+    brief: str | None,
+    code: ExitCode,
+    sentences: Sequence[str],
+) -> None:
     records = store.records()
     failed = [record for record in records if record.status == "failed"]
     for record in failed:
         message = record.failure.message if record.failure else "failed"
-        log.print(f"failed: {record.run_id} on {record.target}: {message}", soft_wrap=True)
+        terminal.log.print(f"failed: {record.run_id} on {record.target}: {message}", soft_wrap=True)
     for record in _with_wrong_data(records):
-        log.print(f"wrong data: {record.run_id} on {record.target}", soft_wrap=True)
+        terminal.log.print(f"wrong data: {record.run_id} on {record.target}", soft_wrap=True)
     kinds = Counter(kind for record in records for kind in {flag.kind for flag in record.flags})
     for kind, count in sorted(kinds.items()):
-        log.print(f"flag: {kind} on {count:,} of {len(records):,} runs", soft_wrap=True)
-    console.print(
-        f"{len(records) - len(failed)} of {summary.planned} runs finished, {len(failed)} failed, "
-        f"{summary.missing} missing",
-        soft_wrap=True,
-    )
-    console.print(f"results: {store.directory}", soft_wrap=True)
+        terminal.log.print(f"flag: {kind} on {count:,} of {len(records):,} runs", soft_wrap=True)
+    terminal.out.print(_counted(records, summary), soft_wrap=True)
+    conclusion.print_lines(sentences)
+    terminal.out.print(f"results: {store.directory}", soft_wrap=True)
     if brief is not None:
-        console.print(f"brief: {brief}", soft_wrap=True)
+        terminal.out.print(f"brief: {brief}", soft_wrap=True)
     if summary.interrupted:
-        console.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
-        console.print(f"  storlab resume {store.directory}", soft_wrap=True)
+        terminal.out.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
+        terminal.out.print(f"  storlab resume {store.directory}", soft_wrap=True)
     elif code is ExitCode.INTERRUPTED:
-        console.print("interrupted; all runs are stored. Write the brief with:", soft_wrap=True)
-        console.print(f"  storlab report {store.directory}", soft_wrap=True)
+        terminal.out.print(
+            "interrupted; all runs are stored. Write the brief with:", soft_wrap=True
+        )
+        terminal.out.print(f"  storlab report {store.directory}", soft_wrap=True)
     elif failed:
-        console.print("measure the failed runs again with:", soft_wrap=True)
-        console.print(f"  storlab resume --retry-failed {store.directory}", soft_wrap=True)
+        terminal.out.print("measure the failed runs again with:", soft_wrap=True)
+        terminal.out.print(f"  storlab resume --retry-failed {store.directory}", soft_wrap=True)

@@ -6,17 +6,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
-from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, QuietOption, StudyArgument, emit_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from storlab.analysis.capacity import Capacity, CaseResult, Rule, Tried
+    from storlab.contracts.reporter import Reporter
     from storlab.lab.results.store import ResultStore
     from storlab.lab.run.capacity import SearchSession, Try
+
+
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="NAME", help="Only this target.", autocompletion=completion.targets
+    ),
+]
 
 
 def capacity(
@@ -25,9 +35,7 @@ def capacity(
         float,
         typer.Option("--threshold", min=1, max=100, help="Least accelerator utilisation, percent."),
     ] = 90.0,
-    target: Annotated[
-        str | None, typer.Option("--target", metavar="NAME", help="Only this target.")
-    ] = None,
+    target: TargetOption = None,
     most: Annotated[
         int | None, typer.Option("--max", min=1, help="Try no more accelerators than that.")
     ] = None,
@@ -39,7 +47,7 @@ def capacity(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Result directory to make, or to go on in."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")] = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Search for the most accelerators that each target keeps at or above a utilisation.
@@ -72,14 +80,18 @@ def capacity(
     def next_tries(store: ResultStore | None) -> list[Try]:
         return look(store).tries
 
+    def reporter() -> Reporter:
+        return reporter_for(quiet, as_json, [point for case in cases for point in case.two])
+
     with StopRequest().installed() as stop:
-        session = search(
-            loaded, directory, next_tries, reporter=lambda: reporter_for(quiet, as_json), stop=stop
-        )
+        session = search(loaded, directory, next_tries, reporter=reporter, stop=stop)
     found = look(session.store)
     code = _exit_code(session)
     if as_json:
-        emit_json({**found.as_dict(), "directory": session.store.directory, "exit_code": int(code)})
+        emit_json(
+            "capacity",
+            {**found.as_dict(), "directory": session.store.directory, "exit_code": int(code)},
+        )
     else:
         _print(found, session, study)
     if code is not ExitCode.OK:
@@ -95,36 +107,40 @@ def _exit_code(session: SearchSession) -> ExitCode:
 def _print(found: Capacity, session: SearchSession, study: Path) -> None:
     told = _telling(found.cases)
     for case in found.cases:
-        console.print()
-        console.print(_title(case, told), style="bold", soft_wrap=True)
-        console.print(_table(case, found.rule))
-        console.print(_answer(case, found.rule), style="bold", soft_wrap=True)
+        terminal.out.print()
+        terminal.out.print(_title(case, told), style="bold", soft_wrap=True)
+        terminal.out.print(_table(case, found.rule))
+        terminal.out.print(_answer(case, found.rule), style="bold", soft_wrap=True)
         common = _common_flags(case)
         if common:
-            console.print(f"  flagged throughout: {', '.join(common)}", soft_wrap=True)
+            terminal.out.print(f"  flagged throughout: {', '.join(common)}", soft_wrap=True)
         for note in case.notes():
-            console.print(f"  note: {note}", soft_wrap=True)
-    console.print()
-    console.print(f"results: {session.store.directory}", soft_wrap=True)
+            terminal.out.print(f"  note: {note}", soft_wrap=True)
+    terminal.out.print()
+    terminal.out.print(f"results: {session.store.directory}", soft_wrap=True)
     if session.interrupted:
-        console.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
-        console.print(f"  storlab capacity {study} --out {session.store.directory}", soft_wrap=True)
+        terminal.out.print("interrupted; finished runs are stored. Go on with:", soft_wrap=True)
+        terminal.out.print(
+            f"  storlab capacity {study} --out {session.store.directory}", soft_wrap=True
+        )
 
 
 def _telling(cases: list[CaseResult]) -> list[str]:
     """Parameters that tell the cases apart."""
-
-    from storlab.lab.run.capacity import PARAMETER
-
+    searched = {case.case.search.parameter for case in cases}
     params = [case.case.point.params for case in cases]
     names = list(dict.fromkeys(n for each in params for n in each))
-    return [n for n in names if n != PARAMETER and len({str(each.get(n)) for each in params}) > 1]
+    return [
+        n for n in names if n not in searched and len({str(each.get(n)) for each in params}) > 1
+    ]
 
 
 def _title(case: CaseResult, told: list[str]) -> str:
     point = case.case.point
-    said = [f"{name} = {point.params[name]}" for name in told if name in point.params]
-    return ", ".join([f"{point.target}: {point.workload}", *said])
+    parts = [f"{name} = {point.params[name]}" for name in told if name in point.params]
+    if point.clients is not None:
+        parts.append(f"{point.clients} client{'s' * (point.clients > 1)}")
+    return ", ".join([f"{point.target}: {point.workload}", *parts])
 
 
 def _common_flags(case: CaseResult) -> list[str]:
@@ -136,25 +152,24 @@ def _common_flags(case: CaseResult) -> list[str]:
 
 def _answer(case: CaseResult, rule: Rule) -> str:
     largest = case.largest
-    number = 0 if largest is None else largest.accelerators
+    number = 0 if largest is None else largest.number
     at_least = "at least " if not case.first_not_kept else ""
     so_far = "" if case.next is None else "so far, "
-    plural = "" if number == 1 else "s"
-    return (
-        f"{so_far}{at_least}{number:,} accelerator{plural} at {rule.threshold_percent:g} % or more"
-    )
+    search = case.case.search
+    what = search.noun if number == 1 else search.parameter
+    return f"{so_far}{at_least}{number:,} {what} at {rule.threshold_percent:g} % or more"
 
 
 def _table(case: CaseResult, rule: Rule) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("accelerators", "utilisation", "95 % interval", "runs"):
+    table = terminal.table(pad_edge=False)
+    for column in (case.case.search.parameter, "utilisation", "95 % interval", "runs"):
         table.add_column(column, justify="right")
     table.add_column(f"at {rule.threshold_percent:g} % or more")
     table.add_column("flags")
     common = _common_flags(case)
     for tried in case.tried:
         table.add_row(
-            f"{tried.accelerators:,}",
+            f"{tried.number:,}",
             "" if tried.interval is None else f"{tried.interval.estimate:.1f} %",
             _interval(tried),
             f"{len(tried.run_ids)}",

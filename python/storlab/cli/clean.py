@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from storlab.base.errors import ExitCode
-from storlab.cli.common import JsonOption, console, emit_json, log, report_error
+from storlab.cli import terminal
+from storlab.cli.common import JsonOption, ResultsArgument, emit_json, report_error
 
 if TYPE_CHECKING:
     from storlab.lab.results.store import ResultStore
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def clean(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The result directory.")],
+    directory: ResultsArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Remove what a campaign left on its targets: objects in S3 stores, and laid-out data files.
@@ -37,11 +37,14 @@ def clean(
         with StopRequest().installed() as stop:
             cleaned = clean_campaign(store, stop, lambda: reporter_for(True, as_json))
     except Interrupted:
-        log.print("interrupted; the same command goes on with it")
+        terminal.log.print("interrupted; the same command goes on with it")
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     if as_json:
         problems = [problem.as_dict() for problem in cleaned.problems]
-        emit_json({"directory": store.directory, "removed": cleaned.removed, "problems": problems})
+        emit_json(
+            "clean",
+            {"directory": store.directory, "removed": cleaned.removed, "problems": problems},
+        )
     else:
         _print(store, cleaned)
     if cleaned.problems:
@@ -50,13 +53,13 @@ def clean(
 
 def _print(store: ResultStore, cleaned: Cleaned) -> None:
     for name in cleaned.removed:
-        console.print(f"removed {name}", soft_wrap=True)
+        terminal.out.print(f"removed {name}", soft_wrap=True)
     if not cleaned.removed and not cleaned.problems:
-        console.print("there was nothing to remove")
+        terminal.out.print("there was nothing to remove")
     for problem in cleaned.problems:
         report_error(problem, as_json=False)
     if store.missing() and not cleaned.problems:
-        console.print(
+        terminal.out.print(
             f"runs are missing: `storlab resume {store.directory}` makes the data anew",
             soft_wrap=True,
         )

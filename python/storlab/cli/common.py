@@ -1,66 +1,81 @@
-"""What the verbs share: where text goes, and how ``--json`` is written."""
+"""What the verbs share: options, errors, and how ``--json`` is written."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import os
-import signal
-import sys
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from storlab.base.errors import StorlabError
-
-WIDTH_OF_FILES = 120  # columns where output goes to a file or a pipe
-
-
-def _width(is_terminal: bool) -> int | None:
-    return None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
-
-
-CLOSED_PIPE = 128 + signal.SIGPIPE
-"""Exit code where the reader of stdout has ended: a shell's word for what SIGPIPE ends."""
-
-
-def leave_pipe() -> int:
-    """Let what is still to be printed go nowhere, and return the exit code of that."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-    return CLOSED_PIPE
-
-
-class PipeConsole(Console):
-    """Ends the program quietly where nobody reads on, as with ``| head``."""
-
-    def on_broken_pipe(self) -> None:
-        """Called by rich. Raises SystemExit, which no handler of errors takes for a failed run."""
-        self.quiet = True
-        raise SystemExit(leave_pipe())
-
-
-console = PipeConsole(highlight=False, markup=False, width=_width(sys.stdout.isatty()))
-"""Results, on stdout. Colour only on a terminal, and never under NO_COLOR."""
-
-log = PipeConsole(stderr=True, highlight=False, markup=False, width=_width(sys.stderr.isatty()))
-"""Progress and warnings, on stderr."""
+from storlab.cli import completion
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON on stdout instead of text.", show_default=False)
 ]
-StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (TOML).")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
+]
+PlanHashOption = Annotated[
+    str | None,
+    typer.Option(
+        "--plan-hash", metavar="HASH", help="Of the reviewed plan: consents to overwriting."
+    ),
+]
+CleanOption = Annotated[
+    bool, typer.Option("--clean", help="Remove data files even when interrupted.")
+]
+NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no brief.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="Show the campaign in the browser, on this machine only.")
+]
+LivePortOption = Annotated[
+    int,
+    typer.Option(
+        "--live-port", metavar="PORT", min=0, max=65535, help="Of the live page; 0: any free one."
+    ),
+]
+StudyArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STUDY", help="The study file (TOML).", autocompletion=completion.studies
+    ),
+]
+ResultsArgument = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="A result directory.", autocompletion=completion.results),
+]
 
 
-def emit_json(value: Any) -> None:
-    """One JSON document on stdout. Models become objects; NaN and infinity become null."""
-    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+DOCUMENT_VERSION = 1
+"""Of the schemas of what ``--json`` prints: docs/reference/json."""
+
+
+def emit_json(schema: str, value: Mapping[str, Any]) -> None:
+    """One JSON document on stdout, with the name and the version of its schema.
+
+    Models become objects; NaN and infinity become null.
+    """
+    document = as_document(schema, plain(value))
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def emit_large_json(schema: str, value: Mapping[str, Any]) -> None:
+    """The same of plain values, and possibly of many: json's own indentation is slow."""
+    from pydantic_core import to_json
+
+    typer.echo(to_json(as_document(schema, value), indent=2, inf_nan_mode="null").decode())
+
+
+def as_document(schema: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values with the head of a document before them."""
+    return {"schema": schema, "version": DOCUMENT_VERSION, **value}
 
 
 def plain(value: Any) -> Any:
@@ -86,7 +101,9 @@ def plain(value: Any) -> Any:
 def report_error(error: StorlabError, as_json: bool) -> None:
     """Where, what and fix: for people on stderr, for programs on stdout."""
     if as_json:
-        emit_json({"error": error.as_dict()})
+        emit_json("error", {"error": error.as_dict()})
         return
-    log.print("error:", style="bold red", end=" ")
-    log.print(str(error), soft_wrap=True)
+    from storlab.cli import terminal
+
+    terminal.log.print("error:", style="bold red", end=" ")
+    terminal.log.print(str(error), soft_wrap=True)

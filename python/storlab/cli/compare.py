@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic_core import to_json
-from rich import box
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
 from storlab.base.errors import UsageError
-from storlab.cli.common import JsonOption, console
+from storlab.cli import completion, conclusion, terminal
+from storlab.cli.common import JsonOption, emit_large_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from storlab.analysis.compare import Comparison
     from storlab.brief.flags import Mark
     from storlab.brief.model import DataTable, Number, TableRow
@@ -25,12 +23,18 @@ MOST_POINTS = 1_000  # workload points that a terminal gets; with more it gets a
 
 def compare(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Result directories.")
+        list[Path],
+        typer.Argument(
+            metavar="DIR...", help="Result directories.", autocompletion=completion.results
+        ),
     ],
     metrics: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "-m", help="Only this metric, such as latency_p99_ns; may be repeated."
+            "--metric",
+            "-m",
+            help="Only this metric, such as latency_p99_ns; may be repeated.",
+            autocompletion=completion.metrics,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -53,19 +57,22 @@ def compare(
     comparison = compare_dataset(load_dataset([ResultStore.open(d) for d in directories]))
     keys = _keys(comparison, metrics)
     if as_json:
-        # of plain values, and possibly of many: json's own indentation is slow
-        text = to_json(comparison_dict(comparison, keys), indent=2, inf_nan_mode="null")
-        typer.echo(text.decode())
+        told = comparison_dict(comparison, keys)
+        told["verdicts"] = conclusion.as_json(conclusion.answers(comparison))
+        emit_large_json("compare", told)
         return
     part = shown(comparison, MOST_POINTS) if keys is None else comparison
     _print(part, keys)
     _print_failed(comparison)
     if part is not comparison:
-        console.print(
+        terminal.out.print(
             f"\n{len(part.rows):,} of {len(comparison.rows):,} workload points, spread evenly over "
             "the sweep. --json has all of them, --metric prints all of one metric.",
             soft_wrap=True,
         )
+    if sentences := conclusion.lines(conclusion.answers(comparison)):
+        terminal.out.print()
+        conclusion.print_lines(sentences)
 
 
 def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
@@ -104,7 +111,7 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
             _show(ratios, show_target=len(comparison.others) > 1)
             shown += ratios.marks
     for m in legend(shown):
-        console.print(f"{m.letter}  {m.meaning}")
+        terminal.out.print(f"{m.letter}  {m.meaning}")
 
 
 def _show(table: DataTable, *, show_target: bool) -> None:
@@ -113,34 +120,35 @@ def _show(table: DataTable, *, show_target: bool) -> None:
     while parts:
         columns = parts.pop(0)
         drawn = _rich(table, columns, show_target=show_target)
-        if _width(drawn) > console.width:
+        if _width(drawn) > terminal.out.width:
             drawn = _rich(table, columns, show_target=show_target, label_width=_label_width(table))
-        if _width(drawn) > console.width and len(columns) > 1:
+        if _width(drawn) > terminal.out.width and len(columns) > 1:
             half = len(columns) // 2
             parts = [columns[:half], columns[half:], *parts]
         else:
-            console.print(drawn)
+            terminal.out.print(drawn)
 
 
 def _label_width(table: DataTable) -> int:
     """Columns of the terminal for each label, so that numbers have half of it."""
-    return max(8, console.width // 2 // (len(table.head) + 1))
+    return max(8, terminal.out.width // 2 // (len(table.head) + 1))
 
 
 def _width(drawn: Table) -> int:
     """Columns of the terminal that the whole table wants."""
-    return Measurement.get(console, console.options.update(width=10_000), drawn).maximum
+    from rich.measure import Measurement
+
+    return Measurement.get(terminal.out, terminal.out.options.update(width=10_000), drawn).maximum
 
 
 def _rich(
     table: DataTable, columns: list[int], *, show_target: bool, label_width: int | None = None
 ) -> Table:
     """The table with some of its columns. Labels wider than ``label_width`` go on below."""
-    drawn = Table(
+    drawn = terminal.table(
         title=table.caption,
         title_justify="left",
         title_style="bold",
-        box=box.SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
     )
     for name in (*table.head, *(("target",) if show_target else ())):
@@ -152,15 +160,15 @@ def _rich(
     return drawn
 
 
-def _cells(row: TableRow, columns: list[int], show_target: bool) -> list[Text]:
-    heads = [Text(text if span else "") for text, span in row.heads]
-    target = [Text(row.target)] if show_target else []
+def _cells(row: TableRow, columns: list[int], show_target: bool) -> list[terminal.Text]:
+    heads = [terminal.Text(text if span else "") for text, span in row.heads]
+    target = [terminal.Text(row.target)] if show_target else []
     return [*heads, *target, *(_number(row.numbers[i]) for i in columns)]
 
 
-def _number(number: Number) -> Text:
+def _number(number: Number) -> terminal.Text:
     marks = "".join(m.letter for m in number.marks)
-    text = Text(f"{marks} " if marks else "", style="yellow")
+    text = terminal.Text(f"{marks} " if marks else "", style="yellow")
     style = "dim italic" if number.missing else "bold" if number.strong else ""
     text.append(number.text, style=style or "default")
     if number.spread:
@@ -174,8 +182,8 @@ def _print_failed(comparison: Comparison) -> None:
     ]
     if not failed:
         return
-    console.print(f"\nFailed runs, part of no mean: {len(failed)}")
+    terminal.out.print(f"\nFailed runs, part of no mean: {len(failed)}")
     for run in failed:
         failure = run.record.failure
-        said = failure.message if failure else run.record.status
-        console.print(f"  {run.record.run_id}  {run.target}: {said}", soft_wrap=True)
+        reason = failure.message if failure else run.record.status
+        terminal.out.print(f"  {run.record.run_id}  {run.target}: {reason}", soft_wrap=True)

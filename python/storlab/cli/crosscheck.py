@@ -6,15 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from storlab.base.clock import utc_stamp
 from storlab.base.errors import ExitCode
-from storlab.base.units import format_latency, format_number
-from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
+from storlab.base.units import format_quantity
+from storlab.cli import completion, terminal
+from storlab.cli.common import (
+    JsonOption,
+    OutOption,
+    PlanHashOption,
+    QuietOption,
+    StudyArgument,
+    emit_json,
+)
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from storlab.analysis.agreement import Agreement, MetricAgreement, PointAgreement
     from storlab.lab.run.campaign import Summary
 
@@ -35,31 +43,25 @@ def crosscheck(
         typer.Option(
             "--reference",
             help="The engine to check by: fio for block, warp for object workloads by default.",
+            autocompletion=completion.among("storlab.contracts.registry:ENGINES"),
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
-    ] = None,
-    plan_hash: Annotated[
-        str | None,
-        typer.Option(
-            "--plan-hash", metavar="HASH", help="Of the reviewed plan: consents to overwriting."
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")] = False,
+    out: OutOption = None,
+    plan_hash: PlanHashOption = None,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run the same points by the native and by a reference engine, in turns: do they agree?
 
     Compares throughput, rate, mean and tail latency, each with the interval of its ratio; CPU per
     operation is reported beside them. Exit code 10 when a difference beyond noise and margin is
-    found, 12 when the repeats do not decide.
+    found, 12 when the repeats do not decide; then it says how many more would.
     --plan-hash takes the hash that `storlab plan` prints for the study.
 
     Example: storlab crosscheck studies/demo.toml --repeats 5 --point target="disk file",jobs=4
     """
     from storlab.analysis.agreement import agreement
-    from storlab.cli.campaign import reporter_for
+    from storlab.cli.campaign import reporter_of
     from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
@@ -79,15 +81,17 @@ def crosscheck(
             plan,
             directory,
             plan_hash=plan_hash,
-            reporter=lambda: reporter_for(quiet, as_json),
+            reporter=lambda: reporter_of(plan, quiet, as_json),
             stop=stop,
         )
     found = agreement(store, reference)
     if as_json:
-        emit_json({**found.as_dict(), "directory": store.directory, **_session(summary)})
+        emit_json(
+            "crosscheck", {**found.as_dict(), "directory": store.directory, **_session(summary)}
+        )
     else:
         _print(found)
-        console.print(f"results: {store.directory}", soft_wrap=True)
+        terminal.out.print(f"results: {store.directory}", soft_wrap=True)
     raise typer.Exit(_exit_code(found, summary))
 
 
@@ -117,22 +121,24 @@ _CODES = {
 
 def _print(found: Agreement) -> None:
     for point in found.points:
-        console.print()
-        console.print(_title(point), style="bold", soft_wrap=True)
-        console.print(_table(point, found.reference))
+        terminal.out.print()
+        terminal.out.print(_title(point), style="bold", soft_wrap=True)
+        terminal.out.print(_table(point, found.reference))
         for note in point.notes:
-            console.print(f"  note: {note}", soft_wrap=True)
+            terminal.out.print(f"  note: {note}", soft_wrap=True)
         for run_id in point.failed:
-            console.print(f"  failed: {run_id}", style="red", soft_wrap=True)
-    console.print()
+            terminal.out.print(f"  failed: {run_id}", style="red", soft_wrap=True)
+    terminal.out.print()
     counts = found.counts()
-    console.print(
+    terminal.out.print(
         f"{_headline(found)}: of {counts['judged']} metrics {counts['agree']} agree "
         f"({counts['equivalent']} shown to be equivalent), {counts['differ']} differ, "
         f"{counts['inconclusive']} are inconclusive",
         style="bold",
         soft_wrap=True,
     )
+    if advice := _advice(found):
+        terminal.out.print(advice, soft_wrap=True)
 
 
 def _headline(found: Agreement) -> str:
@@ -143,7 +149,24 @@ def _headline(found: Agreement) -> str:
     undecided = sum(point.verdict == "inconclusive" for point in found.points)
     return (
         f"NOT DECIDED whether native and {found.reference} agree, at {undecided} of "
-        f"{len(found.points)} points (more or longer runs would tell)"
+        f"{len(found.points)} points"
+    )
+
+
+def _advice(found: Agreement) -> str:
+    """What would decide; empty where all is."""
+    from storlab.analysis.repeats import MOST
+
+    if found.verdict != "inconclusive":
+        return ""
+    if found.too_few:
+        return "a point needs two finished runs of each engine before anything is decided"
+    if found.needed is None:
+        return f"{MOST:,} repeats would not decide it: make runs longer, so that they spread less"
+    more = max(1, found.needed - found.repeats)
+    return (
+        f"about {more:,} more repeats of each engine would decide it, if they spread as these did: "
+        f"--repeats {found.repeats + more}"
     )
 
 
@@ -152,7 +175,7 @@ def _title(point: PointAgreement) -> str:
 
 
 def _table(point: PointAgreement, reference: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = terminal.table(pad_edge=False)
     for column in ("metric", "native", reference, "native/" + reference, "95 % interval"):
         table.add_column(column, justify="left" if column == "metric" else "right")
     table.add_column("margin", justify="right")
@@ -161,8 +184,8 @@ def _table(point: PointAgreement, reference: str) -> Table:
         margin = "" if metric.margin is None else f"{100 * metric.margin:.0f} %"
         table.add_row(
             metric.name if metric.operation == "all" else f"{metric.operation} {metric.name}",
-            _value(metric, metric.native),
-            _value(metric, metric.reference),
+            format_quantity(metric.native, metric.unit),
+            format_quantity(metric.reference, metric.unit),
             f"{metric.ratio:.3f}",
             _interval(metric),
             margin,
@@ -170,13 +193,6 @@ def _table(point: PointAgreement, reference: str) -> Table:
             style="bold red" if metric.verdict == "differ" else None,
         )
     return table
-
-
-def _value(metric: MetricAgreement, value: float) -> str:
-    if metric.unit == "ns":
-        return format_latency(value)
-    unit = "" if metric.unit == "1" else f" {metric.unit}"
-    return f"{format_number(value)}{unit}"
 
 
 def _interval(metric: MetricAgreement) -> str:

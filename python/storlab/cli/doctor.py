@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from storlab.base.errors import ExitCode
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
-    from storlab.lab.preflight.checks import Check
+    from storlab.contracts.check import Check
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 def doctor(
     study: Annotated[
-        Path | None, typer.Argument(metavar="[STUDY]", help="The study file (TOML).")
+        Path | None,
+        typer.Argument(
+            metavar="[STUDY]", help="The study file (TOML).", autocompletion=completion.studies
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -29,20 +33,31 @@ def doctor(
     Example: storlab doctor studies/demo.toml
     """
     from storlab.lab.plan.plan import make_plan
+    from storlab.lab.preflight.clients import check_clients
     from storlab.lab.preflight.preflight import check_machine, check_study
     from storlab.lab.run.session import rehearse
+    from storlab.lab.site.clients import Clients
     from storlab.lab.study.file import load_study
+    from storlab.lab.study.logo import logo_checks
 
     if study is None:
         checks = check_machine()
     else:
         loaded = load_study(study)
         plan = make_plan(loaded)
-        checks = check_study(loaded.study, plan, Path.cwd())
+        if loaded.study.cluster is not None:
+            checks, facts = check_clients(
+                loaded.study, plan, Clients.of(loaded.study.cluster, Path.cwd()), Path.cwd()
+            )
+            if not as_json:
+                _print_clients(facts)
+        else:
+            checks = check_study(loaded.study, plan, Path.cwd())
+        checks += logo_checks(loaded, Path.cwd())
         if not _errors(checks):
             checks.append(rehearse(loaded.study, plan, Path.cwd()))
     if as_json:
-        emit_json({"ok": _errors(checks) == 0, "checks": checks})
+        emit_json("doctor", {"ok": _errors(checks) == 0, "checks": checks})
     else:
         _print(checks)
     if _errors(checks):
@@ -53,12 +68,37 @@ def _errors(checks: list[Check]) -> int:
     return sum(check.status == "error" for check in checks)
 
 
+def _print_clients(facts: dict[str, Any]) -> None:
+    """Host by host."""
+
+    from storlab.base.units import format_bytes_si
+
+    heads = ("client", "host", "storlab", "kernel", "cores", "load", "mount", "free")
+    table = terminal.table(*heads, pad_edge=False)
+    for name, fact in facts.items():
+        mount = fact["mount"]
+        free = min(fact.get("free", {}).values(), default=None)
+        table.add_row(
+            name,
+            fact["host"],
+            fact["storlab"],
+            fact["kernel"],
+            str(fact["cores"]),
+            f"{fact['load']:.1f}",
+            "" if mount is None else f"{mount['kind']} {mount['source']}",
+            "" if free is None else format_bytes_si(free),
+        )
+    terminal.out.print(table)
+
+
 def _print(checks: list[Check]) -> None:
     for check in checks:
-        console.print(f"{check.status:8}", style=_STYLES[check.status], end="")
-        console.print(f"{check.name}: {check.what}", soft_wrap=True)
+        terminal.out.print(f"{check.status:8}", style=_STYLES[check.status], end="")
+        terminal.out.print(f"{check.name}: {check.what}", soft_wrap=True)
         if check.fix and check.status != "ok":
-            console.print(f"        fix: {check.fix}", soft_wrap=True)
+            terminal.out.print(f"        fix: {check.fix}", soft_wrap=True)
     warnings = sum(check.status == "warning" for check in checks)
     counts = {"check": len(checks), "error": _errors(checks), "warning": warnings}
-    console.print(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))
+    terminal.out.print(
+        ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
+    )

@@ -9,14 +9,21 @@ from typing import Annotated
 import typer
 
 from storlab.base.errors import UsageError
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 from storlab.exchange.exporters import EXPORTERS, default_output, get_format
 
 
 def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A result directory.")],
+    directory: ResultsArgument,
     form: Annotated[
-        str, typer.Option("--format", "-f", help=f"One of {', '.join(EXPORTERS)}.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help=f"One of {', '.join(EXPORTERS)}.",
+            autocompletion=completion.among("storlab.exchange.exporters:EXPORTERS"),
+        ),
     ] = "csv",
     output: Annotated[
         Path | None,
@@ -35,9 +42,12 @@ def export(
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """
-    from storlab.base.files import replace_file
+    from storlab.base.files import write_output
     from storlab.lab.results.store import ResultStore
 
+    if as_json and output == Path("-"):
+        what = "the results and the JSON would both go to stdout"
+        raise UsageError("--json", what, "leave it out, or name a file with --output")
     store = ResultStore.open(directory)
     chosen = get_format(form)
     content = chosen.content(store, samples)
@@ -46,12 +56,9 @@ def export(
         sys.stdout.buffer.flush()
         return
     path = output or default_output(store, chosen, samples)
-    try:
-        replace_file(path, content)
-    except OSError as error:
-        raise UsageError(str(path), f"cannot be written: {error.strerror}") from error
+    write_output(path, content)
     runs = len(store.records())
     if as_json:
-        emit_json({"output": path, "format": form, "samples": samples, "runs": runs})
+        emit_json("export", {"output": path, "format": form, "samples": samples, "runs": runs})
     else:
-        console.print(f"wrote {path}: {runs} runs", soft_wrap=True)
+        terminal.out.print(f"wrote {path}: {runs} runs", soft_wrap=True)

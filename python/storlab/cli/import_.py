@@ -9,7 +9,8 @@ import typer
 
 from storlab.base.clock import utc_stamp
 from storlab.base.units import format_latency
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import terminal
+from storlab.cli.common import JsonOption, OutOption, emit_json
 
 if TYPE_CHECKING:
     from storlab.model.result import RunRecord
@@ -24,9 +25,7 @@ def import_(
             "a directory of DLIO's or MLPerf Storage's.",
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
-    ] = None,
+    out: OutOption = None,
     target: Annotated[
         str | None, typer.Option("--target", help="Name what was measured, for all files.")
     ] = None,
@@ -47,26 +46,26 @@ def import_(
     store = import_files(files, directory, target, name)
     records = store.records()
     if as_json:
-        emit_json({"directory": store.directory, "runs": records})
+        emit_json("import", {"directory": store.directory, "runs": records})
         return
     for record in records:
-        console.print(_line(record), soft_wrap=True)
+        terminal.out.print(_line(record), soft_wrap=True)
     notes = dict.fromkeys(note for record in records for note in record.notes)
     for note in notes:
-        console.print(f"  note: {note}", soft_wrap=True)
-    console.print(f"{len(records)} runs in {store.directory}", soft_wrap=True)
-    console.print(f"next: storlab compare {directory}", soft_wrap=True)
+        terminal.out.print(f"  note: {note}", soft_wrap=True)
+    terminal.out.print(f"{len(records)} runs in {store.directory}", soft_wrap=True)
+    terminal.out.print(f"next: storlab compare {directory}", soft_wrap=True)
 
 
 def _line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
-    said = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s", *_own(record)]
+    parts = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s", *_own(record)]
     for kind in record.totals:
         p99 = record.metric("latency_p99_ns", kind)
         if p99 is not None:
-            said.append(f"{kind} p99 {format_latency(p99)}")
-    return f"{record.run_id}  {record.target}  {', '.join(said)}"
+            parts.append(f"{kind} p99 {format_latency(p99)}")
+    return f"{record.run_id}  {record.target}  {', '.join(parts)}"
 
 
 def _own(record: RunRecord) -> list[str]:
@@ -75,7 +74,7 @@ def _own(record: RunRecord) -> list[str]:
 
     page = FAMILIES[record.kind].page
     if not page.line:
-        return [f"{record.metric(page.rate) or 0:,.0f} {page.rate_short}"]
+        return [f"{record.metric(page.rate.name) or 0:,.0f} {page.rate_short}"]
     found = []
     for quantity in (q for q in page.quantities if q.key in page.line):
         value = record.metric(quantity.name, quantity.operation)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from storlab.base.errors import UsageError
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import terminal
+from storlab.cli.common import JsonOption, emit_json
 
 
 def init(
@@ -42,11 +43,11 @@ def init(
             str(file), f"cannot be written: {error.strerror}", "name another place"
         ) from None
     if as_json:
-        emit_json({"file": file, "targets": targets, "devices": devices})
+        emit_json("init", {"file": file, "targets": targets, "devices": devices})
         return
-    console.print(f"wrote {file}", soft_wrap=True)
+    terminal.out.print(f"wrote {file}", soft_wrap=True)
     for target in targets:
-        console.print(f"  target {target.name}: {target.path}, {target.where}", soft_wrap=True)
+        terminal.out.print(f"  target {target.name}: {target.path}, {target.where}", soft_wrap=True)
     for line in summary(devices):
-        console.print(f"  listed as a comment: {line}", soft_wrap=True)
-    console.print(f"next: storlab plan {file}", soft_wrap=True)
+        terminal.out.print(f"  listed as a comment: {line}", soft_wrap=True)
+    terminal.out.print(f"next: storlab plan {file}", soft_wrap=True)

@@ -63,6 +63,15 @@ VERBS: dict[str, Verb] = {
         "storlab.cli.crosscheck:crosscheck",
         "Run the same points by the native and by a reference engine, in turns: do they agree?",
     ),
+    "gate": Verb(
+        "storlab.cli.gate:gate",
+        "Hold results to rules: does each number keep to its bound, as far as the repeats can "
+        "tell?",
+    ),
+    "history": Verb(
+        "storlab.cli.history:history",
+        "Make a static site of many results: each point over time, and where it changed.",
+    ),
     "capacity": Verb(
         "storlab.cli.capacity:capacity",
         "Search for the most accelerators that each target keeps at or above a utilisation.",
@@ -107,9 +116,10 @@ Exit codes (stable):
    7  interrupted; storlab resume goes on
    8  a result directory is missing, incomplete or damaged
    9  an engine is missing, too old, or cannot do what was asked
-  10  the verdict is "no" (crosscheck, verify, audit), or a run found wrong data
+  10  the verdict is "no" (crosscheck, gate, verify, audit), or a run found
+      wrong data
   11  storlab's own brief contradicts its runs, and was not written
-  12  what was compared does not decide (crosscheck)
+  12  what was compared does not decide (crosscheck, gate)
 
 \b
 Example:
@@ -218,7 +228,7 @@ def _report(error: StorlabError, as_json: bool) -> None:
 
 
 def _leave_pipe() -> int:
-    from storlab.cli.common import leave_pipe
+    from storlab.cli.consoles import leave_pipe
 
     return leave_pipe()
 
@@ -231,7 +241,7 @@ def _usage_error(error: TyperException, given: Sequence[str]) -> UsageError:
 
 
 def _interrupted() -> int:
-    from storlab.cli.common import log
+    from storlab.cli.consoles import log
 
     log.print("interrupted")
     return int(ExitCode.INTERRUPTED)

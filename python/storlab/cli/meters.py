@@ -8,7 +8,8 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.base.nearest import suggest
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
     from storlab.contracts.meter import Discovered
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 def meters(
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="Only this kind of meter.")
+        str | None,
+        typer.Argument(
+            metavar="[KIND]",
+            help="Only this kind of meter.",
+            autocompletion=completion.among("storlab.contracts.registry:METERS"),
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,23 +38,27 @@ def meters(
     if kind is not None and kind not in METERS:
         raise UsageError("KIND", f"{kind} is not a kind of meter", suggest(kind, METERS))
     kinds = list(METERS) if kind is None else [kind]
-    found = [one for name in kinds for one in get_meter(name).discover()]
+    found = [sensor for name in kinds for sensor in get_meter(name).discover()]
     if as_json:
-        emit_json({"meters": found})
+        emit_json("meters", {"meters": found})
         return
-    here = [one for one in found if one.available]
-    missing = [one for one in found if not one.available]
+    here = [sensor for sensor in found if sensor.available]
+    missing = [sensor for sensor in found if not sensor.available]
     for title, group in (("available", here), ("not available here", missing)):
         if group:
-            console.print(f"{title}:", style="bold")
-            for one in group:
-                _print(one)
-    console.print(f"{len(here)} available, {len(missing)} not; guide: docs/power.md")
+            terminal.out.print(f"{title}:", style="bold")
+            for sensor in group:
+                _print(sensor)
+    terminal.out.print(f"{len(here)} available, {len(missing)} not; guide: docs/power.md")
 
 
-def _print(one: Discovered) -> None:
-    name = one.sensor if one.sensor.startswith(one.kind) else f"{one.kind}: {one.sensor}"
-    console.print(f"  {name}", style="green" if one.available else "yellow", end="")
-    facts = f": rate {one.rate}; accuracy {one.accuracy}; privilege {one.privilege}"
-    console.print(facts, soft_wrap=True)
-    console.print(f"      {one.how}", soft_wrap=True)
+def _print(sensor: Discovered) -> None:
+    name = (
+        sensor.sensor
+        if sensor.sensor.startswith(sensor.kind)
+        else f"{sensor.kind}: {sensor.sensor}"
+    )
+    terminal.out.print(f"  {name}", style="green" if sensor.available else "yellow", end="")
+    facts = f": rate {sensor.rate}; accuracy {sensor.accuracy}; privilege {sensor.privilege}"
+    terminal.out.print(facts, soft_wrap=True)
+    terminal.out.print(f"      {sensor.how}", soft_wrap=True)

@@ -7,13 +7,14 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
 from storlab.base.units import format_bytes_si, format_duration, format_size
-from storlab.cli.common import JsonOption, StudyArgument, console, emit_json
+from storlab.cli import terminal
+from storlab.cli.common import JsonOption, StudyArgument, emit_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from storlab.lab.study.file import LoadedStudy
     from storlab.model.point import Plan
     from storlab.model.study import Target, WorkloadSpec
@@ -43,29 +44,34 @@ def plan(
     planned = make_plan(loaded)
     absent = absent_devices(loaded.study)
     if as_json:
-        emit_json({"plan_hash": planned.plan_hash, "absent_devices": absent, "plan": planned})
+        emit_json(
+            "plan", {"plan_hash": planned.plan_hash, "absent_devices": absent, "plan": planned}
+        )
         return
-    console.print(planned.study_name, style="bold", soft_wrap=True)
-    console.print(_targets(loaded, planned))
+    terminal.out.print(planned.study_name, style="bold", soft_wrap=True)
+    terminal.out.print(_targets(loaded, planned))
     _print_matrix(loaded, planned)
-    console.print(_order(loaded, planned, len(planned.runs) if every else FIRST_RUNS))
+    terminal.out.print(_order(loaded, planned, len(planned.runs) if every else FIRST_RUNS))
     hidden = len(planned.runs) - FIRST_RUNS
     if hidden > 0 and not every:
-        console.print(f"... and {hidden:,} more (--all lists them)\n")
+        terminal.out.print(f"... and {hidden:,} more (--all lists them)\n")
     _print_cost(loaded, planned)
-    _print_crowd(planned)
+    cluster = loaded.study.cluster
+    if cluster is None or cluster.is_local:  # else it is the clients' cores
+        _print_crowd(planned)
     _print_risk(planned, absent)
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = terminal.table(pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
 def _targets(loaded: LoadedStudy, planned: Plan) -> Table:
-    table = _table("target", "place", "data set", "runs", "estimated time")
+    data_set = "data set" if loaded.study.cluster is None else "data set per client"
+    table = _table("target", "place", data_set, "runs", "estimated time")
     for target in loaded.study.target:
         runs = sum(planned.points[r.point_id].target == target.name for r in planned.runs)
         size = planned.data_bytes_by_target[target.name]
@@ -103,11 +109,13 @@ def _print_matrix(loaded: LoadedStudy, planned: Plan) -> None:
     for index, workload in enumerate(loaded.study.workload):
         points = [p for p in planned.points.values() if p.workload_index == index]
         targets = len({p.target for p in points})
-        console.print(f"workload {workload.label}:", style="bold", soft_wrap=True)
+        terminal.out.print(f"workload {workload.label}:", style="bold", soft_wrap=True)
         for name, values in _swept(workload).items():
             shown = ", ".join(_shown(workload.kind, name, value) for value in values)
-            console.print(f"  {name} = {shown}", soft_wrap=True)
-        console.print(
+            terminal.out.print(f"  {name} = {shown}", soft_wrap=True)
+        if counts := sorted({p.clients for p in points if p.clients is not None}):
+            terminal.out.print(f"  clients = {', '.join(map(str, counts))}", soft_wrap=True)
+        terminal.out.print(
             f"  {_count(len(points) // max(1, targets), 'cell')} x {_count(targets, 'target')} x "
             f"{_count(repeats, 'repeat')} = {_count(len(points) * repeats, 'run')}",
             soft_wrap=True,
@@ -141,13 +149,24 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
     swept = [_swept(workload) for workload in loaded.study.workload]
     names = list(dict.fromkeys(name for each in swept for name in each))
     several = ["workload"] if len(swept) > 1 else []
-    table = _table("run", "repeat", "target", *several, *names)
+    spread = ["clients"] if any(p.clients is not None for p in planned.points.values()) else []
+    each = [f"{name} per client" if _is_load(planned, name) else name for name in names]
+    table = _table("run", "repeat", "target", *several, *spread, *(each if spread else names))
     for run in planned.runs[:limit]:
         point = planned.points[run.point_id]
         values = [_shown(point.kind, name, point.params.get(name)) for name in names]
         labels = [point.workload] if several else []
-        table.add_row(f"{run.order + 1}", f"{run.repeat}", point.target, *labels, *values)
+        counts = [str(point.clients)] if spread else []
+        cells = [*labels, *counts, *values]
+        table.add_row(f"{run.order + 1}", f"{run.repeat}", point.target, *cells)
     return table
+
+
+def _is_load(planned: Plan, name: str) -> bool:
+    """Whether a parameter says how much each client does at once."""
+    from storlab.contracts.registry import FAMILIES
+
+    return any(FAMILIES[point.kind].page.per_client == name for point in planned.points.values())
 
 
 def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
@@ -155,30 +174,30 @@ def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
     from storlab.lab.plan.plan import prepare_ns_by_target
 
     prepare = prepare_ns_by_target(loaded, planned)
-    console.print(f"estimated duration: {format_duration(planned.estimated_ns)}", style="bold")
+    terminal.out.print(f"estimated duration: {format_duration(planned.estimated_ns)}", style="bold")
     for name, estimated_ns in planned.estimated_ns_by_target.items():
         extra = f", of which {format_duration(prepare[name])} prepare it" if prepare[name] else ""
-        console.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
+        terminal.out.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
     counted = format_bytes_si(planned.bytes_written)
     ends_by_itself = all(FAMILIES[each.kind].fixed_work for each in loaded.study.workload)
     rest = "" if ends_by_itself else "; see the notes for the rest"
-    console.print(f"bytes written: {counted} counted beforehand{rest}")
+    terminal.out.print(f"bytes written: {counted} counted beforehand{rest}")
     for note in planned.notes:
-        console.print(f"  note: {note}", soft_wrap=True)
+        terminal.out.print(f"  note: {note}", soft_wrap=True)
 
 
 def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
     missing = {path for paths in absent.values() for path in paths}
     for path in sorted(missing - set(planned.destructive)):
-        console.print(f"not on this machine: {path}", style="yellow", soft_wrap=True)
+        terminal.out.print(f"not on this machine: {path}", style="yellow", soft_wrap=True)
     if planned.destructive:
-        console.print("WOULD BE OVERWRITTEN:", style="bold red")
+        terminal.out.print("WOULD BE OVERWRITTEN:", style="bold red")
         for path in planned.destructive:
             gone = " (not on this machine; the hash changes when it is)" if path in missing else ""
-            console.print(f"  {path}{gone or _identity(planned, path)}", soft_wrap=True)
+            terminal.out.print(f"  {path}{gone or _identity(planned, path)}", soft_wrap=True)
     else:
-        console.print("no block device is written to")
-    console.print(f"plan hash: {planned.plan_hash}")
+        terminal.out.print("no block device is written to")
+    terminal.out.print(f"plan hash: {planned.plan_hash}")
 
 
 def _print_crowd(planned: Plan) -> None:
@@ -187,7 +206,7 @@ def _print_crowd(planned: Plan) -> None:
     cores = len(os.sched_getaffinity(0))
     runs, most = crowded_runs(planned, cores)
     if runs:
-        console.print(
+        terminal.out.print(
             f"{runs:,} of {len(planned.runs):,} runs have more workers (up to {most:,}) than there "
             f"are cores here ({cores:,}): they will wait for one another",
             soft_wrap=True,
@@ -198,5 +217,5 @@ def _identity(planned: Plan, path: str) -> str:
     """Which device it is: part of the hash."""
     facts = dict(planned.devices.get(path, {}))
     size = int(facts.pop("size", 0))
-    said = [f"{name} {value}" for name, value in facts.items()]
-    return f" ({', '.join([format_bytes_si(size), *said])})" if size else ""
+    parts = [f"{name} {value}" for name, value in facts.items()]
+    return f" ({', '.join([format_bytes_si(size), *parts])})" if size else ""

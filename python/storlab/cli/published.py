@@ -6,40 +6,53 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from storlab.base.errors import UsageError
 from storlab.base.nearest import suggest
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, emit_json
 
 if TYPE_CHECKING:
     from storlab.model.published import PublishedTable, Row
 
-_ACTIONS = ("list", "show")
+ACTIONS = ("list", "show")
 _CELL = ("workload", "rw_mix", "block_size", "op")
 
 
 def published(
-    action: Annotated[str, typer.Argument(metavar="list|show", help="What to do.")],
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="list|show",
+            help="What to do; by itself it lists.",
+            autocompletion=completion.among("storlab.cli.published:ACTIONS"),
+        ),
+    ] = "list",
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="A table of the list, or the path of a CSV."),
+        typer.Argument(
+            metavar="NAME",
+            help="A table of the list, or the path of a CSV.",
+            autocompletion=completion.among("storlab.model.published:published_names"),
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List published results that ship with storlab as data, or show one of them.
 
-    One row is one number printed in a public document; published/README.md documents the columns.
+    One row is one number printed in a public document; a README.md beside the tables documents the
+    columns, and `--json` names their directory.
 
-    Example: storlab published list
+    Example: storlab published show micron-weka-three-ssd-classes-fio
     """
     from storlab.model.published import COLUMNS, load_published, published_names
 
-    if action not in _ACTIONS:
-        raise UsageError("published", f'there is no "{action}"', suggest(action, _ACTIONS))
+    if action not in ACTIONS:
+        raise UsageError("published", f'there is no "{action}"', suggest(action, ACTIONS))
     if action == "list":
+        if name is not None:
+            what = f"list takes no name, and {name} was given"
+            raise UsageError("published list", what, f"storlab published show {name}")
         _list(as_json)
         return
     if name is None:
@@ -48,7 +61,7 @@ def published(
     table = load_published(name)
     if as_json:
         rows = [asdict(row) for row in table.rows]
-        emit_json({"name": table.name, "columns": COLUMNS, "rows": rows})
+        emit_json("published-table", {"name": table.name, "columns": COLUMNS, "rows": rows})
     else:
         _show(table)
 
@@ -59,19 +72,29 @@ def _list(as_json: bool) -> None:
     tables = [load_published(name) for name in published_names()]
     if as_json:
         emit_json(
+            "published",
             {
                 "directory": published_dir(),
-                "tables": [{"name": t.name, "path": t.path, **_counts(t)} for t in tables],
-            }
+                "tables": [
+                    {
+                        "name": t.name,
+                        "path": t.path,
+                        "title": t.about.title,
+                        "date": t.about.date,
+                        **_counts(t),
+                    }
+                    for t in tables
+                ],
+            },
         )
         return
-    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    drawn = terminal.table(padding=(0, 1, 0, 0))
     drawn.add_column("name", no_wrap=True)
     for head in ("rows", "measured", "claims"):
         drawn.add_column(head, justify="right")
     for table in tables:
         drawn.add_row(table.name, *map(str, _counts(table).values()))
-    console.print(drawn)
+    terminal.out.print(drawn)
 
 
 def _counts(table: PublishedTable) -> dict[str, int]:
@@ -81,7 +104,8 @@ def _counts(table: PublishedTable) -> dict[str, int]:
 
 
 def _show(table: PublishedTable) -> None:
-    drawn = Table(title=table.name, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    title = f"{table.name}: {table.about.text}" if table.about.text else table.name
+    drawn = terminal.table(title=title, title_justify="left", padding=(0, 1, 0, 0))
     for head in ("id", "kind"):
         drawn.add_column(head, no_wrap=True)
     for head in ("configuration", "cell", "metric"):
@@ -89,8 +113,8 @@ def _show(table: PublishedTable) -> None:
     drawn.add_column("printed", justify="right", overflow="fold")
     drawn.add_column("unit", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(row.id, row.kind, *map(Text, _texts(row)))
-    console.print(drawn)
+        drawn.add_row(row.id, row.kind, *map(terminal.Text, _texts(row)))
+    terminal.out.print(drawn)
 
 
 def _texts(row: Row) -> list[str]:

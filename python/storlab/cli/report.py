@@ -2,42 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.errors import UsageError
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.cli import completion, conclusion, terminal
+from storlab.cli.common import JsonOption, emit_json
+
+if TYPE_CHECKING:
+    from storlab.analysis.answer import Verdict
+
+DirectoriesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR...",
+        help="A result directory, or several for one brief.",
+        autocompletion=completion.results,
+    ),
+]
+
+HTML = (".html", ".htm")
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A result directory.")],
+    directories: DirectoriesArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="HTML file; default: DIR/brief.html."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE|DIR",
+            help="HTML file; default: DIR/brief.html. Of several directories the one to make.",
+        ),
     ] = None,
     title: Annotated[
         str | None, typer.Option("--title", help="Title; default: the study's name.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf/--no-pdf", help="Also make the PDF.")] = True,
+    publisher: Annotated[
+        Path | None,
+        typer.Option(
+            "--brief",
+            metavar="FILE",
+            help="TOML file whose [brief] stands in place of the study's: who publishes it, and "
+            "their words.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the brief: one offline HTML file, its figures as SVG files, and a PDF.
 
     It can be made at any time, also of an interrupted campaign: what is missing says so.
 
+    Several directories become one brief, also imported ones: the targets of all are compared where
+    they did the same work, and what differed in time, engine, window and machine is said once.
+
     Example: storlab report results/demo-20261120t113000z --title "Disk against memory"
     """
     from storlab.brief import write_brief
     from storlab.cli.campaign import unwritten_brief
     from storlab.lab.results.store import ResultStore
+    from storlab.lab.study.file import load_publisher
 
-    store = ResultStore.open(directory)
-    if out is not None and out.is_dir():
-        raise UsageError("--out", f"{out} is a directory", "name a file, such as brief.html")
+    store, *others = (ResultStore.open(directory) for directory in directories)
+    if others:
+        out = _file_of(out, [each.directory for each in (store, *others)])
+    elif out is not None:
+        _refuse_other_files(out)
+    published_by = None if publisher is None else (load_publisher(publisher), publisher.parent)
+    found: list[Verdict] = []
     try:
-        path = write_brief(store, title=title, out=out, pdf=pdf)
+        path = write_brief(
+            store, others, title=title, out=out, pdf=pdf, published_by=published_by,
+            tell=found.extend,
+        )  # fmt: skip
     except OSError as error:
         if out is None:
             raise unwritten_brief(store, error) from error
@@ -47,8 +88,36 @@ def report(
     made = path.with_suffix(".pdf")
     pdf_path = made if pdf and made.exists() else None
     if as_json:
-        emit_json({"html": path, "pdf": pdf_path, "directory": store.directory})
+        told = {"html": path, "pdf": pdf_path, "directory": store.directory}
+        emit_json("report", {**told, "verdicts": conclusion.as_json(found)})
         return
-    console.print(f"wrote {path}", soft_wrap=True)
+    conclusion.print_lines(conclusion.lines(found))
+    terminal.out.print(f"wrote {path}", soft_wrap=True)
     if pdf_path is not None:
-        console.print(f"wrote {pdf_path}", soft_wrap=True)
+        terminal.out.print(f"wrote {pdf_path}", soft_wrap=True)
+
+
+def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
+    """Where a brief of several directories goes: it belongs to none of them."""
+    if out is None:
+        what = "a brief of several directories needs a place of its own"
+        raise UsageError("--out", what, "add --out DIR")
+    if out.suffix.lower() not in HTML:
+        if out.exists() and not out.is_dir():
+            raise UsageError("--out", f"{out} is no directory", "name one, or an HTML file")
+        out = out / "brief.html"
+    for directory in directories:
+        if out.resolve() == directory.resolve() / "brief.html":
+            what = f"{out} is the brief of {directory.name} alone"
+            raise UsageError("--out", what, "name a directory of its own")
+    _refuse_other_files(out)
+    return out
+
+
+def _refuse_other_files(out: Path) -> None:
+    """A page goes into a file of pages: --out s.toml would be the end of a study."""
+    if out.is_dir():
+        raise UsageError("--out", f"{out} is a directory", "name a file, such as brief.html")
+    if out.suffix.lower() not in HTML:
+        what = f"{out.name} is no name of an HTML file"
+        raise UsageError("--out", what, f"write {out.stem}.html")

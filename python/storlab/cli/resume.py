@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from storlab.cli.common import JsonOption
+from storlab.cli.common import (
+    CleanOption,
+    JsonOption,
+    LiveOption,
+    LivePortOption,
+    NoReportOption,
+    QuietOption,
+    ResultsArgument,
+)
 
 
 def resume(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The result directory.")],
+    directory: ResultsArgument,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Measure failed runs again, too.")
     ] = False,
-    clean: Annotated[
-        bool, typer.Option("--clean", help="Remove data files even when interrupted.")
-    ] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no brief.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")] = False,
+    clean: CleanOption = False,
+    no_report: NoReportOption = False,
+    live: LiveOption = False,
+    live_port: LivePortOption = 0,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with an interrupted campaign at its first missing run.
@@ -28,19 +35,23 @@ def resume(
 
     Example: storlab resume results/demo-20261120t113000z
     """
-    from storlab.cli.campaign import conclude, reporter_for
+    from storlab.cli.campaign import conclude, live_page, reporter_of
     from storlab.lab.results.store import ResultStore
     from storlab.lab.run.session import resume_study
     from storlab.process.execution import StopRequest
 
     store = ResultStore.open(directory)
     store.check()
-    with StopRequest().installed() as stop:
-        summary = resume_study(
-            store,
-            retry_failed=retry_failed,
-            reporter=lambda: reporter_for(quiet, as_json),
-            stop=stop,
-            clean=clean,
-        )
-    conclude(store, summary, as_json=as_json, report=not no_report)
+    earlier = store.records() if live else []
+    if retry_failed:
+        earlier = [record for record in earlier if record.status != "failed"]
+    with live_page(live, live_port, store.plan, store.directory, earlier) as page:
+        with StopRequest().installed() as stop:
+            summary = resume_study(
+                store,
+                retry_failed=retry_failed,
+                reporter=lambda: reporter_of(store.plan, quiet, as_json, page),
+                stop=stop,
+                clean=clean,
+            )
+        conclude(store, summary, as_json=as_json, report=not no_report, page=page)

@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from storlab.base.clock import utc_stamp
-from storlab.cli.common import JsonOption, StudyArgument
+from storlab.cli.common import (
+    CleanOption,
+    JsonOption,
+    LiveOption,
+    LivePortOption,
+    NoReportOption,
+    PlanHashOption,
+    QuietOption,
+    StudyArgument,
+)
 
 
 def run(
@@ -18,17 +27,12 @@ def run(
         Path | None,
         typer.Option("--out", help="Result directory; results/<study>-<time> by default."),
     ] = None,
-    plan_hash: Annotated[
-        str | None,
-        typer.Option(
-            "--plan-hash", metavar="HASH", help="Of the reviewed plan: consents to overwriting."
-        ),
-    ] = None,
-    clean: Annotated[
-        bool, typer.Option("--clean", help="Remove data files even when interrupted.")
-    ] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no brief.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="One line per run, no live view.")] = False,
+    plan_hash: PlanHashOption = None,
+    clean: CleanOption = False,
+    no_report: NoReportOption = False,
+    live: LiveOption = False,
+    live_port: LivePortOption = 0,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Carry out a study: check, guard, prepare, measure, store, and write the brief.
@@ -38,7 +42,7 @@ def run(
 
     Example: storlab run studies/demo.toml --out results/demo
     """
-    from storlab.cli.campaign import conclude, reporter_for
+    from storlab.cli.campaign import conclude, live_page, reporter_of
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
     from storlab.lab.study.file import load_study
@@ -47,17 +51,18 @@ def run(
     loaded = load_study(study)
     plan = make_plan(loaded)
     directory = out or Path("results") / f"{_slug(plan.study_name)}-{utc_stamp()}"
-    with StopRequest().installed() as stop:
-        store, summary = run_study(
-            loaded,
-            plan,
-            directory,
-            plan_hash=plan_hash,
-            reporter=lambda: reporter_for(quiet, as_json),
-            stop=stop,
-            clean=clean,
-        )
-    conclude(store, summary, as_json=as_json, report=not no_report)
+    with live_page(live, live_port, plan, directory) as page:
+        with StopRequest().installed() as stop:
+            store, summary = run_study(
+                loaded,
+                plan,
+                directory,
+                plan_hash=plan_hash,
+                reporter=lambda: reporter_of(plan, quiet, as_json, page),
+                stop=stop,
+                clean=clean,
+            )
+        conclude(store, summary, as_json=as_json, report=not no_report, page=page)
 
 
 def _slug(name: str) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from storlab.base.errors import UsageError
-from storlab.cli.common import log
+from storlab.base.files import write_output
+from storlab.cli import terminal
 
 
 def schema(
@@ -31,8 +31,5 @@ def schema(
     if output is None:
         typer.echo(text, nl=False)
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--output {output}", f"cannot be written: {error.strerror}") from None
-    log.print(f"wrote {output}", soft_wrap=True)
+    write_output(output, text.encode())
+    terminal.log.print(f"wrote {output}", soft_wrap=True)

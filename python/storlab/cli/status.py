@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from storlab.base.files import is_locked
-from storlab.base.units import format_duration
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.base.units import format_bytes_si, format_duration
+from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 from storlab.lab.results.files import plan_object, read_result, run_id_of, run_objects
 
 
 def status(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The result directory.")],
+    directory: ResultsArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Show how far a campaign is: finished, failed and missing runs, flags, time left.
@@ -26,7 +28,7 @@ def status(
     """
     found = _status(directory.absolute())
     if as_json:
-        emit_json(found)
+        emit_json("status", found)
         return
     _print(found)
 
@@ -49,6 +51,7 @@ def _status(directory: Path) -> dict[str, Any]:
             "missing": len(missing),
         },
         "left_ns": _left_ns(directory, missing),
+        **_clients(directory, plan, by_id),
         "flags": dict(Counter(kind for run in runs for kind in run["flags"])),
         "errors": dict(sum((run["errors"] for run in runs), Counter[str]()).most_common()),
         "by_target": _by_target(plan, by_id),
@@ -88,6 +91,41 @@ def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
     return total
 
 
+def _clients(directory: Path, plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, Any]:
+    """Of a cluster: runs by their number of clients, and what each client does just now."""
+    numbers = {key: point.get("clients") for key, point in plan["points"].items()}
+    if not any(numbers.values()):
+        return {}
+    counts: dict[int, dict[str, int]] = {}
+    for run in plan["runs"]:
+        row = counts.setdefault(
+            numbers[run["point_id"]] or 1, {"planned": 0, "finished": 0, "failed": 0, "missing": 0}
+        )
+        row["planned"] += 1
+        row[by_id.get(run_id_of(run), "missing")] += 1
+    return {
+        "by_clients": [{"clients": number, **row} for number, row in sorted(counts.items())],
+        "clients_now": _clients_now(directory),
+    }
+
+
+_TOLD = ("phase", "bytes_s", "operations_s", "silent_ns", "ended")
+
+
+def _clients_now(directory: Path) -> list[dict[str, Any]]:
+    """As rank 0 last wrote it; empty between runs, and where no process is at it."""
+    if not is_locked(directory / "campaign.lock"):
+        return []
+    for path in (directory / "work").glob("**/live.json"):
+        with suppress(OSError, ValueError):
+            found = json.loads(path.read_bytes())["clients"]
+            return [
+                {"name": name, **{key: facts.get(key) for key in _TOLD}}
+                for name, facts in found.items()
+            ]
+    return []
+
+
 def _by_target(plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     for run in plan["runs"]:
@@ -100,7 +138,7 @@ def _by_target(plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, dict[st
 
 def _print(found: dict[str, Any]) -> None:
     state = "running" if found["running"] else "not running"
-    console.print(f"{found['study']} ({state})", style="bold", soft_wrap=True)
+    typer.secho(f"{found['study']} ({state})", bold=True)
     columns = ("target", "planned", "finished", "failed", "missing")
     rows = [
         (name, *(f"{row[key]:,}" for key in columns[1:]))
@@ -108,18 +146,22 @@ def _print(found: dict[str, Any]) -> None:
     ]
     width = max(len(row[0]) for row in (columns, *rows))
     for row in (columns, *rows):
-        console.print(row[0].ljust(width), *(cell.rjust(9) for cell in row[1:]), soft_wrap=True)
+        typer.echo(" ".join([row[0].ljust(width), *(cell.rjust(9) for cell in row[1:])]))
+    for row in found.get("by_clients", []):
+        parts = ", ".join(f"{row[key]:,} {key}" for key in columns[2:])
+        typer.echo(f"{row['clients']} clients: {parts}")
+    for client in found.get("clients_now", []):
+        rate = "" if client["bytes_s"] is None else f", {format_bytes_si(client['bytes_s'])}/s"
+        typer.echo(f"now: {client['name']}: {client['phase'] or 'silent'}{rate}")
     for failure in found["failures"]:
         message = failure["failure"]["message"] if failure["failure"] else "failed"
-        console.print(
-            f"failed: {failure['run_id']} on {failure['target']}: {message}", soft_wrap=True
-        )
+        typer.echo(f"failed: {failure['run_id']} on {failure['target']}: {message}")
     for kind, count in found["flags"].items():
-        console.print(f"flag: {kind} on {count:,} runs")
+        typer.echo(f"flag: {kind} on {count:,} runs")
     if found["errors"]:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in found["errors"].items())
-        console.print(f"failed requests: {kinds}", soft_wrap=True)
+        typer.echo(f"failed requests: {kinds}")
     if found["runs"]["missing"]:
-        console.print(f"time left: {format_duration(found['left_ns'])}, estimated")
+        typer.echo(f"time left: {format_duration(found['left_ns'])}, estimated")
         if not found["running"]:
-            console.print(f"go on with: storlab resume {found['directory']}", soft_wrap=True)
+            typer.echo(f"go on with: storlab resume {found['directory']}")

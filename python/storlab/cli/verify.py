@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from storlab.base.errors import ExitCode, ResultError
-from storlab.cli.common import JsonOption, console, emit_json
+from storlab.base.errors import ExitCode, ResultError, UsageError
+from storlab.base.nearest import suggest
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 
 if TYPE_CHECKING:
-    from storlab.lab.run.verification import Verifiable
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.site.across import Written
+    from storlab.lab.site.clients import Clients
+    from storlab.lab.site.verification import Verifiable
+    from storlab.model.cluster import Cluster
     from storlab.model.result import VerifyReport
 
 FIRST_EXAMPLES = 20
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The result directory.")],
+    directory: ResultsArgument,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="One run; all that can be by default.")
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="One run; all that can be by default.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -28,21 +40,26 @@ def verify(
 
     Works after a crash or power cut in the middle of a run, too. Of each target the last
     verify-mode run can be verified, until something else writes there. Exit code 10 for bad blocks.
+    On clients of a cluster each reads what the one before it wrote, in runs that came to their end.
 
     Example: storlab verify results/demo-20261120t113000z
     """
     from storlab.lab.results.store import ResultStore
 
     store = ResultStore.open(directory)
-    runs = _chosen(directory, run_id)
     campaign = str(store.environment.get("guard", {}).get("campaign", ""))
-    reports = {run.run_id: _verified(run, campaign) for run in runs}
+    if store.study.cluster is not None:
+        reports = _verified_by_clients(store, store.study.cluster, run_id, campaign)
+    else:
+        runs = _chosen(store, run_id)
+        reports = {run.run_id: _verified(run, campaign) for run in runs}
     if as_json:
         emit_json(
+            "verify",
             {
                 "ok": all(report.ok for report in reports.values()),
                 "runs": {run_id: _as_dict(report) for run_id, report in reports.items()},
-            }
+            },
         )
     else:
         for name, report in reports.items():
@@ -51,24 +68,91 @@ def verify(
         raise typer.Exit(int(ExitCode.DISAGREE))
 
 
-def _chosen(directory: Path, run_id: str | None) -> list[Verifiable]:
-    from storlab.lab.run.verification import verifiable_runs
+def _chosen(store: ResultStore, run_id: str | None) -> list[Verifiable]:
+    from storlab.lab.site.verification import verifiable_runs
 
-    runs = verifiable_runs(directory)
+    runs = verifiable_runs(store.directory)
     if run_id is not None:
+        known = {run.run_id for run in store.plan.runs}
+        if run_id not in known:
+            raise UsageError("RUN", f'there is no run "{run_id}"', suggest(run_id, sorted(known)))
         runs = [run for run in runs if run.run_id == run_id]
     if not runs:
-        raise ResultError(
-            run_id or str(directory),
-            "has no blocks that can be verified: not verify mode, or a later run wrote there",
-            "set verify = true in the workload and keep_data = true in the target",
-        )
+        raise _nothing(run_id or str(store.directory))
     return runs
+
+
+def _nothing(where: str) -> ResultError:
+    return ResultError(
+        where,
+        "has no blocks that can be verified: not verify mode, or a later run wrote there",
+        "set verify = true in the workload and keep_data = true in the target",
+    )
+
+
+def _verified_by_clients(
+    store: ResultStore, cluster: Cluster, run_id: str | None, campaign: str
+) -> dict[str, VerifyReport]:
+    """By run. What lies on a client's own device only that client could read, while it held it."""
+    from storlab.lab.site.across import States
+    from storlab.lab.site.claimed import claim_once
+    from storlab.lab.site.clients import Clients
+
+    if store.is_running():
+        raise ResultError(
+            str(store.directory),
+            "is still running: reading beside its load would be measured with it",
+            f"wait for it; look with `storlab status {store.directory}`",
+        )
+    base = Path(store.environment["guard"]["working_directory"])
+    clients = Clients.of(cluster, base)
+    places = clients.places(clients.most)
+    states, found = States(store.directory), {}
+    for target in store.study.target:
+        written = states.written(target, places)
+        if not written or run_id not in (None, written[0].run_id):
+            continue
+        missing = set(states.known(target)) - {each.writer for each in written}
+        if missing:
+            raise ResultError(
+                ", ".join(sorted(missing)),
+                "has written there, and is no client of this cluster any more",
+                "give the cluster the hosts that it had",
+            )
+        claim = claim_once(store, base, campaign, target.name)
+        arguments = {"campaign": campaign, "claim": claim}
+        found[written[0].run_id] = _read_again(clients, written, target.name, arguments)
+    if found:
+        return found
+    own = [target.name for target in store.study.target if target.directory is None]
+    if own:
+        raise ResultError(
+            ", ".join(own),
+            "lies on devices or files that each client has for itself, and is read again by that "
+            "client in the run: nothing can be verified later",
+            "see `verify` in run.json, or use a directory on a shared file system",
+        )
+    raise _nothing(run_id or str(store.directory))
+
+
+def _read_again(
+    clients: Clients, written: list[Written], target: str, arguments: dict[str, Any]
+) -> VerifyReport:
+    from storlab.lab.prepare.dataset import PrepareError
+    from storlab.lab.site.clients import read_again
+    from storlab.process.execution import StopRequest
+
+    with TemporaryDirectory(prefix="storlab-verify-") as folder:
+        place = Path(folder) / "task"
+        try:
+            return read_again(clients, written, target, arguments, place, StopRequest())
+        except PrepareError as error:
+            raise ResultError(target, error.failure.message, error.failure.fix) from error
 
 
 def _verified(run: Verifiable, campaign: str) -> VerifyReport:
     from storlab.engines.native.engine import verify_pass
-    from storlab.lab.run.verification import held_files
+    from storlab.lab.site.verification import held_files
 
     gone = [m.name for m in run.job.members if not Path(m.path).exists()]
     if gone:
@@ -94,15 +178,15 @@ def _as_dict(report: VerifyReport) -> dict[str, Any]:
 
 def _print(run_id: str, report: VerifyReport) -> None:
     found = ", ".join(f"{count:,} {kind}" for kind, count in report.bad_blocks.items() if count)
-    console.print(
+    terminal.out.print(
         f"{run_id}: {report.checked_blocks:,} blocks checked, {found or 'all as written'}",
         soft_wrap=True,
     )
     for bad in report.examples[:FIRST_EXAMPLES]:
-        console.print(
+        terminal.out.print(
             f"  {bad.kind} at {bad.offset} of {bad.path}: expected {bad.expected}, "
             f"found {bad.found}",
             soft_wrap=True,
         )
     if len(report.examples) > FIRST_EXAMPLES:
-        console.print(f"  ... and {len(report.examples) - FIRST_EXAMPLES:,} more (--json)")
+        terminal.out.print(f"  ... and {len(report.examples) - FIRST_EXAMPLES:,} more (--json)")

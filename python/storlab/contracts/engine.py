@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo, RunOutcome, Snapshot
@@ -22,6 +22,41 @@ class RunHandle(Protocol):
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
         """The outcome, or None when the time-out passed first."""
+        ...
+
+
+class HeldRun(RunHandle, Protocol):
+    """A run that makes everything ready, and whose load then waits to be told when to start."""
+
+    def armed(self) -> bool:
+        """True once all is ready. A run that failed on its way there never is: it ends."""
+        ...
+
+    def open_at(self, start_ns: int) -> None:
+        """Start the load at a time of this machine's CLOCK_MONOTONIC; at once where it has passed.
+
+        May be called before all is ready, and once only. ``cancel`` ends the wait.
+        """
+        ...
+
+
+class SharedRun(HeldRun, Protocol):
+    """A held run that does a share of a work, and meets the other shares on its way.
+
+    It announces each meeting as soon as it knows when it will be ready; then it is told when all
+    are. Times are of this machine's CLOCK_MONOTONIC.
+    """
+
+    def announced(self, number: int, timeout_s: float) -> int | None:
+        """When it will be ready for meeting ``number`` (from 0); None: not announced in time."""
+        ...
+
+    def tell(self, ready_ns: int) -> None:
+        """When all are ready for its next meeting that it was not told of yet."""
+        ...
+
+    def met(self) -> list[tuple[int, int, int]]:
+        """Of each meeting: when it was announced, when it was told, and when all were ready."""
         ...
 
 
@@ -44,4 +79,22 @@ class Engine(Protocol):
 
         ``job.secrets()`` holds what the run needs and nobody may store.
         """
+        ...
+
+
+@runtime_checkable
+class HoldsRuns(Protocol):
+    """An engine that can start its load at an absolute time, as clients of a cluster do."""
+
+    def hold(self, job: Job, work_dir: Path) -> HeldRun:
+        """As ``Engine.start``, with the load held back until it is told when to start."""
+        ...
+
+
+@runtime_checkable
+class SharesRuns(Protocol):
+    """An engine whose runs may be shares of one work."""
+
+    def share(self, job: Job, work_dir: Path) -> SharedRun:
+        """As ``HoldsRuns.hold``, of a job that is one share of several."""
         ...

@@ -27,6 +27,7 @@ class ImportedRun:
     ramp_ns: int
     runtime_ns: int
     provenance: Provenance = "measured"
+    clients: int | None = None  # of a cluster, where clients made the load
     facts: dict[str, Any] = field(default_factory=dict)  # of the target, as in a study
     s3: str | None = None  # of a store: endpoint and bucket, as in a study
     params: dict[str, Any] = field(default_factory=dict)  # of the point, beside the fields' own

@@ -52,6 +52,23 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Which share of a work that is made for all clients one of them does."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, total: int) -> range:
+        """Of so many pieces, numbered from 0: neighbours, and as many as any other share or one
+        fewer. Each piece is of exactly one share.
+        """
+        return range(total * self.index // self.count, total * (self.index + 1) // self.count)
+
+
+WHOLE = Share()
+
+
+@dataclass(frozen=True, slots=True)
 class JobContext:
     """What the lab knows and a workload needs to make its job."""
 
@@ -61,6 +78,7 @@ class JobContext:
     seed: int  # of this run: study seed, point and repeat combined
     work_dir: Path  # of this run
     run_id: str = ""
+    share: Share = WHOLE  # of the work of a family that divides it
 
     @property
     def members(self) -> list[Member]:

@@ -33,13 +33,27 @@ class OverSweep:
     keys: tuple[str, ...]  # of quantities: the first that was measured is drawn
     name: str
     words: str  # what it is, in a sentence
-    ratio: str = "{target}’s is {times} {baseline}’s"  # of the title
+    ratio: str = "{larger}’s {what} is {times} {smaller}’s"  # of the title
     log: bool = False  # the vertical axis
     # Functions of comparison, section and small multiple, as "module:function": by target the place
     # on the axis whose mean has a ring; and the title, where it is not the ratio at the far end.
     rings: str = ""
     title: str = ""
     when: When = "swept"
+
+
+@dataclass(frozen=True, slots=True)
+class StackOverSweep:
+    """A quantity of which less is better, as a stack of its parts, against the swept axis."""
+
+    whole: str  # its key
+    keys: Mapping[str, str]  # words of the parts, from the bottom: key of the quantity
+    undivided: str  # what it is where a part has no value: "the whole run"
+    name: str
+    what: str  # energy
+    axis: str  # title of the vertical axis, without the unit
+    words: str  # "energy of a run in Wh by stage"
+    when: When = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ class Drawn:
     when: When = "always"
 
 
-Part: TypeAlias = Bars | OverSweep | Crew | Drawn
+Part: TypeAlias = Bars | OverSweep | StackOverSweep | Crew | Drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +89,16 @@ class FigureKind:
     """A kind of figure, and the heading that it stands under.
 
     Drawn once per mix those of scope "section"; once for all mixes those of scope "family" (before
-    them), "workload" (in the brief's section about ratios) and "power" (in that about power). Scope
-    "campaign" belongs to no family.
+    them), "workload" (in the brief's section about ratios), "power" (in that about power) and "own"
+    (in the section that the family has beside its metrics, if any). Scope "campaign" belongs to no
+    family.
     """
 
     name: str
-    scope: Literal["section", "family", "workload", "power", "campaign"]
+    scope: Literal["section", "family", "workload", "power", "own", "campaign"]
     heading: str
     lead: str
     parts: tuple[Part, ...] = ()  # drawn in this order at the far point of every small multiple
     place: str = ""  # "module:function" of comparison and sections, where it has no parts
+    # With more figures than this in a section, a page folds them until they are asked for; 0: all.
+    most_open: int = 99

@@ -7,12 +7,16 @@ registered family that offers it makes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from storlab.base.errors import EngineError
+from storlab.base.errors import EngineError, Problem
+from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
 from storlab.model.job import Job, Member, RereadJob
+from storlab.model.point import Point
 from storlab.model.s3 import S3Access
 from storlab.model.study import Precondition, Target
 
@@ -70,6 +74,79 @@ class StartsStudies(Protocol):
         What needs other targets than these files is commented out.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one client's engine told of its share of a run."""
+
+    client: str
+    host: str
+    offset_ns: int  # of its clock, ahead of that on which the whole is told
+    details: Mapping[str, Any]
+    memory_bytes: int | None = None  # of its host
+
+
+@runtime_checkable
+class DividesWork(Protocol):
+    """Its work is one for all clients of a cluster: each does a share, ``JobContext.share``.
+
+    Without this offer every client does the whole of a timed work, in a folder of its own.
+    """
+
+    pieces_word: str  # what is divided, for people: "ranks"
+    shares_data: bool  # all clients use one place, where each makes its share of the data sets
+
+    def pieces(self, point: Point) -> int:
+        """How many a run has: the most clients that can have a share.
+
+        Raises StudyError for a point that cannot be.
+        """
+        ...
+
+    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """Details of the whole run, from those of all clients in order of their shares."""
+        ...
+
+
+@runtime_checkable
+class SpreadsOtherwise(Protocol):
+    """Cannot be divided among clients, and knows what else a user can do."""
+
+    spread_fix: str
+
+
+@runtime_checkable
+class NeedsMachine(Protocol):
+    """Has points that machines may be too small for, which is said before anything runs."""
+
+    def check_machine(self, params: dict[str, Any]) -> list[Problem]:
+        """Why these values can never run on this machine. Not asked where clients make the load."""
+        ...
+
+
+@runtime_checkable
+class ExaminesTargets(Protocol):
+    """Knows what its runs need of a machine and of a target beyond what doctor looks at anyway.
+
+    Neither writes anything, and neither may hang: what may, is done in a child with a time-out.
+    """
+
+    def examine_machine(self) -> Sequence[Check]:
+        """Of this machine alone: few lines where it plainly has nothing for the family."""
+        ...
+
+    def examine_target(
+        self, target: Target, points: Sequence[Point], places: Sequence[Path]
+    ) -> Sequence[Check]:
+        """Of this target for the family's points on it. ``places``: its files, or its directory."""
+        ...
+
+
+def divides(kind: str) -> DividesWork | None:
+    """The offer of a family to divide its work; None where it makes none."""
+    family = FAMILIES[kind]
+    return family if isinstance(family, DividesWork) else None
 
 
 def starts_studies() -> list[StartsStudies]:

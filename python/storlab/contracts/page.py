@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from storlab.contracts.question import USUAL, Question
+
 RUNS = "runs"
 """The group of quantities that stand in the table of all runs."""
 
@@ -118,6 +120,8 @@ class PieceKind:
     caption: str  # "Epoch by epoch"
     columns: tuple[PieceColumn, ...]
     worker: str = ""  # whose times have a table of their own: rank
+    # Of an entry: which client of a cluster a rank or accelerator was on; none without clients.
+    clients: Callable[[Mapping[str, Any]], Mapping[int, str]] = lambda entry: {}  # noqa: ARG005
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,30 @@ def margins(
     }
 
 
+def rate(name: str, title: str, unit: str = "1/s", short: str = "") -> Quantity:
+    """What counts a family's operations: ``requests_s``, in ``requests/s``."""
+    return Quantity(name, title, unit, "more", RUNS, short=short)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What ``storlab capacity`` looks for: the most of a parameter at which a metric stays up."""
+
+    parameter: str  # accelerators
+    noun: str  # of one: accelerator
+    metric: str  # at or above a threshold, in percent: au_percent
+
+
+@dataclass(frozen=True, slots=True)
+class Implementations:
+    """Whose code is measured, and how the brief tells what each takes for the same work."""
+
+    parameter: str  # its values are engines, and no references for one another
+    heads: Mapping[str, str]  # keys of the table's columns, in order, and their heads
+    ratios: Mapping[str, str]  # of these, those that are divided by the first's: "time"
+    note: str = ""  # below the table
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """What the brief knows of a family without knowing the family.
@@ -172,9 +200,13 @@ class Page:
     operations: tuple[str, ...]  # that do the work, in the order of the page
     moved: tuple[str, ...]  # of these, the ones whose bytes are transferred
     axes: tuple[str, ...]  # the first that is swept is the horizontal axis
+    rate: Quantity  # counts operations; its unit is that of what is made of it: per watt, per TB
     series: tuple[str, ...] = ()  # whose bytes make up throughput over time; by default ``moved``
     facet: str | None = None  # small multiples
+    small: int = 0  # small multiples of at most so many bytes are drawn by their rate: IOPS
     mix: str | None = None  # names a section even where it is not swept
+    # Values of a parameter that tells sections apart, in the order of the page; others by size.
+    order: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     sizes: tuple[str, ...] = ()  # parameters in bytes
     durations: tuple[str, ...] = ()  # parameters in ns
     titles: Mapping[str, str] = field(default_factory=dict)  # parameter names for people
@@ -183,13 +215,7 @@ class Page:
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
     whole_window: bool = False  # rates are over the window, what lies between spans included
     buffered: bool = False  # reads and writes through the page cache, whatever the target says
-    # The parameter that says whose code is measured. Its values are engines, which a study
-    # compares, and which are no references for one another.
-    implementation: str | None = None
-    rate: str = "iops"  # the metric that counts operations
-    rate_title: str = "operations/s"
-    rate_unit: str = "1/s"  # of what is made of it: per watt, per TB
-    rate_word: str = ""  # as the head of a column; by default its title
+    implementations: Implementations | None = None  # of families that compare them
     names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET
     mix_words: str = ""  # what a phrase of the mix ends with, left out on axes: ``read/write``
     split: bool = False  # throughput and rate stand in tables by operation, too
@@ -204,6 +230,7 @@ class Page:
     told: tuple[str, ...] = ()  # said of the work as a whole wherever it does not vary
     far: str = "the far end of its axis"  # where findings look: "the largest number of jobs"
     headline: Headline = THROUGHPUT
+    questions: tuple[Question, ...] = USUAL  # that a study may ask, those asked by default first
     # The family's own metrics, in the order of its tables; with them no table but these.
     quantities: tuple[Quantity, ...] = ()
     line: tuple[str, ...] = ()  # keys of those that stand for a run in one line; empty: the rate
@@ -215,12 +242,23 @@ class Page:
     audit: str = ""  # "module:function" of a comparison, which yields findings of the audit
     findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
+    # Whether a point does what those did: their claims stand beside no others.
+    published_for: Callable[[Mapping[str, Any]], bool] = lambda _params: True
     flags: tuple[FlagMeaning, ...] = ()  # that it raises, beside those of all families
     definitions: tuple[Definition, ...] = ()  # of its terms, in the section about method
     margins: Mapping[str, float | None] = field(default_factory=margins)  # between two engines
     # Whether a parameter that all points share says anything: not of what is not done.
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
+    search: Search | None = None
     workers: str = ""  # the parameter that says how many threads of the client do the work
+    # The parameter by which clients of a cluster add up, as far as what is outstanding goes: a
+    # client's concurrency. By default its workers.
+    load: str = ""
+    # Parameters that say how much is outstanding, with the names of their columns in publications,
+    # in lower case: first the usual one.
+    outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    paced: str = ""  # the parameter that makes an open loop, which has no concurrency of its own
+    access: str = ""  # the parameter that says in which order offsets come: random, sequential
     # What a point's figures have to say of work that is smaller than its name: ``scaled to 1 %``.
     shrunk: Callable[[Mapping[str, Any]], str] = lambda _params: ""
     # Of what the engine tells of a run (its details): the kinds of spans of which an earlier
@@ -228,9 +266,21 @@ class Page:
     resumed: Callable[[Mapping[str, Any]], frozenset[str]] = lambda _details: frozenset()
 
     @property
+    def searched(self) -> Search:
+        """What is looked for. Raises ValueError of a family that has no such search."""
+        if self.search is None:
+            raise ValueError("this family has nothing to search for")
+        return self.search
+
+    @property
+    def per_client(self) -> str:
+        """The parameter that clients of a cluster multiply; empty where there is none."""
+        return self.load or self.workers
+
+    @property
     def rate_short(self) -> str:
         """The rate as the head of a column: ``IOPS``, ``requests/s``."""
-        return self.rate_word or self.rate_title
+        return self.rate.short or self.rate.title
 
     def name_of(self, operation: str) -> str:
         """An operation for people: ``read``, ``GET``."""

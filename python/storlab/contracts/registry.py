@@ -30,7 +30,9 @@ def study_class() -> type[StudyBase]:
 
 @cache
 def _study_class(kinds: tuple[str, ...]) -> type[StudyBase]:
-    return study_model([FAMILIES[kind].spec for kind in kinds])
+    families = [FAMILIES[kind] for kind in kinds]
+    asked = dict.fromkeys(q.name for family in families for q in family.page.questions)
+    return study_model([family.spec for family in families], list(asked))
 
 
 def get_engine(name: str) -> Engine:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import tomlkit
 from pydantic import ValidationError
 
 from storlab._native import Histogram
@@ -73,15 +74,26 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
         "ramp": f"{first.ramp_ns}ns",
         "runtime": f"{first.runtime_ns}ns",
     }
-    parts = ["# written by `storlab import`", _toml("[study]", header)]
     seen: dict[str, ImportedRun] = {}
     for source in sources:
         seen.setdefault(source.run.target, source.run)
-    parts += [_toml("[[target]]", _target(run)) for run in seen.values()]
-    for run in _distinct(sources):
-        table = {"kind": run.kind, "name": run.label, "engine": run.engine, **run.fields}
-        parts.append(_toml("[[workload]]", {**table, "targets": [run.target]}))
-    text = "\n".join(parts)
+    document = {
+        "study": header,
+        "target": [_given(_target(run)) for run in seen.values()],
+        "workload": [
+            _given(
+                {
+                    "kind": run.kind,
+                    "name": run.label,
+                    "engine": run.engine,
+                    **run.fields,
+                    "targets": [run.target],
+                }
+            )
+            for run in _distinct(sources)
+        ],
+    }
+    text = "# written by `storlab import`\n" + tomlkit.dumps(document)
     try:
         return text, study_class().model_validate(tomllib.loads(text))
     except ValidationError as error:
@@ -108,6 +120,10 @@ def _target(run: ImportedRun) -> dict[str, Any]:
     return {**table, "direct": run.direct}
 
 
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}
+
+
 def _distinct(sources: Sequence[_Source]) -> list[ImportedRun]:
     found: dict[str, ImportedRun] = {}
     for source in sources:
@@ -116,26 +132,8 @@ def _distinct(sources: Sequence[_Source]) -> list[ImportedRun]:
 
 
 def _identity(run: ImportedRun) -> str:
-    said = [run.target, run.kind, run.label, run.engine, run.fields, run.params]
-    return json.dumps(said, sort_keys=True, default=str)
-
-
-def _toml(head: str, values: Mapping[str, Any]) -> str:
-    lines = [f"{key} = {_toml_value(value)}" for key, value in values.items() if value is not None]
-    return "\n".join([head, *lines, ""])
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        pairs = (f"{_toml_value(str(k))} = {_toml_value(v)}" for k, v in value.items())
-        return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml_value(v) for v in value) + "]"
-    return repr(value)
+    parts = [run.target, run.kind, run.label, run.engine, run.fields, run.params, run.clients]
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, int]]:
@@ -150,6 +148,7 @@ def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, i
             kind=run.kind,
             engine=run.engine,
             params={**workload.values()[0], **run.params},
+            clients=run.clients,
         )
     repeats: dict[str, int] = {}
     found = []
@@ -212,6 +211,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
         workload=point.workload,
         kind=point.kind,
         params=point.params,
+        clients=point.clients,
         provenance=run.provenance,
         status=outcome.status,
         failure=outcome.failure,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +18,16 @@ from storlab.figures.common import (
     digits3,
     figure_name,
     interval_text,
-    last_point,
     place_at,
     point_ids,
-    ratio_words,
 )
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.mixes import fill
-from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role, series_label
+from storlab.figures.reach import cut_words
+from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, label_room, role, series_label
+from storlab.figures.words import ratio_words
 
-MOST_LABELLED = 12  # more bars than this carry no number on top
 BESIDE_PX = 7  # raw dots stand beside the interval, not under it
 
 
@@ -39,17 +38,6 @@ class Frame:
     rules: list[Rule] = field(default_factory=list)
     most: float | None = None  # end of the vertical axis
     below: str = ""  # words below the horizontal axis
-
-
-def far_places(
-    comparison: Comparison, sections: Sequence[Section]
-) -> Iterator[tuple[Section, Any, WorkloadPoint]]:
-    """Every section and small multiple with the far point of its axis."""
-    for section in sections:
-        for facet in section.facets():
-            point = last_point(comparison, section, facet)
-            if point is not None:
-                yield section, facet, point
 
 
 def bar_figure(
@@ -74,7 +62,8 @@ def bar_figure(
         return None
     where = place_at(section, facet, point)
     unit = next(iter(columns.values())).unit
-    title = f"{where}: {_said(comparison, point, wanted, columns)}"
+    title = f"{where}: {_title(comparison, point, wanted, columns)}"
+    remark = cut_words(bars)
     chart = _chart(comparison, point, wanted, list(columns), bars, unit, frame or Frame())
     return Figure(
         name=figure_name(wanted.name or kind, section, facet),
@@ -96,6 +85,7 @@ def bar_figure(
         ],
         point_ids=point_ids(comparison, [point]),
         note=where,
+        remark=remark,
     )
 
 
@@ -142,6 +132,30 @@ def _data(
     return bars, dots
 
 
+def bar_layers(
+    base: alt.Chart,
+    places: tuple[alt.X, alt.XOffset, alt.XOffset, alt.Y],
+    fills: alt.Fill,
+    shown: Mapping[str, str],
+) -> list[alt.Chart]:
+    """Bars, their intervals and every run as a dot. ``places``: x, the offset of bars and that of
+    their middles, y; ``shown`` names the fields of a tooltip.
+    """
+    x, offset, centred, y = places
+    ink = alt.ColorValue(role("fig-ink"))
+    tooltip = [alt.Tooltip(f"{name}:N", title=text) for name, text in shown.items()]
+    raw = alt.Chart(alt.NamedData("dots")).mark_point(
+        size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
+    )
+    return [
+        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fills, tooltip=tooltip),
+        base.mark_rule(strokeWidth=1.4).encode(
+            x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=ink
+        ),
+        raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
+    ]
+
+
 def heights(interval: Interval) -> dict[str, float]:
     """``value``, ``low`` and ``high`` of a bar; without bounds all at the estimate."""
     estimate = interval.estimate
@@ -180,30 +194,19 @@ def _chart(
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format=",~r", tickCount=6),
     )
-    ink = alt.ColorValue(role("fig-ink"))
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "target"),
-            ("x", wanted.what),
-            ("text", f"{unit}, mean [95 %]"),
-            ("provenance", "provenance"),
-            ("runs", "runs"),
-        )
-    ]
+    shown = {
+        "series": "target",
+        "x": wanted.what,
+        "text": f"{unit}, mean [95 %]",
+        "provenance": "provenance",
+        "runs": "runs",
+    }
     base = alt.Chart(alt.NamedData("bars"))
-    raw = alt.Chart(alt.NamedData("dots")).mark_point(
-        size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
-    )
     layers = [
-        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(bars), tooltip=tooltip),
-        base.mark_rule(strokeWidth=1.4).encode(
-            x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=ink
-        ),
-        raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
+        *bar_layers(base, (x, offset, centred, y), fill(bars), shown),
         *(layer for rule in frame.rules for layer in rule_layers(rule)),
     ]
-    if len(bars) <= MOST_LABELLED:
+    if label_room([bar["label"] for bar in bars], WIDTH):
         text = base.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
         ground = text.mark_text(
             dy=-6, fontSize=11, baseline="bottom", stroke=role("fig-paper"), strokeWidth=4
@@ -212,17 +215,17 @@ def _chart(
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
-def _said(
+def _title(
     comparison: Comparison, point: WorkloadPoint, wanted: Bars, columns: dict[str, Column]
 ) -> str:
     row = comparison.row(point)
     word, column = next(
         ((w, c) for w, c in columns.items() if c.key == wanted.ratio), next(iter(columns.items()))
     )
-    parts = ratio_words(comparison, row, column.key)
-    word = _plain(word)
+    what = f"{wanted.what} {_plain(word)}"
+    parts = ratio_words(comparison, row, column.key, what)
     if parts:
-        return f"{wanted.what} {word}: {'; '.join(parts)}"
+        return "; ".join(parts)
     known = [(t, c.values[column.key]) for t, c in row.cells.items() if column.key in c.values]
     each = "; ".join(f"{digits3(i.estimate)}\u00a0{column.unit} on {t}" for t, i in known)
-    return f"{wanted.what} {word}: {each}"
+    return f"{what}: {each}"

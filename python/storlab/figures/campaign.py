@@ -26,3 +26,72 @@ PUBLISHED_MIXES = FigureKind(
     "Plain: measured here. Hatched: as published, not repeated here. Logarithmic scale.",
     place="storlab.figures.published_mixes:draw",
 )
+COST_CAPACITY = FigureKind(
+    "cost_capacity",
+    "campaign",
+    "Cost against capacity",
+    "All that the study declares of each configuration’s cost, over what it holds; hollow, because "
+    "nothing of it is measured.",
+    place="storlab.figures.cost_capacity:draw",
+)
+WORTH = FigureKind(
+    "worth",
+    "campaign",
+    "Work for the money",
+    "What is done over the declared price of the storage, and the declared cost over what is done, "
+    "each with the 95 % interval of what was measured. Only prices and costs are declared.",
+    place="storlab.figures.worth:draw_money",
+    most_open=4,
+)
+DENSITY = FigureKind(
+    "density",
+    "campaign",
+    "Work per terabyte",
+    "What is done over the declared capacity, with the 95 % interval of what was measured.",
+    place="storlab.figures.worth:draw_density",
+    most_open=2,
+)
+CLIENT_RATES = FigureKind(
+    "client_rates",
+    "campaign",
+    "Operations of all clients",
+    "Small blocks, all clients together. Mean of the repeats with its 95 % interval; every dot is "
+    "one run.",
+    place="storlab.figures.rates:draw",
+)
+CLIENT_THROUGHPUT = FigureKind(
+    "client_throughput",
+    "campaign",
+    "Throughput by clients",
+    "Of the whole, against the number of clients, at the far end of what else is swept.",
+    place="storlab.figures.throughput_vs_jobs:draw",
+)
+CLIENT_LATENCY = FigureKind(
+    "client_latency",
+    "campaign",
+    "Latency by clients",
+    "Marker: mean, with its 95 % interval. Tick: 99th percentile. Logarithmic scale.",
+    place="storlab.figures.latency_points:draw",
+    most_open=0,
+)
+CLIENT_BALANCE = FigureKind(
+    "client_balance",
+    "campaign",
+    "Balance of the clients",
+    "Every client’s throughput over the mean of all: mean of the repeats, and a line from the "
+    "least to the most.",
+    place="storlab.figures.clients:draw",
+    most_open=2,
+)
+EVERY = (
+    DENSITY,
+    WORTH,
+    COST_STACK,
+    COST_CAPACITY,
+    PUBLISHED_BARS,
+    PUBLISHED_MIXES,
+    CLIENT_RATES,
+    CLIENT_THROUGHPUT,
+    CLIENT_LATENCY,
+    CLIENT_BALANCE,
+)

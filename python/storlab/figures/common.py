@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from storlab.analysis.compare import Comparison, Row
-from storlab.analysis.points import Section, WorkloadPoint, fill_in, format_value, title_of
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import (
+    CLIENTS,
+    Section,
+    WorkloadPoint,
+    describe,
+    fill_in,
+    format_value,
+    title_of,
+)
 from storlab.analysis.stats import Interval
+from storlab.contracts.offers import divides
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
 
@@ -25,8 +34,21 @@ def axis_title(section: Section) -> str:
     """The horizontal axis, with what is multiplied by it."""
     x, page = section.axes.x, section.page
     template = page.axis_titles.get(x, "")
-    said = fill_in(page, template, section.points[0].params, section.axes.section)
-    return said or title_of(page, x)
+    title = fill_in(page, template, section.points[0].params, section.axes.section)
+    return (title or title_of(page, x)) + _each_client(section)
+
+
+def _each_client(section: Section) -> str:
+    """What a workload says is done by each client of a cluster: ``, on each of 12 clients``."""
+    page, first = section.page, section.points[0]
+    if first.clients is None or divides(section.kind) is not None:
+        return ""
+    if section.axes.x == CLIENTS:
+        load = describe(page, first.params, (page.per_client,))
+        same = len({point.params.get(page.per_client) for point in section.points}) == 1
+        return f", {load} each" if load and same else ""
+    counts = {point.clients for point in section.points}
+    return f", on each of {first.clients} clients" if counts == {first.clients} != {1} else ""
 
 
 def place_of(section: Section, facet: Any) -> str:
@@ -63,7 +85,7 @@ def is_swept(section: Section) -> bool:
 
 def place_at(section: Section, facet: Any, point: WorkloadPoint) -> str:
     """``70/30 read/write, 256 KiB, 4 jobs``."""
-    return ", ".join(said for said in (place_of(section, facet), section.at(point)) if said)
+    return ", ".join(part for part in (place_of(section, facet), section.at(point)) if part)
 
 
 def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
@@ -79,6 +101,20 @@ def sentence(text: str) -> str:
 def quantity_named(page: Page, key: str) -> Quantity | None:
     """The family's own quantity of that column; None where it has none."""
     return next((quantity for quantity in page.quantities if quantity.key == key), None)
+
+
+def is_small(section: Section, facet: Any) -> bool:
+    """Whether operations say more of this small multiple than bytes: of small blocks."""
+    page = section.page
+    sized = section.axes.facet in page.sizes
+    if section.axes.facet is None and page.facet in page.sizes:
+        facet, sized = section.points[0].params.get(page.facet or ""), True
+    return sized and isinstance(facet, int) and facet <= page.small
+
+
+def clients_of(section: Section) -> int:
+    """The most clients of a cluster that its points ask for; 0 without a cluster."""
+    return max((point.clients or 0 for point in section.points), default=0)
 
 
 def window_words(section: Section) -> str:
@@ -110,18 +146,24 @@ def far_points(
 def family_place(places: Sequence[tuple[Section, WorkloadPoint]], facet: Any) -> str:
     """What the far points of several sections share: ``4 MiB, concurrency 16``."""
     size = places[0][0].facet_text(facet)
-    at = " or ".join(sorted({said for section, point in places if (said := section.at(point))}))
+    at = " or ".join(sorted({place for section, point in places if (place := section.at(point))}))
     return ", ".join(part for part in (size, at) if part)
 
 
 def last_point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:
     """The point furthest along the axis at which every target was measured (else any of them)."""
-    points = section.of_facet(facet)
-    for enough in (all, any):
-        for point in reversed(points):
-            if enough(cell.measured for cell in comparison.row(point).cells.values()):
-                return point
-    return None
+    return comparison.last_point(section, facet)
+
+
+def far_places(
+    comparison: Comparison, sections: Sequence[Section]
+) -> Iterator[tuple[Section, Any, WorkloadPoint]]:
+    """Every section and small multiple with the far point of its axis."""
+    for section in sections:
+        for facet in section.facets():
+            point = last_point(comparison, section, facet)
+            if point is not None:
+                yield section, facet, point
 
 
 def point_ids(comparison: Comparison, points: list[WorkloadPoint]) -> list[str]:
@@ -159,29 +201,6 @@ def interval_text(interval: Interval | None, show: Any = digits3) -> str:
     if interval.low is None or interval.high is None:
         return f"{show(interval.estimate)} (one run)"
     return f"{show(interval.estimate)} [{show(interval.low)}, {show(interval.high)}]"
-
-
-def ratio_words(
-    comparison: Comparison,
-    row: Row,
-    key: str,
-    say: str = "{target}’s is {times} {baseline}’s",
-) -> list[str]:
-    """Every target against the baseline at one point: ``disk A’s is 1.20\u00d7 disk B’s``.
-
-    Empty where there is no ratio of that column.
-    """
-    parts, baseline = [], comparison.baseline
-    for target in comparison.others:
-        ratio = row.ratios[target].get(key)
-        if ratio is None:
-            continue
-        if ratio.interval.is_known and not ratio.decided:
-            parts.append(f"{target} and {baseline} can’t be told apart")
-        else:
-            times = times_text(ratio.interval.estimate)
-            parts.append(say.format(target=target, times=times, baseline=baseline))
-    return parts
 
 
 def times_text(ratio: float) -> str:

@@ -26,15 +26,15 @@ def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
     found = [(i, column) for i, column in enumerate(targets) if costs(column.target)]
     currencies = list(dict.fromkeys(column.target.currency for _, column in found))
     return [
-        _one(currency, [(i, c) for i, c in found if c.target.currency == currency])
+        _figure(currency, [(i, c) for i, c in found if c.target.currency == currency])
         for currency in currencies
     ]
 
 
-def _one(currency: str, columns: list[tuple[int, Any]]) -> Figure:
+def _figure(currency: str, columns: list[tuple[int, Any]]) -> Figure:
     data = [datum for index, column in columns for datum in _data(index, column, currency)]
     ends = [_end(column, currency) for _, column in columns]
-    title = f"Cost as declared: {'; '.join(e['said'] for e in ends)}"
+    title = f"Cost as declared: {'; '.join(e['clause'] for e in ends)}"
     return Figure(
         name=slug("cost", currency),
         kind="cost_stack",
@@ -80,7 +80,7 @@ def _end(column: Any, currency: str) -> dict[str, Any]:
         "total": total,
         "label": each,
         "words": words,
-        "said": f"{column.label} {currency} {each}",
+        "clause": f"{column.label} {currency} {each}",
     }
 
 

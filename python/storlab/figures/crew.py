@@ -40,11 +40,11 @@ def crew_figure(
     }
     last = [_datum(target, worker) for target, worker in slowest.items()]
     where = place_at(section, facet, point)
-    said = "; ".join(
+    text = "; ".join(
         f"{crew.worker} {worker.number} on {target}, {digits3(worker.interval.estimate)}\u00a0s"
         for target, worker in slowest.items()
     )
-    title = f"{where}: {crew.what} is {said}"
+    title = f"{where}: {crew.what} is {text}"
     return Figure(
         name=figure_name(crew.name, section, facet),
         kind=kind,

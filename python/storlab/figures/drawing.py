@@ -8,13 +8,15 @@ from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep, Part
+from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep, Part, StackOverSweep
 from storlab.contracts.hook import load
-from storlab.figures.bars import bar_figure, far_places
-from storlab.figures.common import is_swept
+from storlab.figures.bars import bar_figure
+from storlab.figures.common import far_places, is_swept
 from storlab.figures.crew import crew_figure
 from storlab.figures.figure import Figure
+from storlab.figures.foot import scale_words, with_foot
 from storlab.figures.over_sweep import sweep_figure
+from storlab.figures.stack_over_sweep import stack_figure
 
 
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -23,7 +25,8 @@ def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) 
         found: list[Figure] = load(kind.place)(comparison, sections)
     else:
         found = list(_parts(kind, comparison, sections))
-    return [_with_scale(comparison, sections, figure) for figure in found]
+    scaled = [_with_scale(comparison, sections, figure) for figure in found]
+    return [with_foot(comparison, sections, figure) for figure in scaled]
 
 
 def _parts(
@@ -51,6 +54,8 @@ def _part(
             return bar_figure(kind.name, part, comparison, section, facet, point)
         case OverSweep():
             return sweep_figure(kind.name, part, comparison, section, facet)
+        case StackOverSweep():
+            return stack_figure(kind.name, part, comparison, section, facet)
         case Crew():
             return crew_figure(kind.name, part, comparison, section, facet, point)
         case Drawn():
@@ -60,15 +65,8 @@ def _part(
 
 def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
     """What is drawn may be smaller than its name says: then title and description say it, too."""
-    shown = set(figure.point_ids)
-    words: dict[str, None] = {}
-    for section in sections:
-        for point in section.points:
-            word = section.page.shrunk(point.params)
-            if word and word not in figure.title:
-                cells = comparison.row(point).cells.values()
-                words |= {word: None} if shown & {cell.point_id for cell in cells} else {}
+    words = [w for w in scale_words(comparison, sections, figure) if w not in figure.title]
     if not words:
         return figure
-    said = " or ".join(words)
-    return replace(figure, title=f"{figure.title} ({said})", alt=f"{figure.alt} ({said})")
+    text = " or ".join(words)
+    return replace(figure, title=f"{figure.title} ({text})", alt=f"{figure.alt} ({text})")

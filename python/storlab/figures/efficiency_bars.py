@@ -23,21 +23,17 @@ from storlab.figures.common import (
     far_points,
     interval_text,
     point_ids,
-    times_text,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.theme import (
-    HEIGHT,
-    WIDTH,
-    configured,
-    fill_of,
-    role,
-    series_label,
-)
+from storlab.figures.mixes import LINES, fill, told_apart
+from storlab.figures.reach import cut_words
+from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, label_room, role, series_label
+from storlab.figures.words import span_words
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"
-MOST_LABELLED = 10  # more bars than this carry no number on top
+WHAT = "data per joule"
+SAY = "{larger} moves {times} as much data per joule as {smaller}"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -45,20 +41,21 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     if comparison.column(KEY) is None:
         return []
     facets = far_points(comparison, sections).values()
-    figures = [_one(comparison, facet, places) for facet, places in facets]
+    figures = [_figure(comparison, facet, places) for facet, places in facets]
     return [figure for figure in figures if figure is not None]
 
 
-def _one(
+def _figure(
     comparison: Comparison, facet: Any, places: list[tuple[Section, WorkloadPoint]]
 ) -> Figure | None:
-    order = [section.mix for section, _ in places]
-    data, missing = _data(comparison, places)
+    order = told_apart([section.mix for section, _ in places])
+    data, missing = _data(comparison, places, order)
     if not data:  # of other multiples there is some
         return None
+    remark = cut_words(data)
     section, points = places[0][0], [point for _, point in places]
     place = ": ".join(part for part in (section.prefix, family_place(places, facet)) if part)
-    title = f"{place}: {_said(comparison, points)}"
+    title = f"{place}: {_title(comparison, points)}"
     page = section.page
     mix = title_of(page, page.mix) if page.mix and section.axes.section == (page.mix,) else None
     return Figure(
@@ -81,34 +78,35 @@ def _one(
             "provenance",
         ],
         rows=[
-            _row(s.mix, comparison.row(p).cells[t])
-            for s, p in places
+            _row(mix, comparison.row(p).cells[t])
+            for mix, (_, p) in zip(order, places, strict=True)
             for t in comparison.planned([p])
         ],
         point_ids=point_ids(comparison, points),
         note=place,
+        remark=remark,
     )
 
 
 def _data(
-    comparison: Comparison, places: list[tuple[Section, WorkloadPoint]]
+    comparison: Comparison, places: list[tuple[Section, WorkloadPoint]], mixes: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     cells = [cell for _, point in places for cell in comparison.row(point).cells.values()]
     apart = len({cell.power.label for cell in cells if cell.power}) > 1
     data: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
-    for section, point in places:
+    for mix, (_, point) in zip(mixes, places, strict=True):
         for index, target in enumerate(comparison.targets):
             cell = comparison.row(point).cells[target]
             if cell.point_id is None:
                 continue
             value, account = cell.values.get(KEY), cell.power
             if value is None or account is None:
-                missing.append({"x": section.mix, "target": target, "text": MISSING})
+                missing.append({"x": mix, "target": target, "text": MISSING})
                 continue
             data.append(
                 {
-                    "x": section.mix,
+                    "x": mix,
                     "target": target,
                     "series": series_label(target, account.provenance)
                     + (f", {account.label}" if apart else ""),
@@ -135,7 +133,13 @@ def _chart(
 ) -> alt.TopLevelMixin:
     top = max((d["high"] for d in data), default=1.0) * 1.12
     ticks = _ticks(top)
-    x = alt.X("x:O", sort=order, title=mix, scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14))
+    x = alt.X(
+        "x:O",
+        sort=order,
+        title=mix,
+        scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
+        axis=alt.Axis(labelExpr=LINES, labelLimit=150),
+    )
     offset = alt.XOffset(
         "target:N", sort=targets, scale=alt.Scale(domain=targets, paddingInner=0.1)
     )
@@ -159,7 +163,7 @@ def _chart(
         )
     ]
     layers: list[alt.Chart] = [
-        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=_fill(data), tooltip=tooltip),
+        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(data), tooltip=tooltip),
         base.mark_rule(strokeWidth=1.4).encode(
             x=x,
             xOffset=centre,
@@ -169,7 +173,7 @@ def _chart(
         ),
         _energy_axis(top, ticks),
     ]
-    if len(data) <= MOST_LABELLED:
+    if label_room([d["label"] for d in data], WIDTH - 30):
         text = base.mark_text(dy=-7, fontSize=11, baseline="bottom")
         layers.append(
             text.encode(x=x, xOffset=centre, y=alt.Y("high:Q", axis=None), text="label:N")
@@ -182,16 +186,6 @@ def _chart(
         layers.append(gap.encode(x=x, xOffset=centre, y=alt.Y(datum=0, axis=None), text="text:N"))
     chart: alt.LayerChart = alt.layer(*layers).resolve_axis(y="independent")
     return chart.properties(width=WIDTH - 30, height=HEIGHT)
-
-
-def _fill(data: list[dict[str, Any]]) -> alt.Fill:
-    fills = {d["series"]: d["fill"] for d in data}
-    return alt.Fill(
-        "series:N",
-        title=None,
-        scale=alt.Scale(domain=list(fills), range=list(fills.values())),
-        legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0),
-    )
 
 
 def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:
@@ -220,29 +214,24 @@ def _row(mix: str, cell: Cell) -> list[str]:
     return [mix, cell.target, *texts, account.label, account.provenance]
 
 
-def _said(comparison: Comparison, points: list[WorkloadPoint]) -> str:
-    parts = []
+def _title(comparison: Comparison, points: list[WorkloadPoint]) -> str:
+    parts, rows = [], [comparison.row(point) for point in points]
     for target in comparison.others:
-        rows = [comparison.row(point) for point in points]
         refused = next((row.refused[target] for row in rows if target in row.refused), "")
         ratios = [row.ratios[target][KEY] for row in rows if KEY in row.ratios[target]]
         if refused:
             parts.append(f"{target} and {comparison.baseline} are not compared: {refused}")
         elif ratios:
-            values = sorted(r.interval.estimate for r in ratios)
-            span = times_text(values[0])
-            if len(values) > 1:
-                span += f" to {times_text(values[-1])}"
-            note = (
-                f", at unequal boundaries: {ratios[0].boundaries}" if ratios[0].boundaries else ""
-            )
-            parts.append(f"{target} moves {span} {comparison.baseline}’s data per joule{note}")
+            unequal = ratios[0].boundaries
+            note = f", at unequal boundaries: {unequal}" if unequal else ""
+            text = span_words(ratios, target, comparison.baseline, WHAT, SAY)
+            parts.append(f"{text}{note}")
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     places = list(dict.fromkeys(cell.power.label for cell in cells if cell.power))
-    said = "; ".join(parts) or "data moved per joule"
-    said = f"{said}, power at the {places[0]}" if len(places) == 1 else said
+    text = "; ".join(parts) or "data moved per joule"
+    text = f"{text}, power at the {places[0]}" if len(places) == 1 else text
     words = {c.target: c.power.provenance for c in cells if c.power}
     weak = {target: word for target, word in words.items() if word in NOT_MEASURED}
     if len(weak) == len(words) and len(set(weak.values())) == 1:
-        return f"{said}, {' and '.join(set(weak.values()))}"
-    return said + "".join(f"; that of {target} is {word}" for target, word in weak.items())
+        return f"{text}, {' and '.join(set(weak.values()))}"
+    return text + "".join(f"; that of {target} is {word}" for target, word in weak.items())

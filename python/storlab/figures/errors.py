@@ -19,11 +19,11 @@ ROW_HEIGHT = 20
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per small multiple in which anything failed."""
-    found = (_one(mixes) for mixes in mixes_of(comparison, sections))
+    found = (_figure(mixes) for mixes in mixes_of(comparison, sections))
     return [figure for figure in found if figure is not None]
 
 
-def _one(mixes: Mixes) -> Figure | None:
+def _figure(mixes: Mixes) -> Figure | None:
     data = _data(mixes)
     if not data:
         return None
@@ -31,7 +31,7 @@ def _one(mixes: Mixes) -> Figure | None:
     labels = [d["label"] for d in data if d in shown]
     bars = [d for d in data if d in shown]
     left = f", the {MOST_ROWS} most frequent of {len(data)}" if len(data) > len(bars) else ""
-    title = f"{mixes.where('Failed requests')}: {_said(mixes)}{left}"
+    title = f"{mixes.where('Failed requests')}: {_title(mixes)}{left}"
     return Figure(
         name=mixes.name("errors"),
         kind="errors",
@@ -112,7 +112,7 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], labels: list[str]) -> alt.T
     return alt.layer(*layers).properties(width=WIDTH - 140, height=height)
 
 
-def _said(mixes: Mixes) -> str:
+def _title(mixes: Mixes) -> str:
     parts = []
     for target in mixes.targets:
         cells = [cell for _, _, cell in mixes.cells() if cell.target == target]

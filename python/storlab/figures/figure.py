@@ -23,3 +23,5 @@ class Figure:
     rows: list[list[str]]
     point_ids: list[str] = field(default_factory=list)
     note: str = ""
+    remark: str = ""  # what has to be said below this drawing alone
+    foot: tuple[str, ...] = ()  # lines that stand below the drawing: source, flags, scale

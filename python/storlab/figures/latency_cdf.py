@@ -12,8 +12,8 @@ from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.common import (
+    far_places,
     figure_name,
-    last_point,
     latency_kind,
     latency_text,
     operations_of,
@@ -24,17 +24,17 @@ from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,
-    WIDTH,
+    PANEL_GAP,
     colour,
     configured,
     log_bounds,
     log_ticks,
-    role,
+    panel_width,
 )
 
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])  # by operation, in the order of the page
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
 STEPS = 90
+LABEL_PX = 54  # that a label of the horizontal axis takes
 LABELS = (
     "datum.value < 0.1 ? '0 %' : datum.value < 0.5 ? '50 %' : datum.value < 1.5 ? '90 %' : "
     "datum.value < 2.5 ? '99 %' : datum.value < 3.5 ? '99.9 %' : '99.99 %'"
@@ -45,9 +45,8 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per block size, at the far end of the axis."""
     return [
         figure
-        for section in sections
-        for facet in section.facets()
-        if (figure := _one(comparison, section, facet)) is not None
+        for place in far_places(comparison, sections)
+        if (figure := _figure(comparison, *place)) is not None
     ]
 
 
@@ -56,10 +55,9 @@ def nines(percent: float) -> float:
     return -math.log10(1 - percent / 100)
 
 
-def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
-    point = last_point(comparison, section, facet)
-    if point is None:
-        return None
+def _figure(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
+) -> Figure | None:
     prefix, words = latency_kind(comparison, section)
     curves = _curves(comparison, section, point, prefix)
     if not curves:
@@ -68,17 +66,16 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
     names = [f"{name}s" for _, name in operations_of(section)]
-    layers = cdf_layers(data, names, comparison, section, (low, high), top, words)
-    chart = alt.layer(*layers)
+    chart = cdf_panels(data, names, comparison, section, (low, high), top, words)
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(curves)}"
+    title = f"{where}: {_title(curves)}"
     return Figure(
         name=figure_name("latency-distribution", section, facet),
         kind="latency_cdf",
         title=title,
         alt="Cumulative distribution of latency on a logarithmic scale, up to the 99.99th "
         f"percentile where enough operations completed. {title}",
-        spec=configured(chart.properties(width=WIDTH, height=HEIGHT), {"curves": data}),
+        spec=configured(chart, {"curves": data}),
         columns=["target", "operation", "operations", *(f"p{p:g}" for p in PERCENTS)],
         rows=[
             [target, f"{op}s", f"{h.count:,}", *(percentile_text(h, p) for p in PERCENTS)]
@@ -126,7 +123,7 @@ def percentile_text(histogram: Histogram, percent: float) -> str:
     return latency_text(histogram.percentile(percent))
 
 
-def cdf_layers(
+def cdf_panels(
     data: list[dict[str, Any]],
     names: Sequence[str],
     comparison: Comparison,
@@ -134,53 +131,51 @@ def cdf_layers(
     bounds: tuple[float, float],
     top: float,
     words: str,
-) -> list[alt.Chart]:
-    """The curves; ``names`` are the operations that dashes tell apart, ``words`` what is shown."""
+) -> alt.HConcatChart:
+    """A panel for each operation; ``names`` are those in their order, ``words`` what is shown."""
     low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
-    dashes = dict(zip(names, DASHES, strict=False))
-    operations = [op for op in dashes if any(d["operation"] == op for d in data)]
-    dash = alt.StrokeDash(
-        "operation:N",
-        title=None,
-        scale=alt.Scale(domain=operations, range=[dashes[op] for op in operations]),
-        legend=alt.Legend(symbolStrokeColor=role("fig-muted"), symbolSize=320, offset=6),
-    )
-    x = alt.X(
-        "latency:Q",
-        title=f"{words} (log scale)",
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(
-            values=log_ticks(low, high), labelExpr=LATENCY_LABELS, grid=True, labelOverlap=True
-        ),
-    )
-    y = alt.Y(
-        "nines:Q",
-        title="share of operations at or below",
-        scale=alt.Scale(domain=[0, max(top, 1.0)], nice=False),
-        axis=alt.Axis(values=ticks, labelExpr=LABELS),
-    )
+    panels = [name for name in names if any(d["operation"] == name for d in data)]
+    width = panel_width(len(panels))
+    room, most = 1.6 / len(panels), int(width / LABEL_PX)
     tooltip = [
         alt.Tooltip("target:N"),
         alt.Tooltip("operation:N"),
         alt.Tooltip("latency:Q", title="latency (ns)", format=",d"),
     ]
-    shown = comparison.planned(section.points)
-    colours = colour(comparison.targets, shown, symbol_size=320)
+    colours = colour(comparison.targets, comparison.planned(section.points), symbol_size=320)
     line = alt.Chart(alt.NamedData("curves")).mark_line(strokeWidth=2)
-    return [
-        line.encode(
-            x=x,
-            y=y,
+    charts = [
+        line.transform_filter(f"datum.operation === {name!r}")
+        .encode(
+            x=alt.X(
+                "latency:Q",
+                title=[name, f"{words} (log scale)"] if len(panels) > 1 else f"{words} (log scale)",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=alt.Axis(
+                    values=log_ticks(low, high, room, most),
+                    labelExpr=LATENCY_LABELS,
+                    grid=True,
+                    labelOverlap=True,
+                ),
+            ),
+            y=alt.Y(
+                "nines:Q",
+                title="share of operations at or below" if name == panels[0] else None,
+                scale=alt.Scale(domain=[0, max(top, 1.0)], nice=False),
+                axis=alt.Axis(values=ticks, labelExpr=LABELS, labels=name == panels[0]),
+            ),
             color=colours,
-            strokeDash=dash,
             tooltip=tooltip,
             order="nines:Q",
         )
+        .properties(width=width, height=HEIGHT)
+        for name in panels
     ]
+    return alt.hconcat(*charts, spacing=PANEL_GAP)
 
 
-def _said(curves: list[tuple[str, str, Histogram]]) -> str:
+def _title(curves: list[tuple[str, str, Histogram]]) -> str:
     operation = curves[0][1]
     same = [(t, h) for t, op, h in curves if op == operation]
     parts = [f"{latency_text(h.percentile(99.0))} on {t}" for t, h in same]

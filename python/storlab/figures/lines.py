@@ -11,12 +11,13 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison, Row
+from storlab.analysis.density import scaled
 from storlab.analysis.points import Section
 from storlab.figures.common import digits3, interval_text, x_text
 from storlab.figures.theme import HEIGHT, WIDTH, colour, dash_of, log_ticks, role, shape
 
 BESIDE_PX = 9  # raw dots stand beside the mean, not under it
-CLOSE = 0.07  # of the axis: labels nearer than that are moved apart
+CLOSE = 0.09  # of the axis: labels nearer than that are moved apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Axes:
     bounds: tuple[float, float]
     rules: list[Rule] = field(default_factory=list)
     log: bool = False  # the vertical axis; its bounds are those of theme.log_bounds
+    series: str = "target"  # what the lines are
 
     def height(self, value: float) -> float:
         """Where a value stands on the vertical axis, from 0 to 1."""
@@ -47,14 +49,14 @@ class Axes:
 
 
 def line_data(
-    section: Section, rows: Sequence[Row], column: Column
+    section: Section, rows: Sequence[Row], column: Column, factor: float = 1.0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Means and single runs, for the data sets ``means`` and ``runs``."""
+    """Means and single runs, for the data sets ``means`` and ``runs``; values times ``factor``."""
     means: list[dict[str, Any]] = []
     dots: list[dict[str, Any]] = []
     for row in rows:
         for target, cell in row.cells.items():
-            interval = cell.values.get(column.key)
+            interval = scaled(cell.values.get(column.key), factor)
             if interval is None:
                 continue
             x = x_text(section, row.point)
@@ -65,9 +67,9 @@ def line_data(
                 {
                     "target": target,
                     "x": x,
-                    "mean": _rounded(interval.estimate),
-                    "low": _rounded(low),
-                    "high": _rounded(high),
+                    "mean": rounded(interval.estimate),
+                    "low": rounded(low),
+                    "high": rounded(high),
                     "text": interval_text(interval),
                     "label": digits3(interval.estimate),
                     "provenance": provenance,
@@ -75,11 +77,15 @@ def line_data(
                     "runs": ", ".join(cell.run_ids),
                 }
             )
-            dots += [{"target": target, "x": x, "value": _rounded(v)} for v in cell.repeats(column)]
+            dots += [
+                {"target": target, "x": x, "value": rounded(v * factor)}
+                for v in cell.repeats(column)
+            ]
     return means, dots
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """With as many digits as a drawing can show."""
     return round(value, 2) if abs(value) >= 100 else float(f"{value:.5g}")
 
 
@@ -90,19 +96,22 @@ def line_chart(
     means: list[dict[str, Any]],
     below: Sequence[alt.Chart] = (),
     above: Sequence[alt.Chart] = (),
+    series: Sequence[str] = (),
 ) -> alt.TopLevelMixin:
     """The chart over the data sets ``means`` and ``runs``, of the targets that are ``shown``.
 
-    ``below`` and ``above`` are layers of the caller's.
+    ``below`` and ``above`` are layers of the caller's. ``series``: what there is in place of
+    targets, in the order of their colours.
     """
-    colours = colour(comparison.targets, shown)
+    every = series or comparison.targets
+    colours = colour(every, shown)
     x = alt.X("x:O", sort=axes.order, title=axes.x_title, axis=alt.Axis(labelAngle=0))
     y = alt.Y("mean:Q", title=axes.y_title, **_vertical(axes))
     base = alt.Chart(alt.NamedData("means")).encode(x=x)
     tooltip = [
         alt.Tooltip(f"{name}:N", title=title)
         for name, title in (
-            ("target", "target"),
+            ("target", axes.series),
             ("x", axes.x_name),
             ("text", axes.tooltip),
             ("runs", "runs"),
@@ -123,7 +132,7 @@ def line_chart(
         _intervals(base, axes).encode(y=alt.Y("low:Q"), y2="high:Q", color=colours),
         raw.encode(x=x, y=alt.Y("value:Q"), color=colours),
         base.mark_point(size=62, filled=True, opacity=1).encode(
-            y=y, color=colours, shape=shape(comparison.targets, shown), tooltip=tooltip
+            y=y, color=colours, shape=shape(every, shown), tooltip=tooltip
         ),
         *(_end_label(x, end, nudge) for end, nudge in _ends(means, axes)),
         *above,
@@ -144,12 +153,19 @@ def _vertical(axes: Axes) -> dict[str, Any]:
     if axes.log:
         return {
             "scale": alt.Scale(type="log", domain=[low, high], nice=False),
-            "axis": alt.Axis(values=log_ticks(low, high), format=",~r", labelOverlap=True),
+            "axis": alt.Axis(values=log_ticks(low, high, most=9), format=",~r"),
         }
     return {
         "scale": alt.Scale(domain=[low, high], zero=False),
-        "axis": alt.Axis(format=",d" if high >= 10 else "~r", tickCount=6),
+        "axis": alt.Axis(format=_numbers(high), tickCount=6),
     }
+
+
+def _numbers(high: float) -> str:
+    """The format of an axis that ends there: in millions nobody counts zeros."""
+    if high >= 1e6:
+        return "~s"
+    return ",d" if high >= 10 else "~r"
 
 
 def rule_layers(rule: Rule) -> list[alt.Chart]:

@@ -14,15 +14,21 @@ from storlab.figures.common import family_name, family_place, far_points, point_
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,
-    SHAPES,
+    TAIL,
     WIDTH,
     colour,
     fill_of,
+    legend_columns,
     log_ticks,
     role,
     series_label,
+    shape,
 )
 
+PERCENTILES = {"p50": 30, "p90": 70, "p99": 140, "p99.9": 240}
+"""Sizes of the ticks: the wider, the further out."""
+CROSS = "M-0.6,-0.6L0.6,0.6M0.6,-0.6L-0.6,0.6"  # another time, drawn for comparison
+LINES = "split(replace(replace(datum.label, /, /g, ',|'), '-', '-|'), '|')"  # of a long name
 SHORT_LABEL = 9  # characters of a mix that stand level below their bars
 
 
@@ -47,7 +53,7 @@ class Mixes:
     @property
     def order(self) -> list[str]:
         """The mixes, as they stand on the axis."""
-        return [section.mix for section, _ in self.places]
+        return told_apart([section.mix for section, _ in self.places])
 
     @property
     def place(self) -> str:
@@ -66,11 +72,11 @@ class Mixes:
 
     def cells(self) -> Iterator[tuple[str, int, Cell]]:
         """Mix, number of the target among all, and cell, in the order of the axis."""
-        for section, point in self.places:
+        for mix, point in zip(self.order, self.points, strict=True):
             for target in self.targets:
                 cell = self.comparison.row(point).cells[target]
                 if cell.point_id is not None:
-                    yield section.mix, self.comparison.targets.index(target), cell
+                    yield mix, self.comparison.targets.index(target), cell
 
     def name(self, kind: str, *more: str) -> str:
         """A file name that no other figure of the brief has."""
@@ -80,17 +86,24 @@ class Mixes:
         """The beginning of a title: ``GET, 4 MiB, concurrency 16``."""
         return ", ".join(part for part in (what, self.place) if part)
 
-    def x(self) -> alt.X:
-        """The axis of mixes."""
+    @property
+    def x_title(self) -> str:
+        """What the axis of mixes is; empty where more than the mix tells sections apart."""
         page = self.section.page
         plain = page.mix is not None and self.section.axes.section == (page.mix,)
+        return title_of(page, page.mix) if plain and page.mix else ""
+
+    def x(self) -> alt.X:
+        """The axis of mixes."""
+        parts = any(", " in text for text in self.order)
         long = max(len(text) for text in self.order) > SHORT_LABEL and len(self.order) > 2
+        level = alt.Axis(labelExpr=LINES, labelLimit=150)
         return alt.X(
             "x:O",
             sort=self.order,
-            title=title_of(page, page.mix) if plain and page.mix else None,
+            title=self.x_title or None,
             scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
-            axis=alt.Axis(labelAngle=-30 if long else 0, labelLimit=260),
+            axis=level if parts else alt.Axis(labelAngle=-30 if long else 0, labelLimit=260),
         )
 
     def offset(self, *, centred: bool = False) -> alt.XOffset:
@@ -99,6 +112,14 @@ class Mixes:
         if centred:
             return alt.XOffset("target:N", sort=self.targets, bandPosition=0.5, scale=scale)
         return alt.XOffset("target:N", sort=self.targets, scale=scale)
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names below an axis without the parts that all of them have: ``direct, reads only``."""
+    parts = [name.split(", ") for name in names]
+    common = set(parts[0]).intersection(*parts)
+    short = [", ".join(part for part in each if part not in common) for each in parts]
+    return short if all(short) and len(set(short)) == len(set(names)) else list(names)
 
 
 def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]:
@@ -114,7 +135,12 @@ def fill(data: Sequence[dict[str, Any]]) -> alt.Fill:
         "series:N",
         title=None,
         scale=alt.Scale(domain=list(fills), range=list(fills.values())),
-        legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0),
+        legend=alt.Legend(
+            symbolType="square",
+            symbolOpacity=1,
+            symbolStrokeWidth=0,
+            columns=legend_columns(list(fills)),
+        ),
     )
 
 
@@ -136,10 +162,11 @@ def dot_plot(
     bounds: tuple[float, float],
     title: str,
 ) -> alt.TopLevelMixin:
-    """Times on a logarithmic axis: a line from the least to the greatest, a marker for each.
+    """Times on a logarithmic axis: the mean as its target's marker, and ticks for the tail.
 
     Data sets: ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic, value, text).
-    The first statistic is drawn solid and large, the others hollow.
+    The first statistic is the marker; a tick is the wider, the further out its percentile is. A
+    statistic that is none of the same time has a cross.
     """
     low, high = bounds
     x, centred = mixes.x(), mixes.offset(centred=True)
@@ -147,21 +174,10 @@ def dot_plot(
         "value:Q",
         title=title,
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labelOverlap=True),
+        axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=LATENCY_LABELS),
     )
-    legend = alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0)
-    colours = colour(mixes.comparison.targets, mixes.targets, legend=legend)
-    shapes = alt.Shape(
-        "statistic:N",
-        title=None,
-        scale=alt.Scale(domain=list(statistics), range=_shapes(len(statistics))),
-        legend=alt.Legend(
-            orient="bottom",
-            symbolOpacity=1,
-            symbolSize=46,
-            columnPadding=12,
-        ),
-    )
+    comparison = mixes.comparison
+    colours = colour(comparison.targets, mixes.targets)
     tooltip = [
         alt.Tooltip(f"{name}:N", title=text)
         for name, text in (
@@ -172,26 +188,36 @@ def dot_plot(
             ("runs", "runs"),
         )
     ]
-    # Vega-Lite paints a legend's symbols like the first layer that has them, and nothing else
-    # changes that: this one is never seen.
-    key = alt.Chart(alt.NamedData("dots")).mark_point(
-        filled=True, color=role("fig-muted"), opacity=0, size=1
+    first, tails = statistics[0], [s for s in statistics[1:] if s in PERCENTILES]
+    sizes = [PERCENTILES[tail] for tail in tails]
+    size = alt.Size(
+        "statistic:O",
+        sort=tails,
+        title=None,
+        scale=alt.Scale(domain=tails, range=sizes),
+        legend=alt.Legend(
+            orient="bottom",
+            symbolType=TAIL,
+            symbolStrokeColor=role("fig-muted"),
+            symbolStrokeWidth=2,
+            columnPadding=12,
+        ),
     )
-    spans = alt.Chart(alt.NamedData("spans")).mark_rule(strokeWidth=1.6, opacity=0.55)
+    spans = alt.Chart(alt.NamedData("spans")).mark_rule(strokeWidth=1, opacity=0.5)
     dots = alt.Chart(alt.NamedData("dots"))
-    first = f"datum.statistic === '{statistics[0]}'"
-    solid = dots.mark_point(size=58, opacity=1, filled=True).transform_filter(first)
-    hollow = dots.mark_point(
-        size=38, opacity=1, strokeWidth=1.7, fill=role("fig-paper")
-    ).transform_filter(f"!({first})")
+    is_tail = f"indexof({tails!r}, datum.statistic) >= 0"
+    mark = dots.mark_point(size=62, opacity=1, filled=True)
+    ticks = dots.mark_point(shape=TAIL, opacity=1, strokeWidth=2)
+    own = {"x": x, "xOffset": centred, "y": y, "tooltip": tooltip, "color": colours}
     layers = [
-        key.encode(x=x, xOffset=centred, y=y, shape=shapes),
         spans.encode(x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=colours),
-        hollow.encode(x=x, xOffset=centred, y=y, shape=shapes, tooltip=tooltip, color=colours),
-        solid.encode(x=x, xOffset=centred, y=y, shape=shapes, tooltip=tooltip, color=colours),
+        ticks.transform_filter(is_tail).encode(size=size, **own),
+        mark.transform_filter(f"datum.statistic === '{first}'").encode(
+            shape=shape(comparison.targets, mixes.targets), **own
+        ),
     ]
+    if len(tails) < len(statistics) - 1:
+        cross = dots.mark_point(shape=CROSS, size=70, opacity=1, strokeWidth=1.8)
+        other = f"datum.statistic !== '{first}' && !({is_tail})"
+        layers.append(cross.transform_filter(other).encode(**own))
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
-
-
-def _shapes(count: int) -> list[str]:
-    return [SHAPES[i % len(SHAPES)] for i in range(count)]

@@ -10,6 +10,7 @@ import altair as alt
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
+from storlab.analysis.density import scaled
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
@@ -21,12 +22,13 @@ from storlab.figures.common import (
     last_point,
     place_of,
     point_ids,
-    ratio_words,
     x_text,
 )
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Axes, Rule, line_chart, line_data, ring_layer
+from storlab.figures.reach import cut_words, in_sight
 from storlab.figures.theme import configured, log_bounds
+from storlab.figures.words import ratio_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +62,33 @@ class Lines:
     order: list[str]
     means: list[dict[str, Any]]
     dots: list[dict[str, Any]]
+    factor: float = 1.0  # of all values, where the unit drawn is not the column's
 
     @classmethod
-    def of(cls, comparison: Comparison, section: Section, facet: Any, column: Column) -> Lines:
+    def of(
+        cls,
+        comparison: Comparison,
+        section: Section,
+        facet: Any,
+        column: Column,
+        factor: float = 1.0,
+    ) -> Lines:
         """Of one section and small multiple."""
         points = section.of_facet(facet)
         rows = [comparison.row(point) for point in points]
         order = [x_text(section, point) for point in points]
-        return cls(comparison, section, facet, column, points, order,
-                   *line_data(section, rows, column))  # fmt: skip
+        means, dots = line_data(section, rows, column, factor)
+        return cls(comparison, section, facet, column, points, order, means, dots, factor)
 
     @property
     def values(self) -> list[float]:
         """All that has to find room below the end of the vertical axis."""
-        return [*(m["high"] for m in self.means), *(d["value"] for d in self.dots)]
+        return in_sight(
+            [*(m["mean"] for m in self.means), *(d["value"] for d in self.dots)],
+            [m["high"] for m in self.means],
+        )
 
-    def figure(self, look: Look, said: str) -> Figure:
+    def figure(self, look: Look, text: str) -> Figure:
         """A line for each target; ``said`` is the title behind the place."""
         section, place = self.section, place_of(self.section, self.facet)
         targets = self.comparison.planned(section.points)
@@ -90,7 +103,7 @@ class Lines:
             log=look.log,
         )
         chart = line_chart(self.comparison, targets, axes, self.means, look.below, look.above)
-        title = f"{place}: {said}"
+        title = f"{place}: {text}"
         return Figure(
             name=figure_name(look.name, section, self.facet),
             kind=look.kind,
@@ -104,11 +117,12 @@ class Lines:
             ],
             point_ids=point_ids(self.comparison, self.points),
             note=place,
+            remark=cut_words(self.means, "mean", look.bounds[1]),
         )
 
     def _text(self, point: WorkloadPoint, target: str) -> str:
         cell = self.comparison.row(point).cells[target]
-        return interval_text(cell.values.get(self.column.key))
+        return interval_text(scaled(cell.values.get(self.column.key), self.factor))
 
 
 def sweep_figure(
@@ -125,7 +139,7 @@ def sweep_figure(
     lows = [m["low"] for m in lines.means if m["low"] > 0]
     ringed = load(part.rings)(comparison, section, facet) if part.rings else {}
     rings = [mean for mean in lines.means if ringed.get(mean["target"]) == mean["x"]]
-    said = load(part.title)(comparison, section, facet) if part.title else ""
+    text = load(part.title)(comparison, section, facet) if part.title else ""
     look = Look(
         kind=kind,
         name=part.name,
@@ -137,18 +151,18 @@ def sweep_figure(
         above=[ring_layer(lines.order)] if rings else [],
         data={"rings": rings},
     )
-    return lines.figure(look, said or _said(comparison, section, facet, column, part.ratio))
+    return lines.figure(look, text or _title(comparison, section, facet, column, part.ratio))
 
 
-def _said(comparison: Comparison, section: Section, facet: Any, column: Column, ratio: str) -> str:
+def _title(comparison: Comparison, section: Section, facet: Any, column: Column, ratio: str) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"
-    parts = ratio_words(comparison, comparison.row(point), column.key, ratio)
+    parts = ratio_words(comparison, comparison.row(point), column.key, column.label, ratio)
     if not parts:
         found = _best(comparison, section, facet, column)
         return f"{column.label}: at most {', '.join(found)}"
-    return f"{column.label}: {'; '.join(parts)} at {section.at(point)}"
+    return f"{'; '.join(parts)} at {section.at(point)}"
 
 
 def _best(comparison: Comparison, section: Section, facet: Any, column: Column) -> list[str]:

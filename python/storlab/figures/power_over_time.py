@@ -11,14 +11,14 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
-from storlab.analysis.points import Section
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.power_trace import power_trace
 from storlab.figures.common import (
     MISSING,
     digits3,
+    far_places,
     figure_name,
     interval_text,
-    last_point,
     place_at,
     point_ids,
     window_words,
@@ -36,16 +36,14 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per block size, at the far end of the axis; none without readings."""
     return [
         figure
-        for section in sections
-        for facet in section.facets()
-        if (figure := _one(comparison, section, facet)) is not None
+        for place in far_places(comparison, sections)
+        if (figure := _figure(comparison, *place)) is not None
     ]
 
 
-def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
-    point = last_point(comparison, section, facet)
-    if point is None:
-        return None
+def _figure(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
+) -> Figure | None:
     cells = {t: comparison.row(point).cells[t] for t in comparison.planned([point])}
     pairs = [(run, cell.power) for cell in cells.values() for run in cell.runs if cell.power]
     power = [datum for run, account in pairs for datum in _power(run, account)]
@@ -56,7 +54,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     rates = [datum for run in runs for datum in thinned(run)]
     window = max(_window_s(run) for run in runs)
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(comparison, point)}"
+    title = f"{where}: {_title(comparison, point)}"
     bounds = [{"start": 0.0, "end": round(window, 3)}]
     colours = colour(comparison.targets, comparison.planned([point]))
     words = window_words(section)
@@ -170,7 +168,7 @@ def _words(label: str, scale: alt.Scale) -> list[alt.Chart]:
     return [text.encode(x=alt.X("start:Q", scale=scale))]
 
 
-def _said(comparison: Comparison, point: Any) -> str:
+def _title(comparison: Comparison, point: Any) -> str:
     parts = []
     for target in comparison.planned([point]):
         cell = comparison.row(point).cells[target]

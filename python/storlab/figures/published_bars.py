@@ -21,19 +21,30 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, role
+from storlab.figures.theme import (
+    HEIGHT,
+    WIDTH,
+    configured,
+    fill_of,
+    label_room,
+    legend_columns,
+    role,
+)
 
 KEY = "throughput_mb_s.all"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size that has published throughput at a stated operating point."""
+    """One figure per block size that has published throughput.
+
+    What names no operating point of the axis stands behind its end, under the words of the table.
+    """
     swept = [section for section in sections if not section.page.split]
-    found = [_one(comparison, section, facet) for section in swept for facet in section.facets()]
+    found = [_figure(comparison, section, facet) for section in swept for facet in section.facets()]
     return [figure for figure in found if figure is not None]
 
 
-def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     beside = {
         point.key: cells
         for point in section.of_facet(facet)
@@ -45,6 +56,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     configs = list(dict.fromkeys(cell.label for cells in beside.values() for cell in cells))
     series = [*comparison.targets, *configs]
     data = [d for p in points for d in _data(comparison, section, p, beside[p.key])]
+    places = [*(x_text(section, p) for p in points), *dict.fromkeys(d["x"] for d in data)]
     place = place_of(section, facet)
     sources = list(dict.fromkeys(cell.source for cells in beside.values() for cell in cells))
     title = (
@@ -57,7 +69,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
         title=title,
         alt=f"Bar chart of throughput in MB/s by {axis_title(section)}, measured and published "
         f"({', '.join(sources)}). {title}",
-        spec=configured(_chart(data, section, points, series), {"bars": data}),
+        spec=configured(_chart(data, section, list(dict.fromkeys(places)), series), {"bars": data}),
         columns=[section.axes.x, "configuration", "throughput (MB/s)", "provenance", "source"],
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
         point_ids=point_ids(comparison, points),
@@ -67,9 +79,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
 
 def _cells(comparison: Comparison, point: WorkloadPoint) -> list[PublishedCell]:
     return [
-        cell
-        for cell in comparison.published
-        if cell.point_key == point.key and cell.key == KEY and cell.stated
+        cell for cell in comparison.published if cell.point_key == point.key and cell.key == KEY
     ]
 
 
@@ -98,31 +108,31 @@ def _data(
         )
     return data + [
         {
-            "x": x,
-            "series": one.label,
-            "name": one.config,
-            "fill": fill_of(comparison.series_index(one), "published"),
-            "value": one.value,
-            "label": one.printed or digits3(one.value),
-            "text": one.printed or digits3(one.value),
+            "x": bar.at or x,
+            "series": bar.label,
+            "name": bar.config,
+            "fill": fill_of(comparison.series_index(bar), "published"),
+            "value": bar.value,
+            "label": bar.printed or digits3(bar.value),
+            "text": bar.printed or digits3(bar.value),
             "provenance": "published",
-            "source": f"{one.source}, row {', '.join(one.rows)}",
+            "source": f"{bar.source}, row {', '.join(bar.rows)}",
         }
-        for one in published
+        for bar in published
     ]
 
 
 def _chart(
     data: list[dict[str, Any]],
     section: Section,
-    points: list[WorkloadPoint],
+    places: list[str],
     series: list[str],
 ) -> alt.TopLevelMixin:
     fills = {d["series"]: d["fill"] for d in data}
     used = [name for name in series if name in fills]
     x = alt.X(
         "x:O",
-        sort=[x_text(section, point) for point in points],
+        sort=places,
         title=axis_title(section),
         scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
     )
@@ -149,7 +159,9 @@ def _chart(
         "series:N",
         title=None,
         scale=alt.Scale(domain=used, range=[fills[name] for name in used]),
-        legend=alt.Legend(symbolType="square", symbolOpacity=1, symbolStrokeWidth=0, columns=2),
+        legend=alt.Legend(
+            symbolType="square", symbolOpacity=1, symbolStrokeWidth=0, columns=legend_columns(used)
+        ),
     )
     bars = base.mark_bar().encode(
         x=x, xOffset=alt.XOffset("series:N", sort=used, scale=domain), y=y, fill=fill,
@@ -161,5 +173,5 @@ def _chart(
         y="value:Q",
         text="label:N",
     )
-    layers = [bars, words] if len(data) <= 12 else [bars]
+    layers = [bars, words] if label_room([d["label"] for d in data], WIDTH, 10) else [bars]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

@@ -22,24 +22,24 @@ from storlab.figures.theme import (
     WIDTH,
     configured,
     fill_of,
+    label_room,
     log_bounds,
     log_ticks,
     role,
 )
 
 SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
-MOST_LABELLED = 16  # more bars than this carry no number on top
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per quantity that is published at these mixes, and per small multiple."""
     found: list[Figure] = []
     for family in dict.fromkeys(section.family for section in sections):
-        mine = [section for section in sections if section.family == family]
-        if mine[0].page.split:
+        of_family = [section for section in sections if section.family == family]
+        if of_family[0].page.split:
             found += [
-                _one(mixes, column)
-                for mixes in mixes_of(comparison, mine)
+                _figure(mixes, column)
+                for mixes in mixes_of(comparison, of_family)
                 for column in COLUMNS
                 if column.name in SHOWN and _cells(mixes, column)
             ]
@@ -65,7 +65,7 @@ def _label(column: Column, value: float, digits: str = "") -> str:
     return f"{value:g}" if digits else digits3(value)
 
 
-def _one(mixes: Mixes, column: Column) -> Figure:
+def _figure(mixes: Mixes, column: Column) -> Figure:
     cells = _cells(mixes, column)
     cells = sorted(cells, key=mixes.comparison.series_index)
     configs = list(dict.fromkeys(cell.label for cell in cells))
@@ -187,5 +187,5 @@ def _chart(
         y="value:Q",
         text="label:N",
     )
-    layers = [bars, words] if len(data) <= MOST_LABELLED else [bars]
+    layers = [bars, words] if label_room([d["label"] for d in data], WIDTH, 10) else [bars]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

@@ -10,24 +10,18 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
-from storlab.figures.common import (
-    family_name,
-    interval_text,
-    operations_of,
-    point_ids,
-    sentence,
-)
+from storlab.figures.common import family_name, interval_text, operations_of, point_ids, sentence
 from storlab.figures.figure import Figure
-from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role
+from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role, shape
 
-ROW_HEIGHT = 15
+ROW_HEIGHT = 13
 PLOT_WIDTH = 190
 DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different concurrency"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per metric for which any ratio is known."""
-    found = (_one(comparison, sections, *metric) for metric in _metrics(sections[0]))
+    found = (_figure(comparison, sections, *metric) for metric in _metrics(sections[0]))
     return [figure for figure in found if figure is not None]
 
 
@@ -58,7 +52,7 @@ def _metrics(section: Section) -> list[tuple[str, str, str]]:
     ]
 
 
-def _one(
+def _figure(
     comparison: Comparison, sections: Sequence[Section], key: str, metric: str, better: str
 ) -> Figure | None:
     data, order = _data(comparison, sections, key)
@@ -71,7 +65,7 @@ def _one(
         (low, high),
         [f"{metric}, ratio to {comparison.baseline}", f"(log scale; {better})"],
     )
-    title = f"{sentence(metric)}: {_said(data, comparison.baseline)}"
+    title = f"{sentence(metric)}: {_title(data, comparison.baseline)}"
     points = [point for section in sections for point in section.points]
     return Figure(
         name=family_name(f"ratio {metric}", sections[0]),
@@ -136,15 +130,12 @@ def _chart(
         "ratio:Q",
         title=title,
         scale=alt.Scale(type="log", domain=list(bounds), nice=False),
-        axis=alt.Axis(values=log_ticks(*bounds), format="~g", grid=True, labelOverlap=True),
-    )
-    shapes = alt.Shape(
-        "apart:N",
-        legend=None,
-        scale=alt.Scale(domain=[False, True], range=["circle", "triangle-up"]),
+        axis=alt.Axis(values=log_ticks(*bounds, 1.2, 5), format="~g", grid=True, labelOverlap=True),
     )
     # colours follow the order of all targets, as in every other figure
-    colours = colour(comparison.targets, legend=False)
+    shown = list(comparison.others)
+    colours = colour(comparison.targets, shown, legend=len(shown) > 1)
+    shapes = shape(comparison.targets, shown)
     tooltip = [
         alt.Tooltip(f"{name}:N", title=text)
         for name, text in (
@@ -155,34 +146,36 @@ def _chart(
         )
     ]
     base = alt.Chart(alt.NamedData("ratios")).encode(y=y)
-    one = (
+    chart = (
         alt.Chart(alt.Data(values=[{"one": 1}]))
         .mark_rule(strokeWidth=1.5)
         .encode(x=alt.X("one:Q"), color=alt.ColorValue(role("fig-rule")))
     )
     spread = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=title), x2="high:Q", color=colours
+        x=alt.X("low:Q", title=title), x2="high:Q", color=colours, tooltip=tooltip
     )
-    solid = base.mark_point(size=58, opacity=1, filled=True)
-    hollow = base.mark_point(size=50, opacity=1, strokeWidth=1.8, fill=role("fig-paper"))
-    dots = [
-        mark.transform_filter(f"{test}datum.filled").encode(
-            x=x, color=colours, shape=shapes, tooltip=tooltip
-        )
-        for mark, test in ((solid, ""), (hollow, "!"))
-    ]
-    return alt.layer(one, spread, *dots).properties(
+    dots = (
+        base.mark_point(size=58, opacity=1, filled=True)
+        .transform_filter("datum.filled")
+        .encode(x=x, color=colours, shape=shapes, tooltip=tooltip)
+    )
+    apart = (
+        base.mark_text(align="left", dx=5, fontSize=12, text="≠", color=role("fig-ink"))
+        .transform_filter("datum.apart")
+        .encode(x=alt.X("high:Q"))
+    )
+    return alt.layer(chart, spread, dots, apart).properties(
         width=PLOT_WIDTH, height=max(ROW_HEIGHT * len(order), 60)
     )
 
 
-def _said(data: list[dict[str, Any]], baseline: str) -> str:
+def _title(data: list[dict[str, Any]], baseline: str) -> str:
     parts = []
     for target in dict.fromkeys(d["target"] for d in data):
-        mine = [d for d in data if d["target"] == target]
-        above = sum(d["filled"] and d["ratio"] > 1 for d in mine)
-        below = sum(d["filled"] and d["ratio"] < 1 for d in mine)
-        parts.append(f"{target} {_against(len(mine), above, below, baseline)}")
+        of_target = [d for d in data if d["target"] == target]
+        above = sum(d["filled"] and d["ratio"] > 1 for d in of_target)
+        below = sum(d["filled"] and d["ratio"] < 1 for d in of_target)
+        parts.append(f"{target} {_against(len(of_target), above, below, baseline)}")
     return "; ".join(parts)
 
 

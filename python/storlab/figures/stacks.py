@@ -17,13 +17,13 @@ from storlab.figures.theme import (
     HEIGHT,
     WIDTH,
     fill_of,
+    label_room,
     role,
     series_label,
     series_role,
 )
 
 PALE = 0.25  # opacity of the last part
-MOST_LABELLED = 10  # more bars than this carry no number on top
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def stack_chart(targets: Sequence[str], stacks: Stacks, axes: Stacked) -> alt.To
         ),
         raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
     ]
-    if len(stacks.wholes) <= MOST_LABELLED:
+    if label_room([whole["label"] for whole in stacks.wholes], WIDTH):
         text = wholes.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
         layers += [
             text.mark_text(dy=-6, fontSize=11, baseline="bottom", stroke=role("fig-paper"),

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-import vl_convert
-
 from storlab.figures.figure import Figure
 from storlab.figures.theme import FONT, LIGHT
 
@@ -26,10 +24,13 @@ _TAG = re.compile(r"<[^>]*>")
 _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")  # of coordinates; printed numbers stay whole
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 LINE_HEIGHT = 18
+BOLD_PX = 9  # of a character of the title in the widest font that may stand in for the first
 
 
 def render(figure: Figure) -> str:
     """SVG whose colours are roles: put it inline where a style sheet defines them."""
+    import vl_convert
+
     spec: Any = figure.spec
     svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     svg = _NOISE.sub("", svg)
@@ -61,7 +62,7 @@ def inline(svg: str, figure: Figure) -> str:
 def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
     """A file of its own: title on top, colours and paper in place, a description inside."""
     width, height = size_of(svg)
-    lines = _wrapped(figure.title, int(width / 6.9))
+    lines = _wrapped(figure.title, int((width - 16) / BOLD_PX))
     top = LINE_HEIGHT * len(lines) + 12
     full = height + top
     text = "".join(

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from storlab.figures.common import NOT_MEASURED
 
+if TYPE_CHECKING:  # the colours serve pages that have no chart, too: it is slow to import
+    import altair as alt
+
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-WIDTH = 400  # of a drawing area, px
-HEIGHT = 230
+WIDTH = 340  # of a drawing area, px: with its axis a drawing fits a phone's screen
+HEIGHT = 190
+PANEL_GAP = 16  # between panels side by side
+FONT_PX = 13
+CHARACTER_PX = 6.6  # of a label's average character
+LEGEND_CHARACTERS = 46  # that find room in one line of a legend
+TAIL = "stroke"  # the sign of a percentile: a tick, where means have their target's marker
 
 LIGHT: dict[str, str] = {
     "fig-ink": "#1b2733",
@@ -59,6 +65,21 @@ def series_role(index: int) -> str:
     return role(f"s{index % SERIES + 1}")
 
 
+SIGNS = {
+    "circle": "●",
+    "square": "■",
+    "triangle-up": "▲",
+    "diamond": "◆",
+    "triangle-down": "▼",
+    "cross": "✚",
+}
+
+
+def sign_of(index: int) -> str:
+    """The marker of the index-th target as a character, for tables and legends of text."""
+    return SIGNS[SHAPES[index % len(SHAPES)]]
+
+
 def fill_of(index: int, provenance: str) -> str:
     """The fill of a bar: plain where measured, hatched where it was not."""
     if provenance in NOT_MEASURED:
@@ -72,6 +93,11 @@ PART_HATCHES = ("hatch", "hatch2", "hatch3")  # the same colour, told apart by t
 def part_fill(index: int, part: int) -> str:
     """The fill of the part-th piece of the index-th target's stack, none of it measured."""
     return f"url(#{PART_HATCHES[part % 3]}-s{index % SERIES + 1})"
+
+
+def panel_width(count: int) -> int:
+    """The width of each of so many panels side by side."""
+    return (WIDTH - PANEL_GAP * (count - 1)) // count
 
 
 def series_label(target: str, provenance: str) -> str:
@@ -92,21 +118,44 @@ def colour(
     symbol_size: int | None = None,
 ) -> alt.Color:
     """Colour by target; of ``targets``, all of the study, the legend has those that are shown."""
+    import altair as alt
+
     own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
     return alt.Color(
         "target:N",
         title=None,
         scale=alt.Scale(domain=[t for _, t in own], range=[series_role(i) for i, _ in own]),
-        legend=(_legend(symbol_size) if legend is True else legend) or None,
+        legend=(_legend(symbol_size, [t for _, t in own]) if legend is True else legend) or None,
     )
 
 
-def _legend(symbol_size: int | None) -> alt.Legend:
-    return alt.Legend() if symbol_size is None else alt.Legend(symbolSize=symbol_size)
+def legend_columns(names: Sequence[str]) -> int:
+    """In how many columns the entries of a legend stand, so that it is no wider than its drawing.
+
+    0: all of them in one line.
+    """
+    if sum(len(name) + 4 for name in names) <= LEGEND_CHARACTERS:
+        return 0
+    return 2 if len(names) > 2 and 2 * max(len(n) + 4 for n in names) <= LEGEND_CHARACTERS else 1
+
+
+def label_room(labels: Sequence[str], width: float, font: float = 11) -> bool:
+    """Whether a label on each of so many bars side by side has room of its own."""
+    longest = max((len(label) for label in labels), default=0)
+    return len(labels) * (longest + 1) * CHARACTER_PX * font / 12 <= 0.92 * width
+
+
+def _legend(symbol_size: int | None, names: Sequence[str]) -> alt.Legend:
+    import altair as alt
+
+    more: dict[str, Any] = {} if symbol_size is None else {"symbolSize": symbol_size}
+    return alt.Legend(columns=legend_columns(names), symbolOpacity=1, **more)
 
 
 def shape(targets: Sequence[str], shown: Sequence[str] | None = None) -> alt.Shape:
     """Marker by target; merges with the colour legend."""
+    import altair as alt
+
     own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
     shapes = [SHAPES[i % len(SHAPES)] for i, _ in own]
     domain = [t for _, t in own]
@@ -133,8 +182,8 @@ def configured(
         "axis": {
             "labelColor": muted,
             "titleColor": muted,
-            "labelFontSize": 12,
-            "titleFontSize": 12,
+            "labelFontSize": FONT_PX,
+            "titleFontSize": FONT_PX,
             "titleFontWeight": "normal",
             "gridColor": grid,
             "domainColor": role("fig-rule"),
@@ -149,16 +198,16 @@ def configured(
             "orient": "top",
             "labelColor": ink,
             "titleColor": muted,
-            "labelFontSize": 12,
+            "labelFontSize": FONT_PX,
             "symbolSize": 80,
             "symbolStrokeWidth": 2,
-            "columnPadding": 16,
+            "columnPadding": 24,  # where the font is wider than the one that they are laid out by
             "offset": 6,
-            "labelLimit": 240,
+            "labelLimit": WIDTH - 20,  # a column of its own has room for the name as it is written
             "titleFontSize": 12,
             "titleFontWeight": "normal",
         },
-        "header": {"labelColor": ink, "labelFontSize": 12, "title": None, "labelPadding": 6},
+        "header": {"labelColor": ink, "labelFontSize": FONT_PX, "title": None, "labelPadding": 6},
         "title": {"color": ink, "fontSize": 12, "fontWeight": "bold", "anchor": "start"},
         "text": {"color": ink, "fontSize": 12},
     }
@@ -183,13 +232,17 @@ def log_bounds(values: Sequence[float]) -> tuple[float, float]:
     return (low, high)
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 between where there is room."""
+def log_ticks(low: float, high: float, room: float = 2.2, most: int = 12) -> list[float]:
+    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 between where there is room.
+
+    ``room``: for how many decades there is; ``most``: labels, of more every second, third, ...
+    """
     decades = math.log10(high / low)
-    digits = (1, 2, 5) if decades <= 2.2 else (1, 3) if decades <= 3.2 else (1,)
+    digits = (1, 2, 5) if decades <= room else (1, 3) if decades <= room + 1 else (1,)
     start, stop = math.floor(math.log10(low)), math.ceil(math.log10(high))
     ticks = [digit * 10.0**power for power in range(start, stop + 1) for digit in digits]
-    return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+    inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+    return inside[:: math.ceil(len(inside) / most)] if inside else []
 
 
 def _steps(value: float) -> list[float]:

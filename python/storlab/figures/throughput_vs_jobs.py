@@ -8,28 +8,67 @@ from typing import Any
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.figures.common import (
-    digits3,
-    is_swept,
-    last_point,
-    ratio_words,
-)
+from storlab.figures.common import digits3, is_small, is_swept, last_point
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
+from storlab.figures.rates import far_rates
+from storlab.figures.reach import in_sight
+from storlab.figures.words import MOVES, ratio_words
 
 KEY = "throughput_mb_s.all"
+GB_FROM = 20_000.0  # MB/s; from here on the axis is in GB/s
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size; those of a section share the vertical scale."""
+    """One figure per block size; those of a section share the vertical scale.
+
+    Small blocks that clients of a cluster read and write have figures of their own.
+    """
     column = comparison.column(KEY)
     if column is None:
         return []
     return [
-        _one(comparison, section, facet, column)
+        _rates(comparison, section, facet) or _figure(comparison, section, facet, column)
+        if is_small(section, facet)
+        else _figure(comparison, section, facet, column)
         for section in sections
         for facet in section.facets()
+        if not (_has_clients(section) and is_small(section, facet))
     ]
+
+
+def draw_rates(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Operations per second of what ``draw`` shows by its bytes."""
+    found = (
+        _rates(comparison, section, facet)
+        for section in sections
+        for facet in section.facets()
+        if not is_small(section, facet) and not _has_clients(section)
+    )
+    return [figure for figure in found if figure is not None]
+
+
+def _has_clients(section: Section) -> bool:
+    return any(point.clients for point in section.points)
+
+
+def _rates(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
+    column = comparison.column(section.page.rate.key)
+    if column is None:
+        return None
+    lines = Lines.of(comparison, section, facet, column)
+    if not lines.means:
+        return None
+    unit = section.page.rate_short
+    look = Look(
+        kind="rates_vs_jobs",
+        name="rate",
+        words=unit,
+        y_title=unit,
+        unit=unit,
+        bounds=(0, 1.06 * max(lines.values)),
+    )
+    return lines.figure(look, far_rates(comparison, section, facet, column.key, unit))
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -38,36 +77,39 @@ def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figu
 
 
 def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
-    values = [
-        max(interval.estimate, interval.high or 0.0, *cell.repeats(column))
+    known = [
+        (interval, cell.repeats(column))
         for point in section.points
         for cell in comparison.row(point).cells.values()
         if (interval := cell.values.get(KEY)) is not None
     ]
-    return max(values, default=1.0)
+    values = [value for interval, runs in known for value in (interval.estimate, *runs)]
+    return max(in_sight(values, [each.high or 0.0 for each, _ in known]), default=1.0)
 
 
-def _one(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:
+def _figure(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:
+    ceiling = _ceiling(comparison, section, column)
+    unit, factor = ("GB/s", 1e-3) if ceiling >= GB_FROM else ("MB/s", 1.0)
     look = Look(
         kind="throughput_vs_jobs",
         name="throughput",
-        words="throughput in MB/s",
-        y_title="throughput (MB/s)",
-        unit="MB/s",
-        bounds=(0, _ceiling(comparison, section, column) * 1.06),
+        words=f"throughput in {unit}",
+        y_title=f"throughput ({unit})",
+        unit=unit,
+        bounds=(0, ceiling * factor * 1.06),
     )
-    lines = Lines.of(comparison, section, facet, column)
-    return lines.figure(look, _said(comparison, section, facet))
+    lines = Lines.of(comparison, section, facet, column, factor)
+    return lines.figure(look, _title(comparison, section, facet))
 
 
-def _said(comparison: Comparison, section: Section, facet: Any) -> str:
+def _title(comparison: Comparison, section: Section, facet: Any) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"
     row = comparison.row(point)
     where = section.at(point)
-    said = ratio_words(comparison, row, KEY, "{target} moves {times} as much as {baseline}")
-    if not said:
+    text = ratio_words(comparison, row, KEY, "throughput", MOVES)
+    if not text:
         known = [(t, c.values[KEY]) for t, c in row.cells.items() if KEY in c.values]
-        said = [f"{t} moves {digits3(i.estimate)} MB/s" for t, i in known]
-    return f"{'; '.join(said)} at {where}" if said else "not measured"
+        text = [f"{t} moves {digits3(i.estimate)} MB/s" for t, i in known]
+    return f"{'; '.join(text)} at {where}" if text else "not measured"

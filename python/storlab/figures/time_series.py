@@ -9,25 +9,18 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
-from storlab.analysis.points import Section
+from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.common import (
     digits3,
+    far_places,
     figure_name,
-    last_point,
     latency_text,
     place_at,
     point_ids,
     window_words,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.theme import (
-    LATENCY_LABELS,
-    WIDTH,
-    colour,
-    configured,
-    log_bounds,
-    log_ticks,
-)
+from storlab.figures.theme import LATENCY_LABELS, WIDTH, colour, configured, log_bounds, log_ticks
 
 PANEL_HEIGHT = 104
 MOST_POINTS = 300  # per line; longer runs are thinned to means of neighbouring intervals
@@ -37,16 +30,14 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per block size, at the far end of the axis."""
     return [
         figure
-        for section in sections
-        for facet in section.facets()
-        if (figure := _one(comparison, section, facet)) is not None
+        for place in far_places(comparison, sections)
+        if (figure := _figure(comparison, *place)) is not None
     ]
 
 
-def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
-    point = last_point(comparison, section, facet)
-    if point is None:
-        return None
+def _figure(
+    comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
+) -> Figure | None:
     runs = [run for cell in comparison.row(point).cells.values() for run in cell.runs]
     data = [datum for run in runs for datum in thinned(run)]
     if not data:
@@ -54,7 +45,7 @@ def _one(comparison: Comparison, section: Section, facet: Any) -> Figure | None:
     colours = colour(comparison.targets, comparison.planned([point]))
     where = place_at(section, facet, point)
     window = window_words(section)
-    title = f"{where}: {_said(runs) if window != 'run' else _whole(runs)}"
+    title = f"{where}: {_title(runs) if window != 'run' else _whole(runs)}"
     return Figure(
         name=figure_name("time", section, facet),
         kind="time_series",
@@ -130,7 +121,7 @@ def _charts(data: list[dict[str, Any]], colours: alt.Color, words: str) -> alt.V
             "p99:Q",
             title="p99 (log)",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
-            axis=alt.Axis(values=log_ticks(low, high), labelExpr=LATENCY_LABELS, labelOverlap=True),
+            axis=alt.Axis(values=log_ticks(low, high, 1.0, 5), labelExpr=LATENCY_LABELS),
         ),
         tooltip=[*tooltip, alt.Tooltip("p99:Q", title="p99 (ns)", format=",d")],
     )
@@ -154,13 +145,13 @@ def _whole(runs: list[RunData]) -> str:
     """How long fixed work took."""
     parts = []
     for target in dict.fromkeys(run.target for run in runs):
-        mine = [run.record for run in runs if run.target == target]
-        took = [(r.window_end_ns - r.window_start_ns) / 1e9 for r in mine]
+        records = [run.record for run in runs if run.target == target]
+        took = [(r.window_end_ns - r.window_start_ns) / 1e9 for r in records]
         parts.append(f"{digits3(sum(took) / len(took))}\u00a0s on {target}")
     return f"the whole run took {', '.join(parts)}"
 
 
-def _said(runs: list[RunData]) -> str:
+def _title(runs: list[RunData]) -> str:
     """How far the intervals of each target spread, as (highest - lowest) / mean."""
     parts = []
     for target in dict.fromkeys(run.target for run in runs):

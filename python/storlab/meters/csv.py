@@ -167,8 +167,8 @@ class CsvMeter:
 
     def notes(self) -> list[str]:
         """What the last run has to know about the log; then forgotten."""
-        said, self._notes = self._notes, []
-        return said
+        notes, self._notes = self._notes, []
+        return notes
 
     def close(self) -> None:
         """Nothing is held."""
@@ -202,8 +202,10 @@ class CsvMeter:
                     if row and not (comment and row[0].startswith(comment)):
                         yield reader.line_num, row
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            said = getattr(error, "strerror", None) or error
-            raise self._bad(f"cannot be read: {said}", "start its logger before the run") from None
+            reason = getattr(error, "strerror", None) or error
+            raise self._bad(
+                f"cannot be read: {reason}", "start its logger before the run"
+            ) from None
 
     def _readings(self) -> Iterator[Reading]:
         names = self._columns()

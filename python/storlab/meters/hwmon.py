@@ -67,8 +67,8 @@ def inputs(root: Path) -> list[Input]:
     for chip in sorted((root / "class" / "hwmon").glob("hwmon*")):
         names = sorted(entry.name for entry in chip.iterdir()) if chip.is_dir() else []
         for name in filter(_INPUT.fullmatch, names):
-            one = _input(chip, name)
-            found.setdefault((str(chip), one.name), one)  # "average" sorts before "input"
+            sensor = _input(chip, name)
+            found.setdefault((str(chip), sensor.name), sensor)  # "average" sorts before "input"
     return list(found.values())
 
 
@@ -104,16 +104,16 @@ class HwmonMeter:
         self._where = where
         self._watch = Stopwatch()
         self._inputs = list(_chosen(inputs(root), options, where))
-        for one in self._inputs:
-            self._read(one)
+        for sensor in self._inputs:
+            self._read(sensor)
 
     def describe(self) -> list[SensorInfo]:
         """One sensor per input. They are added up only when ``part_of`` says so."""
-        return [self._info(one) for one in self._inputs]
+        return [self._info(sensor) for sensor in self._inputs]
 
     def sample(self) -> list[Reading]:
         """Every input, in W or J."""
-        return [self._read(one) for one in self._inputs]
+        return [self._read(sensor) for sensor in self._inputs]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
         """Nothing: everything was read while it ran."""
@@ -123,39 +123,41 @@ class HwmonMeter:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _info(self, one: Input) -> SensorInfo:
-        is_mean = one.interval_ns is not None or one.file.name.endswith("_average")
+    def _info(self, sensor: Input) -> SensorInfo:
+        is_mean = sensor.interval_ns is not None or sensor.file.name.endswith("_average")
         return self._options.info(
-            sensor=one.sensor,
-            description=f"{one.chip} {one.device} {one.label}".replace("  ", " "),
+            sensor=sensor.sensor,
+            description=f"{sensor.chip} {sensor.device} {sensor.label}".replace("  ", " "),
             sampling="counter"
-            if one.is_energy
+            if sensor.is_energy
             else "interval_mean"
             if is_mean
             else "instantaneous",
-            unit="J" if one.is_energy else "W",
-            gain_accuracy=one.gain_accuracy,
+            unit="J" if sensor.is_energy else "W",
+            gain_accuracy=sensor.gain_accuracy,
             quantum=_MICRO,
-            sensor_interval_ns=one.interval_ns,
+            sensor_interval_ns=sensor.interval_ns,
             clock_uncertainty_ns=self._watch.uncertainty_ns,
         )
 
-    def _read(self, one: Input) -> Reading:
+    def _read(self, sensor: Input) -> Reading:
         try:
-            text, time_ns = self._watch.read(one.file.read_text)
+            text, time_ns = self._watch.read(sensor.file.read_text)
             value = int(text)
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or "it holds no number"
+            reason = getattr(error, "strerror", None) or "it holds no number"
             raise MeterError(
                 self._where,
-                f"{one.sensor} cannot be read: {said}",
+                f"{sensor.sensor} cannot be read: {reason}",
                 "check that the driver is loaded and that this user may read the file",
             ) from None
-        return Reading(one.sensor, time_ns, value * _MICRO)
+        return Reading(sensor.sensor, time_ns, value * _MICRO)
 
 
 def _chosen(found: list[Input], options: HwmonOptions, where: str) -> Iterator[Input]:
-    chips = {one.chip for one in found} | {f"{one.chip} {one.device}" for one in found}
+    chips = {sensor.chip for sensor in found} | {
+        f"{sensor.chip} {sensor.device}" for sensor in found
+    }
     of_chip = [o for o in found if options.chip in (o.chip, f"{o.chip} {o.device}")]
     if not of_chip:
         raise MeterError(
@@ -163,17 +165,17 @@ def _chosen(found: list[Input], options: HwmonOptions, where: str) -> Iterator[I
             f"no chip {options.chip} on this machine measures power or energy",
             suggest(options.chip, chips) if chips else "storlab meters lists what there is",
         )
-    devices = {one.device for one in of_chip}
+    devices = {sensor.device for sensor in of_chip}
     if len(devices) > 1:
         raise StudyError(
             f"{where}.chip",
             f"{len(devices)} devices have the driver {options.chip}",
             f"use one of {listed(f'{options.chip} {device}' for device in devices)}",
         )
-    for name in options.inputs or [one.name for one in of_chip]:
-        matching = [one for one in of_chip if name in (one.name, one.label)]
+    for name in options.inputs or [sensor.name for sensor in of_chip]:
+        matching = [sensor for sensor in of_chip if name in (sensor.name, sensor.label)]
         if not matching:
-            names = [one.name for one in of_chip]
+            names = [sensor.name for sensor in of_chip]
             raise StudyError(f"{where}.inputs", f"{name} is not an input", suggest(name, names))
         yield matching[0]
 
@@ -181,21 +183,21 @@ def _chosen(found: list[Input], options: HwmonOptions, where: str) -> Iterator[I
 def discover(root: Path = ROOT) -> list[Discovered]:
     """Every power and energy input, and whether this user may read it."""
     found = inputs(root)
-    chips = [one.chip for one in {(o.chip, o.device): o for o in found}.values()]
+    chips = [sensor.chip for sensor in {(o.chip, o.device): o for o in found}.values()]
     listing = []
-    for one in found:
-        chip = f"{one.chip} {one.device}" if chips.count(one.chip) > 1 else one.chip
-        readable = os.access(one.file, os.R_OK)
-        use = f'meters = [{{ kind = "hwmon", chip = "{chip}", inputs = ["{one.name}"], ... }}]'
+    for sensor in found:
+        chip = f"{sensor.chip} {sensor.device}" if chips.count(sensor.chip) > 1 else sensor.chip
+        readable = os.access(sensor.file, os.R_OK)
+        use = f'meters = [{{ kind = "hwmon", chip = "{chip}", inputs = ["{sensor.name}"], ... }}]'
         listing.append(
             Discovered(
                 kind="hwmon",
-                sensor=one.sensor,
+                sensor=sensor.sensor,
                 available=readable,
-                rate="counter" if one.is_energy else _rate(one),
-                accuracy=_accuracy_text(one.gain_accuracy),
+                rate="counter" if sensor.is_energy else _rate(sensor),
+                accuracy=_accuracy_text(sensor.gain_accuracy),
                 privilege="none" if readable else "root",
-                how=f"{use}; add the boundary" if readable else f"let this user read {one.file}",
+                how=f"{use}; add the boundary" if readable else f"let this user read {sensor.file}",
             )
         )
     return listing or [
@@ -212,8 +214,8 @@ def discover(root: Path = ROOT) -> list[Discovered]:
     ]
 
 
-def _rate(one: Input) -> str:
-    return "on request" if one.interval_ns is None else f"mean of {one.interval_ns / 1e9:g} s"
+def _rate(sensor: Input) -> str:
+    return "on request" if sensor.interval_ns is None else f"mean of {sensor.interval_ns / 1e9:g} s"
 
 
 def _accuracy_text(gain: float | None) -> str:

@@ -160,12 +160,12 @@ _MEANINGS: Sequence[tuple[str, str, str]] = (
 )
 
 
-def login_error(connection: Connection, said: str) -> MeterError:
+def login_error(connection: Connection, output: str) -> MeterError:
     """The error that ipmitool's last words stand for."""
     for words, what, fix in _MEANINGS:
-        if words in said:
+        if words in output:
             return MeterError(connection.where, what, fix)
-    lines = [line for line in said.splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip()]
     last = lines[-1].strip() if lines else "nothing"
-    said_last = hide(last, [connection.password or ""])
-    return MeterError(connection.where, f'ipmitool ended; it said "{said_last}"')
+    last_message = hide(last, [connection.password or ""])
+    return MeterError(connection.where, f'ipmitool ended; it said "{last_message}"')

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from storlab.base.errors import MeterError
-from storlab.meters.nvme_transport import (
-    IoctlTransport,
-    NvmeStatusError,
-    Transport,
-    controller_of,
-)
+from storlab.meters.nvme_transport import IoctlTransport, NvmeStatusError, Transport, controller_of
 
 __all__ = ["NvmeAdmin", "PowerError", "PowerState", "SmartPower", "Transport", "controller_of"]
 

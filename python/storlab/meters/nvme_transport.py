@@ -72,8 +72,8 @@ class NvmeStatusError(MeterError):
     def __init__(self, where: str, status: int) -> None:
         self.code_type = status >> 8 & 0x7
         self.code = status & 0xFF
-        said = STATUS_TEXT.get((self.code_type, self.code), "see the base specification's table")
-        what = f"the controller refused: status {self.code_type:x}h/{self.code:02x}h, {said}"
+        text = STATUS_TEXT.get((self.code_type, self.code), "see the base specification's table")
+        what = f"the controller refused: status {self.code_type:x}h/{self.code:02x}h, {text}"
         super().__init__(where, what, "see whether the drive's firmware offers the command")
 
     @property
@@ -85,30 +85,30 @@ class NvmeStatusError(MeterError):
 def os_failure(where: str, failure: OSError) -> MeterError:
     """The error for a device that could not be opened or asked."""
     number = failure.errno or 0
-    said = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
+    reason = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     if number == errno.ENOENT:
-        return MeterError(where, f"no such device: {said}", "see `ls -l /dev/disk/by-id`")
+        return MeterError(where, f"no such device: {reason}", "see `ls -l /dev/disk/by-id`")
     if number in _DENIED:
         return MeterError(
             where,
-            f"not allowed to send NVMe admin commands: {said}",
+            f"not allowed to send NVMe admin commands: {reason}",
             "run as root, or with CAP_SYS_ADMIN and read access to the controller's /dev node",
         )
     if number in _NOT_NVME:
         return MeterError(
             where,
-            f"not an NVMe controller, or its driver passes no admin commands: {said}",
+            f"not an NVMe controller, or its driver passes no admin commands: {reason}",
             "name an NVMe drive such as /dev/disk/by-id/nvme-...",
         )
     if number in _GONE:
         return MeterError(
             where,
-            f"the controller is gone: {said}",
+            f"the controller is gone: {reason}",
             "see `dmesg`: it was removed, was reset, or has failed",
         )
     if number in (errno.ETIMEDOUT, errno.EINTR):
-        return MeterError(where, f"the controller did not answer in time: {said}", "try again")
-    return MeterError(where, said, "see `dmesg`")
+        return MeterError(where, f"the controller did not answer in time: {reason}", "try again")
+    return MeterError(where, reason, "see `dmesg`")
 
 
 class IoctlTransport:

@@ -41,10 +41,10 @@ class NvmlOptions(MeterOptions):
     @field_validator("gpu")
     @classmethod
     def _some(cls, value: int | str | list[int | str]) -> int | str | list[int | str]:
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, int) and one < 0:
+        for name in value if isinstance(value, list) else [value]:
+            if isinstance(name, int) and name < 0:
                 raise ValueError("an index counts from 0")
-            if isinstance(one, str) and one != "all" and not one.startswith("GPU-"):
+            if isinstance(name, str) and name != "all" and not name.startswith("GPU-"):
                 raise ValueError('give an index, a UUID such as "GPU-...", or "all"')
         if value == []:
             raise ValueError("the list is empty")
@@ -111,10 +111,10 @@ class Nvml:
         if wanted == "all":
             wanted = list(range(self.call("nvml meter", lib.nvmlDeviceGetCount)))
         found = []
-        for one in wanted if isinstance(wanted, list) else [wanted]:
-            by = lib.nvmlDeviceGetHandleByIndex if isinstance(one, int) else (
+        for name in wanted if isinstance(wanted, list) else [wanted]:
+            by = lib.nvmlDeviceGetHandleByIndex if isinstance(name, int) else (
                 lib.nvmlDeviceGetHandleByUUID)  # fmt: skip
-            found.append((f"nvml:{one}", self.call(f"GPU {one}", by, one)))
+            found.append((f"nvml:{name}", self.call(f"GPU {name}", by, name)))
         return found
 
     def read(self, handle: Any, way: Way) -> tuple[float, str | None]:
@@ -206,12 +206,12 @@ class NvmlMeter:
 
 
 def _info(gpu: _Gpu, options: MeterOptions, *, several: bool) -> SensorInfo:
-    said: dict[Way, tuple[str, Sampling]] = {
+    ways: dict[Way, tuple[str, Sampling]] = {
         "energy": ("energy counter since the driver was loaded", "counter"),
         "instant": ("power at the sensor's latest sample", "instantaneous"),
         "average": ("power, mean of the last second", "interval_mean"),
     }
-    text, sampling = said[gpu.way]
+    text, sampling = ways[gpu.way]
     return options.info(
         sensor=gpu.name,
         description=f"{gpu.label}: {text}; {_PART_TIME}",

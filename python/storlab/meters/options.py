@@ -140,8 +140,8 @@ def _problems(model: type[MeterOptions], kind: str, error: ValidationError) -> l
             what = f"{detail['input']!r} is not one of {', '.join(choices)}"
             problems.append(Problem(field, what, suggest(str(detail["input"]), choices)))
         else:
-            said = str(cause) if cause is not None else detail["msg"]
-            problems.append(Problem(field, f"{said} (given: {detail['input']!r})"))
+            reason = str(cause) if cause is not None else detail["msg"]
+            problems.append(Problem(field, f"{reason} (given: {detail['input']!r})"))
     return problems
 
 

@@ -162,9 +162,9 @@ class Exporter:
         except httpx.TimeoutException as failure:
             raise self._slow() from failure
         except httpx.HTTPError as failure:
-            said = hide(str(failure), self._secrets) or type(failure).__name__
+            reason = hide(str(failure), self._secrets) or type(failure).__name__
             raise MeterError(
-                self.where, f"no answer: {said}", "see whether it runs, and TLS and ca_file"
+                self.where, f"no answer: {reason}", "see whether it runs, and TLS and ca_file"
             ) from failure
         return _Scrape(body, kind.startswith("application/openmetrics-text"), time_ns)
 
@@ -242,13 +242,13 @@ class PrometheusMeter:
         """The one sensor."""
         options = self._options
         uncertainty = self._exporter.uncertainty_ns
-        said = "stamped when it was scraped"
+        stamping = "stamped when it was scraped"
         if self._stamped:
-            said = "stamped by the exporter, by its wall clock"
+            stamping = "stamped by the exporter, by its wall clock"
             uncertainty += options.clock_uncertainty
         info = options.info(
             sensor=self._name,
-            description=f"{options.selector} of {options.host}, {said}",
+            description=f"{options.selector} of {options.host}, {stamping}",
             sampling=options.sampling or ("counter" if options.unit == "J" else "instantaneous"),
             unit=options.unit,
             sensor_interval_ns=options.interval,

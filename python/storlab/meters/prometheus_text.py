@@ -60,8 +60,8 @@ def find_series(
 def _about(page: str, metric: str) -> Iterator[str]:
     """The lines about one metric: a page of thousands of lines is not parsed once a second."""
     for line in page.splitlines():
-        ours = line.startswith(metric) and _name_of(line) == metric
-        if ours or (line.startswith("# TYPE ") and _family(line.split(" ")[2], metric)):
+        is_sample = line.startswith(metric) and _name_of(line) == metric
+        if is_sample or (line.startswith("# TYPE ") and _family(line.split(" ")[2], metric)):
             yield line
 
 

@@ -124,9 +124,9 @@ class RaplMeter:
                 self._where, f"this user may not read the counter of {zone.name}", _HOW_READ
             ) from None
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or "it holds no number"
+            reason = getattr(error, "strerror", None) or "it holds no number"
             raise MeterError(
-                self._where, f"the counter of {zone.name} cannot be read: {said}", "see dmesg"
+                self._where, f"the counter of {zone.name} cannot be read: {reason}", "see dmesg"
             ) from None
         return Reading(f"rapl:{zone.name}", time_ns, value * _UJ)
 

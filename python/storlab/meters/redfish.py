@@ -13,14 +13,7 @@ from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
-from storlab.meters.redfish_sources import (
-    Quantity,
-    Source,
-    Value,
-    find_source,
-    read_value,
-    resolve,
-)
+from storlab.meters.redfish_sources import Quantity, Source, Value, find_source, read_value, resolve
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
@@ -137,12 +130,12 @@ class RedfishMeter:
         return Reading(self._sensor, time_ns, total, " ".join(stamps) or None)
 
     def _read_values(self) -> tuple[list[Value], int]:
-        values, time_ns = self._clock.read(lambda: [self._one(p) for p in self._source.paths])
+        values, time_ns = self._clock.read(lambda: [self._power_of(p) for p in self._source.paths])
         step = min(value.step for value in values)
         self._step = step if self._step is None else min(self._step, step)
         return values, time_ns
 
-    def _one(self, path: str) -> Value:
+    def _power_of(self, path: str) -> Value:
         value = read_value(self._client.get(path), self._options.quantity)
         if value is None:
             raise MeterError(

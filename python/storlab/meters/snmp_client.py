@@ -75,8 +75,8 @@ class Client:
         except PySnmpError as error:  # such as a v3 password that is too short
             self.close()
             secrets = (agent.community, agent.auth_password, agent.priv_password)
-            said = hide(str(error), [value or "" for value in secrets])
-            raise MeterError(agent.where, f"these credentials cannot be used: {said}") from None
+            reason = hide(str(error), [value or "" for value in secrets])
+            raise MeterError(agent.where, f"these credentials cannot be used: {reason}") from None
 
     def get(self, names: Sequence[str]) -> list[Answer]:
         """The objects' values, in the order of their names; one that is missing is an error."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from storlab.model.s3 import S3Store
@@ -21,20 +19,6 @@ class DataPlace(Table):
     request_timeout_ns: int = Field(default=60_000_000_000, gt=0)  # without the answer, or a byte
     retries: int = Field(default=0, ge=0)  # further attempts of one that failed
     backoff_ns: int = Field(default=0, ge=0)  # before the first of them, doubled for each further
-
-    @classmethod
-    def in_store(cls, store: S3Store, prefix: str, params: dict[str, Any]) -> DataPlace:
-        """A prefix of a bucket, with requests as patient as the workload's fields say.
-
-        Plans of older campaigns do not have them.
-        """
-        fields = {
-            "request_timeout_ns": params.get("request_timeout"),
-            "retries": params.get("retries"),
-            "backoff_ns": params.get("retry_backoff"),
-        }
-        said = {name: value for name, value in fields.items() if value is not None}
-        return cls(store=store, prefix=prefix, **said)
 
     def secrets(self) -> dict[str, str]:
         """The store's credentials; empty for a directory."""

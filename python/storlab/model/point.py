@@ -20,12 +20,14 @@ class Point(Table):
     kind: str
     engine: str
     params: dict[str, Any]
+    clients: int | None = None  # of a cluster; None: this machine makes the load
 
     @property
     def point_id(self) -> str:
         """Stable over edits elsewhere in the study: a hash of what the point says, nothing else."""
-        said = self.model_dump(mode="json", exclude={"workload_index"})
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        left_out = {"workload_index"} | ({"clients"} if self.clients is None else set())
+        fields = self.model_dump(mode="json", exclude=left_out)
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -62,9 +64,12 @@ class Plan(Table):
     @property
     def plan_hash(self) -> str:
         """What a reviewer consents to: covers points, order, sizes, and which devices and files."""
-        said = self.model_dump(mode="json")
+        fields = self.model_dump(mode="json")
         for later in ("devices", "files"):
-            if not said[later]:
-                del said[later]  # plans from before it keep their hash
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+            if not fields[later]:
+                del fields[later]  # plans from before it keep their hash
+        for point in fields["points"].values():
+            if point["clients"] is None:
+                del point["clients"]
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
 """Published results: numbers printed in public documents, as data, one row per printed number.
 
-The schema of the tables is ``COLUMNS``; ``published/README.md`` says the same to people.
+The schema of the tables is ``COLUMNS``; ``README.md`` beside the tables says the same to people.
 ``load_published`` finds the tables that ship with storlab by name, and any other by its path.
 """
 
@@ -10,8 +10,10 @@ import csv
 import io
 import math
 import re
+import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, fields
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -89,11 +91,6 @@ class Row:
         return float(scale * 10.0**-decimals)
 
     @property
-    def rounding_half(self) -> float:
-        """Half a unit of the last printed digit, in the unit of ``value``."""
-        return self.rounding_unit / 2
-
-    @property
     def has_printed_number(self) -> bool:
         """Whether ``printed`` shows the value in digits, and not in words such as "double"."""
         return _find_printed(self.printed, self.value) is not None
@@ -136,12 +133,35 @@ def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """Which publication a table is of, as the TOML file beside the CSV says; empty where none is.
+
+    A date is as exact as it is known: ``2025``, ``2025-11``, ``2025-11-20``.
+    """
+
+    title: str = ""
+    publisher: str = ""
+    date: str = ""
+    url: str = ""
+
+    @property
+    def text(self) -> str:
+        """For a reader; empty where even the title is unknown."""
+        if not self.title:
+            return ""
+        publisher = f"{self.publisher}, " if self.publisher else ""
+        url = f", {self.url}" if self.url else ""
+        return f"{publisher}\u201c{self.title}\u201d, {self.date or 'undated'}{url}"
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedTable:
     """The rows of one publication, in the order of the file."""
 
     name: str
     path: str
     rows: tuple[Row, ...]
+    about: About = field(default_factory=About)
     memo: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
     """What rules read out of all rows, so that each reads it once."""
 
@@ -172,7 +192,25 @@ def read_table(path: str | Path) -> PublishedTable:
         raise ResultError(str(place), error.strerror or str(error), fix) from error
     except UnicodeDecodeError as error:
         raise ResultError(str(place), "is not UTF-8 text", "save the table as UTF-8") from error
-    return PublishedTable(place.stem, str(place), tuple(_rows(place, text)))
+    about = _about(place.with_suffix(".toml"))
+    return PublishedTable(place.stem, str(place), tuple(_rows(place, text)), about)
+
+
+def _about(place: Path) -> About:
+    """What lies beside the CSV. Raises ``ResultError`` for a file that is not of this kind."""
+    try:
+        found = tomllib.loads(place.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return About()
+    except (OSError, ValueError) as error:
+        raise ResultError(str(place), f"cannot be read: {error}", "write it as TOML") from error
+    names = [each.name for each in fields(About)]
+    for name, value in found.items():
+        if name not in names:
+            raise ResultError(f"{place}, {name}", "is no field of a source", suggest(name, names))
+        if not isinstance(value, str | date):
+            raise ResultError(f"{place}, {name}", "is not text", 'write it in quotes: "..."')
+    return About(**{name: str(value) for name, value in found.items()})
 
 
 def _rows(place: Path, text: str) -> Iterator[Row]:
@@ -227,17 +265,8 @@ def _row(cells: dict[str, str], number: int) -> Row:
 
 
 def published_dir() -> Path:
-    """The directory ``published/`` of the checkout that storlab runs from.
-
-    Raises ``ResultError`` when storlab was installed without one.
-    """
-    here = Path(__file__).resolve()
-    for parent in here.parents:
-        if (parent / "published" / "README.md").is_file():
-            return parent / "published"
-    raise ResultError(
-        "published/", "is not here: storlab does not run from a checkout", "give a CSV file's path"
-    )
+    """Where the tables that ship with storlab lie."""
+    return Path(__file__).resolve().parents[1] / "published"
 
 
 def published_names() -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field
 
+from storlab.model.cluster import ByWorker, ClusterRun
 from storlab.model.power import AppliedPowerState, Boundary, PowerSummary, SpanPower
 from storlab.model.types import Provenance, Table
 
@@ -38,6 +40,7 @@ class OperationTotals(Table):
     bytes: int
     late_operations: int = 0  # open loop: due inside the window, completed after it
     latency: LatencySummary | None = None  # submission to completion
+    latency_mean_ns: float | None = None  # where the engine tells no more of it than this
     intended: LatencySummary | None = None  # open loop only: from the intended start
     ttfb: LatencySummary | None = None  # to the first byte of the answer's body, where it has one
     errors: dict[str, int] = Field(default_factory=dict)  # failed ones, by kind; in no other figure
@@ -145,24 +148,36 @@ class RunOutcome:
     notes: list[str] = field(default_factory=list)
     final_sync_ns: int | None = None
     drain_ns: int = 0
+    first_io_late_ns: int | None = None  # first operation, from the load's planned start
+    last_worker_late_ns: int | None = None  # of the worker that began last; None: not told
     verify: VerifyReport | None = None
     raw: dict[str, bytes] = field(default_factory=dict)  # file name -> content, for raw/
     server_cpu: CpuUse | None = None  # of a server that storlab itself runs, inside the window
     details: dict[str, Any] = field(default_factory=dict)  # what only its family knows; JSON
     spans: list[Span] = field(default_factory=list)  # in order of time
+    cluster: ClusterRun | None = None  # how its clients came together
+    by_worker: ByWorker | None = None  # None: not told
+
+    def conclude(self, failure: Failure | None) -> None:
+        """Failed, where there is a failure; else it stays as it has ended."""
+        self.failure = failure
+        if failure is not None:
+            self.status = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The live view of a run in progress."""
 
-    phase: Literal["prepare", "ramp", "measure", "drain", "done"]
+    phase: Literal["prepare", "armed", "ramp", "measure", "drain", "done"]
     elapsed_ns: int  # since the phase began
     phase_ns: int | None  # expected length of the phase
     operations_s: float  # over the last interval
     bytes_s: float
     latency_p99_ns: int | None
     cpu_percent: float | None  # of one core
+    note: str = ""  # what else is worth seeing: "slowest c07, 80 MB/s"
+    latency_bins: Sequence[Sequence[int]] = ()  # [bin, operations]; bin n begins at 2^(n/2) ns
 
 
 class Metric(Table):
@@ -202,6 +217,7 @@ class RunRecord(Table):
     workload: str
     kind: str
     params: dict[str, Any]
+    clients: int | None = None  # of a cluster; None: this machine made the load
     provenance: Provenance = "measured"
     status: RunStatus
     failure: Failure | None = None
@@ -211,10 +227,12 @@ class RunRecord(Table):
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, since 1970
     totals: dict[Operation, OperationTotals]
+    by_worker: ByWorker | None = None  # None: not told, or of a cluster, whose clients have theirs
     cpu: CpuUse | None = None
     server_cpu: CpuUse | None = None  # of a server that storlab itself ran; on the same machine
     details: dict[str, Any] = Field(default_factory=dict)  # what only its family knows
     spans: list[Span] = Field(default_factory=list)  # in order of time
+    cluster: ClusterRun | None = None  # how its clients came together
     concurrency: Concurrency | None = None
     steady: dict[str, Any] | None = None
     metrics: list[Metric] = Field(default_factory=list)
@@ -222,6 +240,8 @@ class RunRecord(Table):
     notes: list[str] = Field(default_factory=list)
     final_sync_ns: int | None = None
     drain_ns: int = 0
+    first_io_late_ns: int | None = None  # first operation submitted, from the planned start
+    last_worker_late_ns: int | None = None  # likewise of the worker that began last
     verify: VerifyReport | None = None
     samples_sha256: str | None = None
     histograms: dict[str, dict[str, str]] = Field(default_factory=dict)  # see model.samples.merged

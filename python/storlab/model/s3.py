@@ -102,8 +102,8 @@ class Credentials:
 
     def as_dict(self) -> dict[str, str]:
         """For the engine: ``access_key``, ``secret_key`` and, where there is one, a token."""
-        said = {"access_key": self.access_key, "secret_key": self.secret_key}
-        return said | ({"session_token": self.session_token} if self.session_token else {})
+        fields = {"access_key": self.access_key, "secret_key": self.secret_key}
+        return fields | ({"session_token": self.session_token} if self.session_token else {})
 
 
 class S3Store(Table):

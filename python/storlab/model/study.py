@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Annotated, Any, ClassVar, Union, get_type_hints
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_type_hints
 
 from pydantic import (
     ConfigDict,
@@ -23,7 +24,11 @@ from pydantic import (
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
 from storlab.base.units import LARGEST
+from storlab.model.cluster import Cluster
 from storlab.model.facts import Rack
+from storlab.model.gate import GateRule
+from storlab.model.params import Params, table_fields
+from storlab.model.publisher import BriefTable
 from storlab.model.target import Layout, MeterSpec, Precondition, Target
 from storlab.model.types import Duration, StudyTable
 
@@ -37,6 +42,7 @@ __all__ = [
     "UseCase",
     "WorkloadSpec",
     "study_model",
+    "study_table",
 ]
 
 MOST_POINTS = 100_000
@@ -67,6 +73,11 @@ class Header(StudyTable):
         default=False,
         description="give ratios of power and efficiency also where the two sides' meters include "
         "different things; they are marked",
+    )
+    question: list[str] = Field(
+        default_factory=list,
+        description="what the brief answers first, in this order; by default what the workloads "
+        "are usually asked, per watt where meters are read, and per money where prices are given",
     )
     published: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
@@ -104,6 +115,7 @@ class UseCase(StudyTable):
 class WorkloadSpec(StudyTable):
     """What the tables of all workload families share. A field in ``swept`` may be a list."""
 
+    params: ClassVar[type[Params]] = Params  # of its points; the fields follow: study_table
     swept: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
     # Parameters that leave the work as it is: who does it, and what is worked out from its results.
@@ -228,6 +240,27 @@ class WorkloadSpec(StudyTable):
         ]
 
 
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+
+
+def study_table(params: type[Params]) -> Callable[[type[SpecT]], type[SpecT]]:
+    """Gives the table of a workload the fields of its points, and says which are swept."""
+
+    def complete(table: type[SpecT]) -> type[SpecT]:
+        swept, fields = table_fields(params)
+        made: type[SpecT] = create_model(
+            table.__name__,
+            __base__=table,
+            __module__=table.__module__,
+            __doc__=table.__doc__,
+            **fields,
+        )
+        made.params, made.swept = params, swept
+        return made
+
+    return complete
+
+
 class StudyBase(StudyTable):
     """A storlab study: what to measure, what to do to it, and how often."""
 
@@ -236,6 +269,16 @@ class StudyBase(StudyTable):
     workload: list[WorkloadSpec] = Field(min_length=1, description="what is done to the targets")
     rack: Rack | None = Field(
         default=None, description="the rack that the density table fills; 42 units by default"
+    )
+
+    brief: BriefTable | None = Field(
+        default=None, description="who publishes the brief, and what they say beside the numbers"
+    )
+    cluster: Cluster | None = Field(
+        default=None, description="the clients that make the load; without it this machine does"
+    )
+    gate: list[GateRule] = Field(
+        default_factory=list, description="what storlab gate holds the results to"
     )
 
     @model_validator(mode="after")
@@ -283,12 +326,30 @@ class StudyBase(StudyTable):
         raise KeyError(name)
 
 
-def study_model(families: list[type[WorkloadSpec]]) -> type[StudyBase]:
-    """The study model whose ``[[workload]]`` tables are these families, told apart by ``kind``."""
-    one: Any = families[0]
+def study_model(
+    families: list[type[WorkloadSpec]], questions: Sequence[str] = ()
+) -> type[StudyBase]:
+    """The study model whose ``[[workload]]`` tables are these families, told apart by ``kind``.
+
+    ``questions`` are those that a study may ask of them.
+    """
+    family: Any = families[0]
     if len(families) > 1:
-        one = Annotated[Union[tuple(families)], Field(discriminator="kind")]  # noqa: UP007
+        family = Annotated[Union[tuple(families)], Field(discriminator="kind")]  # noqa: UP007
     described = Field(min_length=1, description="what is done to the targets")
+    asked = Header.model_fields["question"]
+    name: Any = Literal[tuple(questions)] if questions else str
+    header = create_model(
+        "Header",
+        __base__=Header,
+        __doc__=Header.__doc__,
+        question=(list[name], Field(default_factory=list, description=asked.description)),
+    )
+    about = StudyBase.model_fields["study"].description
     return create_model(
-        "Study", __base__=StudyBase, __doc__=StudyBase.__doc__, workload=(list[one], described)
+        "Study",
+        __base__=StudyBase,
+        __doc__=StudyBase.__doc__,
+        study=(header, Field(description=about)),
+        workload=(list[family], described),
     )

@@ -14,10 +14,12 @@ from storlab.base.errors import FieldProblems, Problem
 from storlab.base.secrets import secret_problems
 from storlab.model.facts import Cost
 from storlab.model.power import Boundary
+from storlab.model.publisher import Components
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.types import Duration, Size, StudyTable
 
 Layout = Literal["jbod", "stripe", "per_job"]
+Fact = str | int | float
 PLACES = ("path", "paths", "directory", "s3")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -116,12 +118,28 @@ class Target(StudyTable):
     capacity: Size | None = Field(
         default=None, gt=0, description="raw capacity of the whole target"
     )
+    usable: Size | None = Field(
+        default=None,
+        gt=0,
+        description="of the raw capacity, what is left for data: less protection and spares",
+    )
     drives: int | None = Field(default=None, ge=1, description="number of drives")
     rack_units: float | None = Field(default=None, gt=0, description="rack units it occupies")
     price: float | None = Field(default=None, ge=0, description="purchase price, in currency")
     currency: str = Field(default="USD", description="of the price and the cost, an ISO 4217 code")
     cost: Cost | None = Field(
         default=None, description="what servers, network and storage cost, for the cost stack"
+    )
+    server: dict[str, Fact] = Field(
+        default_factory=dict,
+        description="of its servers, as the brief is to print them: name and value",
+        examples=[{"CPU cores": 24, "memory": "256 GB"}],
+    )
+    components: Components | None = Field(
+        default=None, description="what it is made of, for the table of components"
+    )
+    network: dict[str, Fact] = Field(
+        default_factory=dict, description="of its network, as the brief is to print them"
     )
     power_boundary: Boundary | None = Field(
         default=None, description="what a declared or metered power of this target includes"
@@ -143,6 +161,7 @@ class Target(StudyTable):
             *self._layout_problems(),
             *self._s3_problems(),
             *self._cost_problems(),
+            *self._usable_problems(),
         ]
         if problems:
             raise FieldProblems(problems)
@@ -237,6 +256,12 @@ class Target(StudyTable):
                 "remove one of the two: the price is what the storage costs",
             )
         ]
+
+    def _usable_problems(self) -> list[Problem]:
+        if self.usable is None or self.capacity is None or self.usable <= self.capacity:
+            return []
+        fix = "capacity is raw, usable what is left of it; give both in the same unit"
+        return [Problem(("usable",), "is more than the capacity", fix)]
 
     @property
     def locations(self) -> list[str]:

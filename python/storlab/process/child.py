@@ -289,11 +289,11 @@ class ChildRun(ABC):
             return self.hung_failure()
         if self.cancelled or self.exit_code == 0:
             return None
-        code = self.exit_code
-        how = f"with exit code {code}" if code > 0 else f"by signal {-code}"
         words = self.printed("stderr.txt").decode(errors="replace").strip().splitlines()
         last = "\n".join(words[-_LAST_LINES:])
-        message = f"{self.launch.name} ended {how}" + (f": {last}" if last else "")
+        message = f"{self.launch.name} ended {ending(self.exit_code)}" + (
+            f": {last}" if last else ""
+        )
         return Failure(message=message, fix=fix)
 
     def hung_failure(self, fix: str = "see raw/") -> Failure:
@@ -328,6 +328,11 @@ class ChildRun(ABC):
         cores = min(workers, len(os.sched_getaffinity(0)))
         outcome.cpu = self.trace.cpu_use(start_ns, end_ns, cores)
         return outcome
+
+
+def ending(exit_code: int) -> str:
+    """``with exit code 1``, ``by signal 9``."""
+    return f"with exit code {exit_code}" if exit_code >= 0 else f"by signal {-exit_code}"
 
 
 class _EndWatch:

@@ -22,15 +22,17 @@ class CounterReading:
 
 
 class CounterWatch:
-    """Calls ``read`` every 50 ms inside a ``with`` block, and at both ends of it.
+    """Calls ``read`` every ``period_s`` inside a ``with`` block, and at both ends of it.
 
     When ``read`` raises OSError it is not called again.
     """
 
-    def __init__(self, read: Callable[[], tuple[int, ...]], name: str) -> None:
+    def __init__(
+        self, read: Callable[[], tuple[int, ...]], name: str, period_s: float = PERIOD_S
+    ) -> None:
         self._read = read
         self._readings: list[CounterReading] = []
-        self._period_s = PERIOD_S
+        self._period_s = period_s
         self._gone = False
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)

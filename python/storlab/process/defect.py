@@ -36,7 +36,7 @@ DEFECTS = (
 def defect_outcome(info: EngineInfo, error: BaseException | None) -> RunOutcome:
     """A failed outcome with an empty window; ``raw/defect.txt`` says where it broke."""
     now_ns = monotonic_ns()
-    said = "".join(traceback.format_exception(error)) if error else "no exception\n"
+    trace = "".join(traceback.format_exception(error)) if error else "no exception\n"
     what = f"{type(error).__name__}: {error}" if error else "it ended without an outcome"
     return RunOutcome(
         status="failed",
@@ -51,5 +51,5 @@ def defect_outcome(info: EngineInfo, error: BaseException | None) -> RunOutcome:
             fix="see raw/defect.txt; make room where the disk is full, else report it",
             errno=error.errno if isinstance(error, OSError) else None,
         ),
-        raw={"defect.txt": said.encode(errors="replace")},
+        raw={"defect.txt": trace.encode(errors="replace")},
     )

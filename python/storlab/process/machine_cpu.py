@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from storlab.base.clock import monotonic_ns
 
 _IDLE, _WAITING, _STOLEN = 3, 4, 7  # ticks of /proc/stat
@@ -39,6 +37,8 @@ class MachineTrace:
     def _percent(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
         if len(self._readings) < 2:
             return None
+        import numpy as np  # a fifth of what a client of a cluster imports, and few need it
+
         times, *kept = zip(*self._readings, strict=True)
         busy, stolen, every = (
             float(np.diff(np.interp([start_ns, end_ns], times, ticks))[0]) for ticks in kept

@@ -13,8 +13,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
 from storlab.model.result import CpuUse
@@ -70,6 +68,8 @@ class SessionTrace:
 
     def between(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """User and system time that was used between two moments of the run's clock, in ns."""
+        import numpy as np  # as in machine_cpu
+
         moments = [start_ns, end_ns]
         user = np.interp(moments, self._times, self._user)
         system = np.interp(moments, self._times, self._system)
@@ -97,6 +97,8 @@ class SessionTrace:
         """What the device read between two moments, between readings evenly; None: not counted."""
         if len(self._device) < 2:
             return None
+        import numpy as np
+
         times, read = zip(*self._device, strict=True)
         begin, end = np.interp([start_ns, end_ns], times, read)
         return round(float(end - begin))
@@ -104,7 +106,7 @@ class SessionTrace:
 
 def account(pid: int) -> dict[int, tuple[int, int, int]]:
     """As ``family``, of the process alone and without its children."""
-    fields = _fields(Path("/proc") / str(pid))
+    fields = _fields(pid)
     if not fields:
         return {}
     user, system, born = (int(fields[n - 2]) for n in (_USER, _SYSTEM, _BORN))
@@ -117,14 +119,13 @@ def family(leader: int) -> dict[int, tuple[int, int, int]]:
     """
     found: dict[int, tuple[int, int, int]] = {}
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        fields = _fields(entry) if entry.name.isdigit() else []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208 - names alone
+        fields = _fields(pid)
         if not fields:
             continue
         parent, user, system, kids_user, kids_system, born = (
             int(fields[n - 2]) for n in (_PARENT, _USER, _SYSTEM, _KIDS_USER, _KIDS_SYSTEM, _BORN)
         )
-        pid = int(entry.name)
         found[pid] = (user + kids_user, system + kids_system, born)
         children.setdefault(parent, []).append(pid)
     own = [leader] if leader in found else []
@@ -135,14 +136,16 @@ def family(leader: int) -> dict[int, tuple[int, int, int]]:
 
 def is_alive(pid: int, born: int) -> bool:
     """Whether that very process is still there, and has not just its number."""
-    fields = _fields(Path("/proc") / str(pid))
-    return bool(fields) and int(fields[_BORN - 2]) == born and fields[0] != "Z"
+    fields = _fields(pid)
+    return bool(fields) and int(fields[_BORN - 2]) == born and fields[0] != b"Z"
 
 
-def _fields(entry: Path) -> list[str]:
+def _fields(pid: int) -> list[bytes]:
     """Of ``/proc/PID/stat`` from the state on; none when the process has ended."""
     try:
-        text = (entry / "stat").read_text()
+        # Bytes by the shortest way: during a run every process of the machine is read, often.
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+            text = file.read()
     except OSError:
         return []
-    return text.rpartition(")")[2].split()  # the name before it may hold anything
+    return text.rpartition(b")")[2].split()  # the name before it may hold anything

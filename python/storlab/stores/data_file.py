@@ -8,7 +8,7 @@ from pathlib import Path
 from storlab.base.errors import GuardError, PreflightError
 from storlab.model.job import Member
 from storlab.stores.devices import uses_of_file
-from storlab.stores.sidecar import SUFFIX, is_ours, read_sidecar
+from storlab.stores.sidecar import SUFFIX, made_by_storlab, read_sidecar
 
 _NO_FILES_HERE = ("/dev", "/proc", "/sys")
 
@@ -29,9 +29,9 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
         )
     if not real.exists():
         return _new_file(name, real, size)
-    ours = is_ours(real)
+    laid_out = made_by_storlab(real)
     length = size or real.stat().st_size
-    if not ours and (writes or length > real.stat().st_size):
+    if not laid_out and (writes or length > real.stat().st_size):
         raise GuardError(
             name,
             f"exists, and was not laid out by storlab (no {real.name}{SUFFIX} that fits it)",

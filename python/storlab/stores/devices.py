@@ -77,13 +77,17 @@ class Device:
     def identities(self) -> list[str]:
         """Names this very device answers to: serial numbers, WWN, by-id names, a loop's file."""
         disk = self.whole.sysfs
-        said = [
+        identities = [
             read_fact(disk / place)
             for place in ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid", "md/uuid")
         ]
-        said += [_scsi_serial(disk / "device" / "vpd_pg80"), self.backing_file, *self._udev_names()]
-        said += self._stable_links()
-        return sorted({name for name in said if name})
+        identities += [
+            _scsi_serial(disk / "device" / "vpd_pg80"),
+            self.backing_file,
+            *self._udev_names(),
+        ]
+        identities += self._stable_links()
+        return sorted({name for name in identities if name})
 
     def facts(self) -> dict[str, str | int]:
         """What the kernel knows this very device by, and nobody can turn as a link in /dev: its
@@ -272,9 +276,9 @@ def loops() -> Iterator[tuple[Device, str]]:
             yield _from_sysfs(entry), backing
 
 
-def _same_file(one: Path, other: str) -> bool:
+def _same_file(first: Path, other: str) -> bool:
     try:
-        return one.samefile(other)
+        return first.samefile(other)
     except OSError:
         return False
 

@@ -13,14 +13,16 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError, RunError
 from storlab.base.files import replace_file
+from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import Header, Target
@@ -33,6 +35,7 @@ _MADE_BY = "storlab"
 MARKER = f"{_MADE_BY}.json"
 LOCK = f"{_MADE_BY}.lock"
 _OWN = (MARKER, LOCK)
+_AWAIT_NS = 60 * NS_PER_S  # for what another client has made to show here
 _MOVE = "move it away, or choose another directory for the target"
 
 
@@ -133,6 +136,25 @@ def home_of(directory: Path) -> Path:
     return Path(os.path.realpath(directory)) / HOME
 
 
+def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) -> Path:
+    """The home of a directory that all clients share, once the campaign's first client holds it.
+
+    ``meanwhile`` is called about twenty times a second. Raises PreflightError where no home shows.
+    """
+    home = home_of(directory)
+    limit_ns = monotonic_ns() + _AWAIT_NS
+    while (marker := _read_marker(home)) is None or marker.campaign != campaign:
+        if monotonic_ns() > limit_ns:
+            raise PreflightError(
+                str(home),
+                "was made by the first client, and is not seen here",
+                "mount the same file system on all clients (storlab doctor STUDY)",
+            )
+        meanwhile()
+        sleep_s(0.05)
+    return home
+
+
 def check_home(home: Path) -> None:
     """Raise GuardError where ``home`` exists and is not storlab's. Writes nothing."""
     if is_kernel_place(home):
@@ -202,13 +224,13 @@ def _claim(home: Path, stack: ExitStack) -> None:
 
 
 def _write_marker(home: Path, marker: _Marker) -> None:
-    said = {
+    fields = {
         "schema_version": 1,
         "made_by": _MADE_BY,
         "campaign": marker.campaign,
         "owners": marker.owners,
     }
-    replace_file(home / MARKER, (json.dumps(said, indent=2) + "\n").encode())
+    replace_file(home / MARKER, (json.dumps(fields, indent=2) + "\n").encode())
 
 
 def _read_marker(home: Path) -> _Marker | None:
@@ -217,11 +239,11 @@ def _read_marker(home: Path) -> _Marker | None:
     try:
         if path.is_symlink():
             return None
-        said: Any = json.loads(path.read_bytes())
-        if (said["made_by"], said["schema_version"]) != (_MADE_BY, 1):
+        document: Any = json.loads(path.read_bytes())
+        if (document["made_by"], document["schema_version"]) != (_MADE_BY, 1):
             return None
-        owners = {str(part): str(owner) for part, owner in said.get("owners", {}).items()}
-        return _Marker(str(said.get("campaign", "")), owners)
+        owners = {str(part): str(owner) for part, owner in document.get("owners", {}).items()}
+        return _Marker(str(document.get("campaign", "")), owners)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

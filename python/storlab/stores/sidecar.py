@@ -69,7 +69,7 @@ def read_sidecar(data_file: Path) -> Sidecar | None:
 _MOVE = "move it and its data file away, or choose another path"
 
 
-def is_ours(data_file: Path) -> bool:
+def made_by_storlab(data_file: Path) -> bool:
     """Whether storlab made this very file (an empty one, where the sidecar has no inode yet)."""
     sidecar = read_sidecar(data_file)
     if sidecar is None:
@@ -82,7 +82,7 @@ def is_ours(data_file: Path) -> bool:
 
 def is_complete(data_file: Path, size: int) -> bool:
     """Whether the file stands as laid out: ours, whole, and of this size."""
-    if not data_file.exists() or not is_ours(data_file):
+    if not data_file.exists() or not made_by_storlab(data_file):
         return False
     sidecar = read_sidecar(data_file)
     laid_out = sidecar is not None and sidecar.state == "complete" and sidecar.size == size
@@ -131,7 +131,7 @@ class DataFileHold:
         before = read_sidecar(self.data_file)
         if not self.data_file.exists():
             now = Sidecar(size, seed, __version__, "started", campaign=self.campaign)
-        elif before is None or not is_ours(self.data_file):
+        elif before is None or not made_by_storlab(self.data_file):
             raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
         else:
             now = replace(before, written_by=self.campaign) if writes else before
@@ -151,7 +151,7 @@ class DataFileHold:
             return os.open(self.data_file, flags | os.O_CREAT | os.O_EXCL, 0o600)
         handle = os.open(self.data_file, flags)
         same = os.fstat(handle).st_ino == self.data_file.stat().st_ino
-        if same and is_ours(self.data_file):
+        if same and made_by_storlab(self.data_file):
             return handle
         os.close(handle)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.data_file))
@@ -183,7 +183,7 @@ class DataFileHold:
         """
         if not self.data_file.exists():
             return False
-        if self.data_file.is_symlink() or not is_ours(self.data_file):
+        if self.data_file.is_symlink() or not made_by_storlab(self.data_file):
             return False
         if self.owner != self.campaign:
             return False

@@ -167,17 +167,17 @@ def _blkid(fd: int) -> list[str]:
 
 def _asked(program: str, fd: int) -> list[str]:
     command = [program, "-p", "-o", "export", f"/proc/self/fd/{fd}"]
-    said = subprocess.run(
+    done = subprocess.run(
         command, pass_fds=(fd,), capture_output=True, text=True, errors="replace", check=False
     )
-    if said.returncode == _NOTHING_FOUND:
+    if done.returncode == _NOTHING_FOUND:
         return []
-    facts = dict(line.partition("=")[::2] for line in said.stdout.splitlines())
+    facts = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     values = [facts[key] for key in ("TYPE", "PTTYPE") if key in facts]
-    if said.returncode == _AMBIVALENT:
+    if done.returncode == _AMBIVALENT:
         values.append("several formats at once (blkid: ambivalent)")
     if not values:
-        raise _cannot_tell(program, said.stderr.strip() or f"exit code {said.returncode}")
+        raise _cannot_tell(program, done.stderr.strip() or f"exit code {done.returncode}")
     return [f"{value} (blkid)" for value in values]
 
 
@@ -193,8 +193,8 @@ def _blkid_program() -> str | None:
     program = shutil.which("blkid", path=path)
     if program is None:
         return None
-    said = subprocess.run([program, "-V"], capture_output=True, check=False)
-    return program if b"libblkid" in said.stdout + said.stderr else None
+    done = subprocess.run([program, "-V"], capture_output=True, check=False)
+    return program if b"libblkid" in done.stdout + done.stderr else None
 
 
 def _cannot_tell(program: str, why: str) -> PreflightError:

@@ -17,7 +17,7 @@ STUDY = """\
 name = "every kind of block target"
 repeats = 1
 ramp = "50ms"
-runtime = "200ms"
+runtime = "1s"
 interval = "50ms"
 
 [[target]]

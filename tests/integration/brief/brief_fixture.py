@@ -237,11 +237,11 @@ def _summarise(
     everything = Histogram()
     for operation in ("read", "write"):
         merged = Histogram()
-        mine = [s for s in samples if s.operation == operation]
-        for sample in mine:
+        of_operation = [s for s in samples if s.operation == operation]
+        for sample in of_operation:
             merged.add(Histogram.from_v2(sample.latency))
         everything.add(merged)
-        moved = sum(s.bytes for s in mine)
+        moved = sum(s.bytes for s in of_operation)
         totals[operation] = OperationTotals(
             operations=merged.count, bytes=moved, latency=_latency(merged) if merged.count else None
         )

@@ -6,6 +6,7 @@ import random
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 from integration.object.object_fixture import plan_of, points_of
 from storlab._native import Histogram
@@ -17,7 +18,7 @@ from storlab.lab.results.store import ResultStore
 from storlab.lab.run.records import completed_record
 from storlab.model.point import Plan, Point
 from storlab.model.power import Reading, SensorInfo
-from storlab.model.result import OperationTotals, RunOutcome, Sample
+from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, Sample, Span
 from storlab.model.samples import summarise_latency
 from storlab.model.study import StudyBase
 
@@ -50,8 +51,8 @@ capacity = "61.44TB"
 drives = 1
 """
 METER = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"\n'
-Draws = Mapping[str, tuple[float, float]]
-"""By target what it draws idle and busy, in W."""
+Row = tuple[int, str, int, int]
+"""An operation: its end on the clock, its kind, bytes, and the ns that it took."""
 Make = Callable[[StudyBase, Point, random.Random], RunOutcome]
 
 
@@ -75,10 +76,24 @@ def study_text(
     return "".join([head, *targets, "\n[[workload]]\n", workload])
 
 
+class Drawing(Protocol):
+    """A drive that draws so many W, idle and busy."""
+
+    @property
+    def idle_w(self) -> float: ...
+
+    @property
+    def busy_w(self) -> float: ...
+
+
 def fill_store(
-    directory: Path, text: str, make: Make, seed: int, draws: Draws | None = None
+    directory: Path,
+    text: str,
+    make: Make,
+    seed: int,
+    drives: Mapping[str, Drawing] | None = None,
 ) -> ResultStore:
-    """The directory with its plan and all its runs; with a meter where ``draws`` says watts."""
+    """The directory with its plan and all its runs; with a meter for each of ``drives``."""
     study = study_class().model_validate(tomllib.loads(text))
     plan: Plan = plan_of(study, list(points_of(study)))
     store = ResultStore.create(directory, text, study, plan, ENVIRONMENT)
@@ -87,14 +102,39 @@ def fill_store(
         point = plan.points[run.point_id]
         outcome = make(study, point, draw)
         power: MeteredRun | None = None
-        if draws is not None:
-            power = metered(point.target, *draws[point.target], outcome, draw)
+        if drives is not None:
+            drive = drives[point.target]
+            power = metered(point.target, drive.idle_w, drive.busy_w, outcome, draw)
         record = completed_record(run, point, study, STARTED, outcome, power)
         store.write_run(record, outcome.samples, {}, [] if power is None else power.readings)
     return store
 
 
-def times(rows: list[tuple[int, str, int, int]], interval_ns: int) -> list[Sample]:
+def finished(
+    study: StudyBase,
+    rows: list[Row],
+    end_ns: int,
+    spans: list[Span],
+    details: dict[str, Any],
+    cpu: CpuUse,
+    engine: EngineInfo | None = None,
+) -> RunOutcome:
+    """A run of these operations and spans, from START_NS on."""
+    samples = times(rows, study.study.interval)
+    return RunOutcome(
+        status="finished",
+        engine=engine or EngineInfo(name="native", version="0.1.0", backend="io_uring"),
+        window_start_ns=START_NS,
+        window_end_ns=end_ns,
+        samples=samples,
+        totals=totals_of(samples),
+        cpu=cpu,
+        details=details,
+        spans=spans,
+    )
+
+
+def times(rows: list[Row], interval_ns: int) -> list[Sample]:
     """Samples of single operations: (end on the clock, operation, bytes, ns that it took)."""
     cells: dict[tuple[int, str], tuple[Histogram, int, int]] = {}
     for end_ns, operation, size, took_ns in rows:
@@ -121,13 +161,13 @@ def totals_of(samples: list[Sample]) -> dict[str, OperationTotals]:
     """The sums of the samples, by operation."""
     totals = {}
     for operation in dict.fromkeys(sample.operation for sample in samples):
-        mine = [sample for sample in samples if sample.operation == operation]
+        of_operation = [sample for sample in samples if sample.operation == operation]
         merged = Histogram()
-        for sample in mine:
+        for sample in of_operation:
             merged.add(Histogram.from_v2(sample.latency))
         totals[operation] = OperationTotals(
-            operations=sum(sample.operations for sample in mine),
-            bytes=sum(sample.bytes for sample in mine),
+            operations=sum(sample.operations for sample in of_operation),
+            bytes=sum(sample.bytes for sample in of_operation),
             latency=summarise_latency(merged.to_v2()),
         )
     return totals

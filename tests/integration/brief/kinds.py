@@ -9,14 +9,14 @@ from storlab.analysis.points import Section
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
 from storlab.figures import drawing
-from storlab.figures.campaign import COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES
+from storlab.figures.campaign import EVERY
 from storlab.figures.figure import Figure
 
 FIGURES: dict[str, FigureKind] = {
     kind.name: kind
     for kinds in (
         *(workload.figures for workload in FAMILIES.values()),
-        (COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES),
+        EVERY,
     )
     for kind in kinds
 }

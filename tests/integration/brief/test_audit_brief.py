@@ -12,7 +12,13 @@ from integration.brief.brief_fixture import build_store
 from integration.conftest import Made
 from storlab.analysis.compare import Comparison
 from storlab.analysis.stats import Interval
-from storlab.audit.from_claims import AuditError, BriefClaims, ClaimData, audit_brief
+from storlab.audit.from_claims import (
+    AuditError,
+    BriefClaims,
+    ClaimData,
+    ClaimNumber,
+    audit_brief,
+)
 from storlab.base.errors import ExitCode
 from storlab.brief import build, write_brief
 from storlab.brief.audited import audit_directory, audited, claim_data
@@ -59,17 +65,17 @@ def test_a_wrong_interval(claims: list[ClaimData], records: dict[str, RunRecord]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("\u00d7", "9\u00d7", "multiple in the sentence"),
         ("\u00a0% less", "3\u00a0% less", "percentage in the sentence"),
     ],
 )
 def test_a_sentence_with_another_number(
-    old: str, new: str, said: str, claims: list[ClaimData], records: dict[str, RunRecord]
+    old: str, new: str, message: str, claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
     claim = next(c for c in claims if old in c.statement)
-    assert said in why(replace(claim, statement=claim.statement.replace(old, new, 1)), records)
+    assert message in why(replace(claim, statement=claim.statement.replace(old, new, 1)), records)
 
 
 def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
@@ -80,12 +86,12 @@ def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, Run
     assert why(claim, records) == ""
 
 
-@pytest.mark.parametrize("kind", ["value", "baseline", "multiple", "less"])
+@pytest.mark.parametrize("kind", ["value", "baseline", "multiple", "inverse", "less"])
 def test_a_number_that_the_runs_do_not_give(
     kind: str, claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
     """Sentence and number agree with one another, and not with the runs."""
-    claim = claims[0]
+    claim = next(c for c in claims if any(n.kind == kind for n in c.numbers))
     number = next(n for n in claim.numbers if n.kind == kind)
     words = number.words.replace(number.text, "77", 1)
     wrong = replace(
@@ -101,35 +107,84 @@ def test_a_number_that_the_runs_do_not_give(
 def test_the_sentences_of_claims(comparison: Comparison) -> None:
     """Golden: what readers read, and the numbers that the audit holds against the runs."""
     claims = make_claims(comparison)
-    shown = [claims[0], next(c for c in claims if c.kind == "latency")]
+    p99 = next(c for c in claims if c.metric == "latency_p99_ns.read")
+    shown = [claims[0], next(c for c in claims if c.kind == "latency"), p99]
     assert [claim.sentence.replace("\u00a0", " ") for claim in shown] == [
-        "Disk moved 915 [816\u20131,013] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
-        "0.31\u00d7 [0.28\u20130.34] Memory\u2019s 2,979 [2,863\u20133,094] MB/s, 69 % less.",
-        "Disk\u2019s mean read latency was 30.5 [26.7\u201334.2] ms at 30/70 read/write, "
-        "256 KiB, 8 jobs: 3.95\u00d7 [3.51\u20134.44] Memory\u2019s 7.71 [7.54\u20137.88] ms.",
+        "Memory moved 3,000 [2,900\u20133,100] MB/s at 30/70 read/write, 256 KiB, 8 jobs: "
+        "3.3\u00d7 [3.0\u20133.6] Disk\u2019s 910 [820\u20131,020] MB/s.",
+        "Memory\u2019s mean read latency was 7.7 [7.5\u20137.9] ms at 30/70 read/write, "
+        "256 KiB, 8 jobs, against Disk\u2019s 30 [27\u201334] ms: ahead by 3.9\u00d7 "
+        "[3.5\u20134.4], 75 % less.",
+        "Memory\u2019s p99 read latency was 13.4 [13.1\u201313.6] ms at 30/70 read/write, "
+        "256 KiB, 8 jobs, against Disk\u2019s 100 [80\u2013110] ms: ahead by 7\u00d7 [6\u20138], "
+        "86 % less.",
     ]
     assert [[(n.kind, n.text, n.unit) for n in claim.numbers] for claim in shown] == [
         [
-            ("value", "915", "MB/s"),
-            ("multiple", "0.31", ""),
-            ("baseline", "2,979", "MB/s"),
-            ("less", "69", ""),
+            ("value", "3,000", "MB/s"),
+            ("multiple", "3.3", ""),
+            ("baseline", "910", "MB/s"),
         ],
-        [("value", "30.5", "ms"), ("multiple", "3.95", ""), ("baseline", "7.71", "ms")],
+        [
+            ("value", "7.7", "ms"),
+            ("inverse", "3.9", ""),
+            ("baseline", "30", "ms"),
+            ("less", "75", ""),
+        ],
+        [
+            ("value", "13.4", "ms"),
+            ("inverse", "7", ""),
+            ("baseline", "100", "ms"),
+            ("less", "86", ""),
+        ],
     ]
 
 
+def test_a_p99_is_read_from_the_histograms_of_all_its_runs(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    claim = next(c for c in claims if c.metric == "latency_p99_ns.read")
+    assert why(claim, records) == ""
+    first_id = claim.sides[0].run_ids[0]
+    other_record = records[claim.sides[1].run_ids[0]]
+    swapped = records[first_id].model_copy(update={"histograms": other_record.histograms})
+    assert "in the sentence is not that of the runs" in why(claim, {**records, first_id: swapped})
+
+
+def test_a_step_does_not_excuse_any_number(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    claim = claims[0]
+    first = replace(claim.numbers[0], text="9", words="9", step=1e9)
+    wrong = replace(claim, statement=f"{claim.statement} 9", numbers=(first,))
+    assert "A value in the sentence" in why(wrong, records)
+
+
+def test_the_least_that_it_is_ahead_is_the_near_end(
+    claims: list[ClaimData], records: dict[str, RunRecord]
+) -> None:
+    claim = claims[0]
+    low = claim.ratio.low
+    assert low is not None
+    for printed, complaint in ((low, ""), (low * 1.2, "least multiple in the sentence")):
+        text = f"{printed:.2f}"
+        number = ClaimNumber("least more", text, f"at least {text}")
+        told = replace(claim, statement=f"at least {text}", numbers=(number,))
+        assert complaint in why(told, records)
+        assert bool(complaint) == bool(why(told, records))
+
+
 def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:
-    one, other = claims[0].sides
+    first, other = claims[0].sides
     lost = dict(records)
-    del lost[one.run_ids[0]]
+    del lost[first.run_ids[0]]
     assert "does not exist" in why(claims[0], lost)
-    failed = {**records, one.run_ids[0]: records[one.run_ids[0]].model_copy(
+    failed = {**records, first.run_ids[0]: records[first.run_ids[0]].model_copy(
         update={"status": "failed"})}  # fmt: skip
     assert "is failed" in why(claims[0], failed)
-    elsewhere = replace(claims[0], sides=(one, claims[1].sides[1]))
+    elsewhere = replace(claims[0], sides=(first, claims[1].sides[1]))
     assert "different work" in why(elsewhere, records)
-    both = replace(claims[0], sides=(one, replace(other, run_ids=one.run_ids)))
+    both = replace(claims[0], sides=(first, replace(other, run_ids=first.run_ids)))
     assert "both sides" in why(both, records)
 
 
@@ -137,23 +192,25 @@ def test_a_claim_that_the_runs_do_not_decide(
     claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
     """Both sides made of the same numbers: the ratio is right, and there is nothing to claim."""
-    one, other = claims[0].sides
+    first, other = claims[0].sides
     same = {
         **records,
         **{
-            theirs: records[mine].model_copy(update={"target": other.target, "run_id": theirs})
-            for mine, theirs in zip(one.run_ids, other.run_ids, strict=True)
+            other_id: records[first_id].model_copy(
+                update={"target": other.target, "run_id": other_id}
+            )
+            for first_id, other_id in zip(first.run_ids, other.run_ids, strict=True)
         },
     }
-    said = why(replace(claims[0], ratio=Interval(1.0, 0.9, 1.1, 3)), same)
-    assert "interval" in said
+    reason = why(replace(claims[0], ratio=Interval(1.0, 0.9, 1.1, 3)), same)
+    assert "interval" in reason
 
 
 def test_what_must_stand_beside_a_claim(
     claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
     throughput, latency = claims[0], next(c for c in claims if "latency" in c.metric)
-    assert "client-bound" in why(replace(throughput, said=frozenset()), records)
+    assert "client-bound" in why(replace(throughput, beside=frozenset()), records)
     assert "effective concurrency" in why(replace(latency, caveat=""), records)
     sides = [
         replace(side, boundary=at)
@@ -177,15 +234,17 @@ def test_efficiency_is_a_ratio_of_sums(
     claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
     watts = {run: with_energy(record) for run, record in records.items()}
-    one, other = (replace(side, boundary="wall") for side in claims[0].sides)
-    sums = [sum(t.bytes for r in s.run_ids for t in watts[r].totals.values()) for s in (one, other)]
+    first, other = (replace(side, boundary="wall") for side in claims[0].sides)
+    sums = [
+        sum(t.bytes for r in s.run_ids for t in watts[r].totals.values()) for s in (first, other)
+    ]
     honest = replace(
         claims[0],
         metric="efficiency_mb_s_w.all",
         statement="no number",
         numbers=(),
         ratio=Interval(sums[0] / sums[1], 0.1, 0.9, 3),
-        sides=(one, other),
+        sides=(first, other),
     )
     assert why(honest, watts) == ""
     wrong = replace(honest, ratio=replace(honest.ratio, estimate=honest.ratio.estimate * 1.01))

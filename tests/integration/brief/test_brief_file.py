@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-import altair as alt
 import pytest
 
 from integration.brief.brief_fixture import build_store
@@ -16,10 +15,12 @@ from integration.brief.kinds import FIGURES, draw, names_of
 from integration.conftest import Made
 from storlab.analysis.compare import Comparison
 from storlab.brief import write_brief
+from storlab.cli.common import DOCUMENT_VERSION
 from storlab.cli.main import main
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import DARK
+from support.vega import assert_vega_lite
 
 MOST_BYTES = 6_000_000
 ADDRESS = re.compile(r"""(?:src|href|action|poster|data)\s*=\s*["'](?:https?:)?//""")
@@ -155,7 +156,7 @@ def test_a_campaign_without_runs_still_makes_a_brief(tmp_path: Path) -> None:
 
 def test_figures_are_files_without_script(made: Made) -> None:
     names = sorted((made.path.parent / "figures").glob("*.svg"))
-    assert len(names) == 2 * (2 * 2 * 4 + 3)
+    assert len(names) == 2 * (2 * 2 * 5 + 3)
     for name in names:
         text = name.read_text("utf-8")
         root = ElementTree.fromstring(text)
@@ -193,8 +194,15 @@ def test_report_writes_elsewhere_and_its_links_still_hold(
     out = tmp_path / "deep" / "study.html"
     arguments = ["report", str(made.store.directory), "--out", str(out), "--no-pdf", "--json"]
     assert main(arguments) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said == {"html": str(out), "pdf": None, "directory": str(made.store.directory)}
+    report = json.loads(capsys.readouterr().out)
+    assert report.pop("verdicts")
+    assert report.pop("schema") == "report"
+    assert report == {
+        "version": DOCUMENT_VERSION,
+        "html": str(out),
+        "pdf": None,
+        "directory": str(made.store.directory),
+    }
     links = [x for x in outline(out.read_text("utf-8")).links if not x.startswith("#")]
     assert [x for x in links if not (out.parent / x).is_file()] == []
     assert sorted(p.name for p in out.parent.iterdir()) == ["study-figures", "study.html"]
@@ -211,10 +219,10 @@ def figures_of(comparison: Comparison) -> list[Figure]:
 
 def test_specifications_are_valid_vega_lite(comparison: Comparison) -> None:
     figures = figures_of(comparison)
-    without_meter = {"power_over_time", "efficiency_bars"}
+    without_meter = {"power_over_time", "efficiency_bars", "efficiency_vs_axis"}
     assert {f.kind for f in figures} == set(names_of("block")) - without_meter
     for figure in figures:
-        alt.Chart.from_dict(figure.spec).to_dict(validate=True)
+        assert_vega_lite(figure.spec)
 
 
 def test_figures_have_data_a_name_and_a_finding(comparison: Comparison) -> None:
@@ -228,10 +236,7 @@ def test_figures_have_data_a_name_and_a_finding(comparison: Comparison) -> None:
 
 
 def test_modelled_values_are_hatched(comparison: Comparison) -> None:
-    figure = draw("latency_bars", comparison, comparison.sections[:1])[0]
-    for values in figure.spec["datasets"].values():
-        for datum in values:
-            datum["fill"] = datum["fill"].replace("var(--s1)", "url(#hatch-s1)")
+    figure = draw("latency_points", comparison, comparison.sections[:1])[0]
     text = json.dumps(figure.spec).replace('"var(--s1)"', '"url(#hatch-s1)"')
     hatched = Figure(
         **{**{f: getattr(figure, f) for f in Figure.__slots__}, "spec": json.loads(text)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.table import comparison_dict
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
+from support.made_comparisons import comparison_of, study_of
 
 
 def row_at(comparison: Comparison, read: int, block: int, jobs: int) -> Row:
@@ -43,6 +45,15 @@ def test_a_mean_is_the_mean_of_the_repeats(comparison: Comparison) -> None:
     assert found.estimate == pytest.approx(statistics.fmean(v for v in values if v))
     assert found.low is not None
     assert found.low < found.estimate
+
+
+def test_no_share_has_an_interval_above_all_of_it() -> None:
+    key, drawn = "au_percent.all", cycle([96.0, 99.5, 100.0])
+    made = comparison_of(study_of(["a", "b"]), lambda *_: {key: next(drawn)})
+    cells = [cell for row in made.rows.values() for cell in row.cells.values()]
+    found = [cell.values[key] for cell in cells]
+    assert {value.high for value in found} == {100.0}
+    assert all(value.low is not None and value.low < 96 for value in found)
 
 
 def test_a_percentile_is_read_from_merged_histograms(
@@ -146,7 +157,7 @@ def test_a_narrow_terminal_loses_no_digit(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("storlab.cli.compare.console._width", 64)
+    monkeypatch.setattr("storlab.cli.terminal.out._width", 64)
     assert main(["compare", str(full_store.directory)]) == 0
     text = capsys.readouterr().out
     assert "…" not in text

@@ -16,8 +16,8 @@ STUDY = """
 name = "not everything everywhere"
 repeats = 2
 ramp = 0
-runtime = "20ms"
-interval = "10ms"
+runtime = "500ms"  # longer than a busy machine, or one with a quota, keeps a worker waiting
+interval = "50ms"
 baseline = "first"
 
 [[target]]
@@ -54,14 +54,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_targets_that_were_never_planned_have_no_rows(
-    results: Path, capsys: pytest.CaptureFixture[str]
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capsys.readouterr()
+    monkeypatch.setattr("storlab.cli.terminal.out._width", 300)  # room for any numbers
     assert main(["compare", str(results)]) == ExitCode.OK
-    said = capsys.readouterr().out
-    assert "not measured" not in said
-    assert "third, with a name" in said
-    ratios = said[said.index("Ratio to first") :]
+    printed = capsys.readouterr().out
+    assert "not measured" not in printed
+    assert "third, with a name" in printed
+    ratios = printed[printed.index("Ratio to first") :]
     assert "second" in ratios
     assert "third" not in ratios
 
@@ -70,22 +71,23 @@ def test_labels_are_folded_and_numbers_are_not(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capsys.readouterr()
-    monkeypatch.setattr("storlab.cli.compare.console._width", 50)
+    monkeypatch.setattr("storlab.cli.terminal.out._width", 50)
     assert main(["compare", str(results)]) == ExitCode.OK
-    said = capsys.readouterr().out
-    assert "…" not in said
-    assert max(map(len, said.splitlines())) <= 50
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= 50
 
 
 def test_ctrl_c_while_the_brief_is_written_says_how_to_get_it(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capsys.readouterr()
-    monkeypatch.setattr("storlab.brief.write_brief", lambda _: signal.raise_signal(signal.SIGINT))
+    interrupted = lambda _store, **_options: signal.raise_signal(signal.SIGINT)  # noqa: E731
+    monkeypatch.setattr("storlab.brief.write_brief", interrupted)
     assert main(["resume", str(results)]) == ExitCode.INTERRUPTED
-    said = capsys.readouterr().out
-    assert "6 of 6 runs finished" in said
-    assert f"storlab report {results}" in said
+    printed = capsys.readouterr().out
+    assert "6 of 6 runs finished" in printed
+    assert f"storlab report {results}" in printed
     assert main(["resume", str(results), "--json"]) == ExitCode.INTERRUPTED
     told = json.loads(capsys.readouterr().out)
     assert (told["exit_code"], told["brief"], told["runs"]["missing"]) == (7, None, 0)

@@ -1,4 +1,4 @@
-"""The briefs of fixed work in Chromium: light, dark, and on a phone."""
+"""The briefs of fixed work and of clusters in Chromium: light, dark, and on a phone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import cast
 import pytest
 from playwright.sync_api import Browser
 
-from integration.brief.test_brief_browser import CONTRAST, Visit, browser, scroll_through
+from integration.brief.test_brief_browser import Visit, scroll_through, unfold
 from integration.conftest import Made
+from support.accessibility import CONTRAST
 
 pytestmark = pytest.mark.browser
-__all__ = ["browser"]  # the fixture
-FAMILIES = ("training_made", "checkpoint_made", "preprocess_made")
-OVERLAPS = """() => [...document.querySelectorAll('section.mix svg')].flatMap(svg => {
+FAMILIES = (
+    "training_made",
+    "checkpoint_made",
+    "preprocess_made",
+    "gpudirect_made",
+    "swept_clients_made",
+)
+OVERLAPS = """() => [...document.querySelectorAll('section svg')].flatMap(svg => {
   const boxes = [...svg.querySelectorAll('text')]
     .filter(t => t.textContent.trim())
     .map(t => [t.textContent, t.getBoundingClientRect()]);
@@ -33,8 +39,9 @@ def family(request: pytest.FixtureRequest) -> Made:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_comes_alive_and_reads_well(browser: Browser, family: Made, scheme: str) -> None:
     with Visit(browser, family, color_scheme=scheme) as visit:
+        unfold(visit.page)
         scroll_through(visit.page)
-        assert visit.said == []
+        assert visit.logged == []
         assert visit.requests == [family.path.as_uri()]
         assert visit.page.evaluate(CONTRAST) == []
         assert visit.page.evaluate(OVERLAPS) == []

@@ -84,15 +84,15 @@ def test_every_number_leads_to_its_runs(made: Made) -> None:
 
 
 def test_the_key_findings_and_the_data_of_the_brief_have_them(made: Made) -> None:
-    (said,) = implementations(compared(made.store))
-    assert said.startswith("20,000,000\u00a0rows, 8\u00a0workers: polars took ")
-    assert f"the CPU of native on {NEW}, " in said
+    (sentence,) = implementations(compared(made.store))
+    assert sentence.startswith("20,000,000\u00a0rows, 8\u00a0workers: polars took ")
+    assert f"the CPU of native on {NEW}, " in sentence
     findings = plain(made.html[made.html.index('id="findings"') :])
-    assert plain(said) in findings
+    assert plain(sentence) in findings
     start = made.html.index('"implementations":') + len('"implementations":')
     data = json.JSONDecoder().raw_decode(made.html[start:])[0]
     assert len(data) == 2 * 2 * 2  # two others, two numbers of workers, two targets
-    assert {one["reference"] for one in data} == {"native"}
+    assert {row["reference"] for row in data} == {"native"}
     assert made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 

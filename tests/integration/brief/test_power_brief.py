@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
-from conftest import need_chromium
 from integration.brief.kinds import draw
 from integration.brief.power_fixture import DRAWS, INFOS, WINDOW_NS, Kind, build_power_store, mean_w
+from integration.conftest import LIMIT_MS
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.power_trace import power_trace
@@ -26,6 +25,7 @@ from storlab.cli.main import main
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import read_table
+from support.vega import assert_vega_lite
 
 Make = Callable[..., ResultStore]
 SSD, HDD = "1x SSD", "16x HDD"
@@ -109,9 +109,9 @@ def test_ratios_across_boundaries_are_refused(make: Make) -> None:
         assert row.refused == {SSD: "device (DC) against wall (AC)"}
         assert EFFICIENCY not in row.ratios[SSD]
         assert EFFICIENCY in row.cells[SSD].values
-    said = text_of(section_of(page_of(store), "power"))
-    assert "no ratio: device (DC) against wall (AC)" in said
-    assert "are not compared" in said
+    text = text_of(section_of(page_of(store), "power"))
+    assert "no ratio: device (DC) against wall (AC)" in text
+    assert "are not compared" in text
     figure = draw("efficiency_bars", comparison, comparison.sections)[0]
     assert f"{SSD} and {HDD} are not compared" in figure.title
     series = {datum["series"] for datum in figure.spec["datasets"]["bars"]}
@@ -150,9 +150,9 @@ def test_what_was_not_measured_says_so_and_is_no_zero(make: Make) -> None:
         assert cell.power is None
         assert not [key for key in cell.values if "power" in key or "efficiency" in key]
     html = page_of(store)
-    said = text_of(section_of(html, "power"))
-    assert f"Power of {HDD}: not measured (no meter)." in said
-    assert f"power of {HDD} not measured" in said
+    text = text_of(section_of(html, "power"))
+    assert f"Power of {HDD}: not measured (no meter)." in text
+    assert f"power of {HDD} not measured" in text
     assert "only height limits its number" in text_of(section_of(html, "density"))
     figure = draw("efficiency_bars", comparison, comparison.sections)[0]
     assert {d["target"] for d in figure.spec["datasets"]["missing"]} == {HDD}
@@ -193,12 +193,12 @@ def test_the_rack_is_filled_by_height_and_power(tmp_path: Path) -> None:
     busy = max(
         v for r in comparison.rows.values() for v in r.cells[HDD].power.repeats("power_p95_w")
     )  # type: ignore[union-attr]
-    said = text_of(section_of(page_of(store), "density"))
+    text = text_of(section_of(page_of(store), "density"))
     by_power = int(700 // busy)
     assert by_power < 5
-    assert f"{by_power} of {HDD}, {256 * by_power} TB, limited by power" in said.replace(",0", "0")
-    assert "fit into 700 W" in said
-    assert "193 per TB" in said
+    assert f"{by_power} of {HDD}, {256 * by_power} TB, limited by power" in text.replace(",0", "0")
+    assert "fit into 700 W" in text
+    assert "193 per TB" in text
     assert "USD, declared in the study" in page_of(store)
 
 
@@ -238,7 +238,7 @@ def test_specifications_are_valid_and_have_their_data(make: Make, kinds: tuple[K
     ]
     assert len(figures) == 2 + 2 + 1
     for figure in figures:
-        alt.Chart.from_dict(figure.spec).to_dict(validate=True)
+        assert_vega_lite(figure.spec)
         assert figure.rows
         assert all(len(row) == len(figure.columns) for row in figure.rows)
         assert figure.alt
@@ -277,11 +277,11 @@ def test_published_results_stand_beside_and_enter_nothing(tmp_path: Path) -> Non
     section = section_of(html, "published")
     assert '<span class="chip">published</span>' in section
     assert "swatch s3 hatched" in section
-    said = text_of(section)
-    assert "9,000" in said
-    assert "rows 1, 2, 3" in said
-    assert "queue depth 64 in other-lab, 16 here" in said
-    assert "9,900" not in said
+    text = text_of(section)
+    assert "9,000" in text
+    assert "rows 1, 2, 3" in text
+    assert "queue depth 64 in other-lab, 16 here" in text
+    assert "9,900" not in text
     assert 'href="#mark-not-stated"' in section
     data = re.search(r'id="storlab-data">(.*?)</script>', html, re.S)
     assert data is not None
@@ -292,8 +292,8 @@ def test_published_results_stand_beside_and_enter_nothing(tmp_path: Path) -> Non
 
 def test_a_table_without_a_match_says_so(tmp_path: Path) -> None:
     store = published_store(tmp_path, PUBLISHED.replace("30/70", "31/69"))
-    said = text_of(section_of(page_of(store), "published"))
-    assert "no cell with the mix, block size and operating point" in said
+    text = text_of(section_of(page_of(store), "published"))
+    assert "no number for the mix, size and operating point of anything measured here" in text
 
 
 def test_the_terminal_prints_efficiency_and_refusals(
@@ -309,33 +309,32 @@ def test_the_terminal_prints_efficiency_and_refusals(
 
 
 @pytest.mark.browser
-def test_live_drawings_keep_their_hatches_and_nothing_overflows(tmp_path: Path) -> None:
+def test_live_drawings_keep_their_hatches_and_nothing_overflows(
+    browser: Browser, tmp_path: Path
+) -> None:
     store = published_store(tmp_path)
     path = write_brief(store)
     assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=need_chromium(), args=arguments)
-        page = browser.new_page(viewport={"width": 360, "height": 800})
-        page.set_default_timeout(180_000)
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto(path.as_uri())
-        for figure in page.locator(".extra figure").all():
-            figure.evaluate("e => e.scrollIntoView({behavior: 'instant'})")
-            figure.locator(".plot").dispatch_event("pointerenter")
-            page.wait_for_timeout(30)
-        page.wait_for_function("document.querySelectorAll('.extra .plot[data-live]').length >= 4")
-        lost = page.evaluate(
-            """() => [...document.querySelectorAll('.extra .plot[data-live] [fill^="url("]')]
-              .map(e => e.getAttribute('fill').slice(5, -1))
-              .filter(id => !document.getElementById(id))"""
-        )
-        hatched = page.locator('.extra .plot[data-live] [fill^="url("]').count()
-        width = page.evaluate("document.documentElement.scrollWidth")
-        browser.close()
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.set_default_timeout(LIMIT_MS)
+    logged: list[str] = []
+    page.on("console", lambda message: logged.append(message.text))
+    page.on("pageerror", lambda error: logged.append(str(error)))
+    page.goto(path.as_uri())
+    for figure in page.locator(".extra figure").all():
+        figure.evaluate("e => e.scrollIntoView({behavior: 'instant'})")
+        figure.locator(".plot").dispatch_event("pointerenter")
+        page.wait_for_timeout(30)
+    page.wait_for_function("document.querySelectorAll('.extra .plot[data-live]').length >= 4")
+    lost = page.evaluate(
+        """() => [...document.querySelectorAll('.extra .plot[data-live] [fill^="url("]')]
+          .map(e => e.getAttribute('fill').slice(5, -1))
+          .filter(id => !document.getElementById(id))"""
+    )
+    hatched = page.locator('.extra .plot[data-live] [fill^="url("]').count()
+    width = page.evaluate("document.documentElement.scrollWidth")
+    page.close()
     assert lost == []
     assert hatched >= 8
     assert width <= 360
-    assert said == []
+    assert logged == []

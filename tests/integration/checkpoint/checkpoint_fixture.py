@@ -13,14 +13,14 @@ from integration.brief.fixed_fixture import (
     SECOND_NS,
     START_NS,
     fill_store,
+    finished,
     study_text,
-    times,
-    totals_of,
 )
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
-from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
+from storlab.model.result import CpuUse, RunOutcome, Span
 from storlab.model.study import StudyBase
+from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import point_files, ranks_of
 
 WORKLOAD = """
@@ -82,22 +82,21 @@ def build_checkpoint_store(
         own = BEHAVIOURS[point.target]
         return checkpoint_outcome(study, point, own, cached or own.cached, draw)
 
-    draws = {name: (own.idle_w, own.busy_w) for name, own in BEHAVIOURS.items()}
-    return fill_store(directory, text, make, seed, draws if power else None)
+    return fill_store(directory, text, make, seed, BEHAVIOURS if power else None)
 
 
 def checkpoint_outcome(
     study: StudyBase, point: Point, own: Behaviour, cached: float, draw: random.Random
 ) -> RunOutcome:
     """One run as the engine reports it."""
-    params = point.params
+    params = CheckpointParams.of(point.params)
     profile, files = point_files(params)
     ranks = ranks_of(profile, params)
     sizes = [sum(f.bytes for f in files if f.rank == rank) for rank in range(ranks)]
-    depth = min(1.0, (params["io_depth"] / 8) ** 0.3)
+    depth = min(1.0, (params.io_depth / 8) ** 0.3)
     now, spans, rows = START_NS, [], []
     details: dict[str, Any] = {"writes": [], "restores": [], "device_counters": True}
-    for number in range(1, params["writes"] + 1):
+    for number in range(1, params.writes + 1):
         rate = own.write_mb_s * depth * draw.gauss(1, own.noise)
         entry, ios = _piece(number, now, sizes, rate, own, draw, flush_s=own.flush_s)
         end = max(rank["end_ns"] for rank in entry["ranks"])
@@ -115,9 +114,9 @@ def checkpoint_outcome(
         rows += [(rank["end_ns"], "sync", 0, rank["end_ns"] - rank["moved_ns"])
                  for rank in entry["ranks"]]  # fmt: skip
         now = end + SECOND_NS // 2
-    for _ in range(params["restores"]):
+    for _ in range(params.restores):
         rate = own.read_mb_s * depth * draw.gauss(1, own.noise)
-        entry, ios = _piece(params["writes"], now, sizes, rate, own, draw)
+        entry, ios = _piece(params.writes, now, sizes, rate, own, draw)
         end = max(rank["end_ns"] for rank in entry["ranks"])
         details["restores"].append(
             {
@@ -125,24 +124,20 @@ def checkpoint_outcome(
                 "end_ns": end,
                 "resident_before_bytes": round(cached * sum(sizes)),
                 "device_read_bytes": round((1 - cached) * sum(sizes)),
-                "verified": params["verify"],
+                "verified": params.verify,
             }
         )
-        spans.append(Span(kind="restore", name=f"checkpoint {params['writes']}", start_ns=now,
+        spans.append(Span(kind="restore", name=f"checkpoint {params.writes}", start_ns=now,
                           end_ns=end, bytes=sum(sizes)))  # fmt: skip
         rows += [(at, "read", size, took) for at, size, took in ios]
         now = end + SECOND_NS // 5
-    samples = times(rows, study.study.interval)
-    return RunOutcome(
-        status="finished",
-        engine=EngineInfo(name="native", version="0.1.0", backend="io_uring"),
-        window_start_ns=START_NS,
-        window_end_ns=now,
-        samples=samples,
-        totals=totals_of(samples),
-        cpu=CpuUse(user_ns=SECOND_NS, system_ns=2 * SECOND_NS, cores=8),
-        details=details,
-        spans=spans,
+    return finished(
+        study,
+        rows,
+        now,
+        spans,
+        details,
+        CpuUse(user_ns=SECOND_NS, system_ns=2 * SECOND_NS, cores=8),
     )
 
 

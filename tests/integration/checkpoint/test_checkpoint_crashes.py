@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +102,10 @@ def half_made(place: Path) -> dict[Path, int]:
     found = {}
     for entry in place.glob("*-0*") if place.is_dir() else ():
         if not (entry / MANIFEST).exists():
-            sizes = []
-            for file in entry.rglob("*.pt"):
-                try:
-                    sizes.append(file.stat().st_size)
-                except FileNotFoundError:  # it was published meanwhile
-                    break
-            found[entry] = sum(sizes)
+            found[entry] = 0
+            with suppress(FileNotFoundError):  # it was published meanwhile
+                for file in entry.rglob("*.pt"):
+                    found[entry] += file.stat().st_size
     return found
 
 
@@ -207,8 +204,8 @@ def test_a_full_disk_costs_only_the_checkpoint_that_did_not_fit(
         assert failure.errno_name == "ENOSPC"
         assert failure.path is not None
         assert f".partial-{number + 1:06}/rank" in failure.path
-        said = f"checkpoint {number} is the newest whole one"
-        assert any(said in note for note in outcome.notes)
+        text = f"checkpoint {number} is the newest whole one"
+        assert any(text in note for note in outcome.notes)
         assert names(place) == [f"checkpoint-{n:06}" for n in range(1, number + 1)]
         assert_restorable(place, number, direct=direct)
 

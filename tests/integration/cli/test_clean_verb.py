@@ -23,7 +23,6 @@ FILES = """
 name = "kept"
 repeats = 1
 ramp = 0
-runtime = "50ms"
 interval = "50ms"
 
 [[target]]
@@ -43,6 +42,7 @@ keep_data = true
 [[workload]]
 kind = "block"
 jobs = 2
+total_bytes = "1MiB"
 """
 
 OBJECTS = """
@@ -63,7 +63,7 @@ objects = 10
 
 
 @dataclass(frozen=True)
-class Said:
+class Printed:
     stdout: str
     stderr: str
 
@@ -74,12 +74,12 @@ class Verb:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
-    def __call__(self, *arguments: str | Path, code: int = 0) -> Said:
+    def __call__(self, *arguments: str | Path, code: int = 0) -> Printed:
         self._capsys.readouterr()
         ended = main([str(argument) for argument in arguments])
-        said = Said(*self._capsys.readouterr())
-        assert ended == code, said
-        return said
+        printed = Printed(*self._capsys.readouterr())
+        assert ended == code, printed
+        return printed
 
 
 @pytest.fixture
@@ -115,10 +115,10 @@ def test_kept_data_files_go_and_results_stay(
     elsewhere = tmp_path / "elsewhere"  # relative places are those of the campaign
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    said = json.loads(storlab("clean", kept, "--json").stdout)
+    report = json.loads(storlab("clean", kept, "--json").stdout)
     names = ("one.dat", "many/storlab.0.dat", "many/storlab.1.dat")
-    assert sorted(said["removed"]) == sorted(str(tmp_path / name) for name in names)
-    assert said["problems"] == []
+    assert sorted(report["removed"]) == sorted(str(tmp_path / name) for name in names)
+    assert report["problems"] == []
     assert list((tmp_path / "many").iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("elsewhere", "many", "out", "study.toml")
@@ -132,8 +132,8 @@ def test_a_file_that_somebody_put_in_its_place_stays(
 ) -> None:
     (tmp_path / "thesis").write_text("years of work")
     (tmp_path / "thesis").replace(tmp_path / "one.dat")
-    said = storlab("clean", kept).stdout
-    assert "one.dat" not in said
+    printed = storlab("clean", kept).stdout
+    assert "one.dat" not in printed
     assert (tmp_path / "one.dat").read_text() == "years of work"
 
 
@@ -141,14 +141,14 @@ def test_nothing_is_removed_under_a_running_campaign(
     kept: Path, tmp_path: Path, storlab: Verb
 ) -> None:
     with ResultStore.open(kept).campaign_lock():
-        said = storlab("clean", kept, "--json", code=ExitCode.RESULT).stdout
-    assert "another campaign is running" in json.loads(said)["error"]["what"]
+        printed = storlab("clean", kept, "--json", code=ExitCode.RESULT).stdout
+    assert "another campaign is running" in json.loads(printed)["error"]["what"]
     assert (tmp_path / "one.dat").exists()
 
 
 def test_what_is_no_campaign(tmp_path: Path, storlab: Verb) -> None:
-    said = storlab("clean", tmp_path, code=ExitCode.RESULT)
-    assert "not a result directory" in said.stderr
+    printed = storlab("clean", tmp_path, code=ExitCode.RESULT)
+    assert "not a result directory" in printed.stderr
 
 
 def begun(place: Path, address: str, options: str = "") -> tuple[Path, dict[str, Any]]:
@@ -186,13 +186,13 @@ def test_objects_of_a_killed_campaign_go(server: S3Server, tmp_path: Path, storl
     out, record = begun(tmp_path, f"{server.endpoint}/bench")
     before = sums(out)
     assert len(server.keys()) == 4
-    said = json.loads(storlab("clean", out, "--json").stdout)
-    assert said["removed"] == [f"{server.endpoint}/bench/{record['prefix']}"]
+    report = json.loads(storlab("clean", out, "--json").stdout)
+    assert report["removed"] == [f"{server.endpoint}/bench/{record['prefix']}"]
     assert server.keys() == ["somebody/else"]
     assert sums(out) == before
-    said = storlab("clean", out).stdout
-    assert "nothing to remove" in said
-    assert "makes the data anew" in said
+    report = storlab("clean", out).stdout
+    assert "nothing to remove" in report
+    assert "makes the data anew" in report
 
 
 def test_foreign_objects_stop_it_and_are_named(
@@ -205,9 +205,9 @@ def test_foreign_objects_stop_it_and_are_named(
     (problem,) = json.loads(done.stdout)["problems"]
     assert "thesis.tex" in problem["what"]
     assert server.keys() == before
-    said = storlab("clean", out, code=ExitCode.GUARD)
-    assert "thesis.tex" in said.stderr
-    assert "makes the data anew" not in said.stdout
+    printed = storlab("clean", out, code=ExitCode.GUARD)
+    assert "thesis.tex" in printed.stderr
+    assert "makes the data anew" not in printed.stdout
 
 
 def test_keys_are_asked_for_anew_and_never_shown(
@@ -238,6 +238,6 @@ def test_keys_are_asked_for_anew_and_never_shown(
 def test_the_directory_of_an_embedded_store_goes(tmp_path: Path, storlab: Verb) -> None:
     out, _ = begun(tmp_path, "embedded:objects")
     assert (tmp_path / "objects").is_dir()
-    said = storlab("clean", out).stdout
-    assert f"removed {tmp_path / 'objects'}" in said
+    printed = storlab("clean", out).stdout
+    assert f"removed {tmp_path / 'objects'}" in printed
     assert not (tmp_path / "objects").exists()

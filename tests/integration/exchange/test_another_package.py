@@ -19,7 +19,7 @@ STUDY = """
 name = "lookups"
 repeats = 2
 ramp = "0s"
-runtime = "200ms"
+runtime = "500ms"
 interval = "50ms"
 engine = "lookup-python"
 
@@ -69,9 +69,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def storlab(installed: Path, *arguments: str, ends: int = 0) -> str:
     environment = os.environ | {"PYTHONPATH": str(installed)}
     command = [sys.executable, "-m", "storlab", *arguments]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert said.returncode == ends, said.stderr
-    return said.stdout + said.stderr
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == ends, done.stderr
+    return done.stdout + done.stderr
 
 
 def test_it_plans_runs_reports_and_is_audited(installed: Path, tmp_path: Path) -> None:
@@ -97,6 +97,7 @@ def test_it_plans_runs_reports_and_is_audited(installed: Path, tmp_path: Path) -
     brief = (out / "brief.html").read_text()
     assert "lookups/s" in brief
     assert list((out / "figures").glob("lookup-rate*.svg"))
+    assert list((out / "figures").glob("lookups-by-size*.svg"))
     storlab(installed, "audit", str(out))
 
 

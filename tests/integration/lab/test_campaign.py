@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
+from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run import session
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 
@@ -50,6 +52,9 @@ read_percent = [0, 100]
 queue_depth = 4
 {workload}
 """
+
+
+BRIEF = 'total_bytes = "1MiB"'  # a run that ends when it is done, however busy the machine is
 
 
 def write_study(
@@ -116,15 +121,15 @@ def wait_for_runs(directory: Path, count: int, process: subprocess.Popen[str]) -
 
 def test_a_campaign_to_its_end(tmp_path: Path) -> None:
     study, out = write_study(tmp_path), tmp_path / "out"
-    said = json.loads(storlab("run", study, "--out", out, "--no-report", "--json").stdout)
-    assert said["runs"] == {
+    report = json.loads(storlab("run", study, "--out", out, "--no-report", "--json").stdout)
+    assert report["runs"] == {
         "planned": 8,
         "finished": 8,
         "failed": 0,
         "missing": 0,
         "this_session": 8,
     }
-    assert sorted(said["removed_data_files"]) == [
+    assert sorted(report["removed_data_files"]) == [
         str(tmp_path / f"{n}.dat") for n in ("one", "two")
     ]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "study.toml"]
@@ -142,7 +147,7 @@ def test_a_campaign_to_its_end(tmp_path: Path) -> None:
 
 
 def test_all_targets_see_the_same_sequence_and_repeats_differ(tmp_path: Path) -> None:
-    study, out = write_study(tmp_path, runtime="60ms"), tmp_path / "out"
+    study, out = write_study(tmp_path, workload=BRIEF), tmp_path / "out"
     storlab("run", study, "--out", out, "--no-report", "--quiet")
     store = ResultStore.open(out)
     seeds: dict[tuple[str, int], set[int]] = {}
@@ -155,7 +160,7 @@ def test_all_targets_see_the_same_sequence_and_repeats_differ(tmp_path: Path) ->
 
 
 def test_kept_data_is_reused_and_never_laid_out_twice(tmp_path: Path) -> None:
-    study = write_study(tmp_path, keep=True, runtime="60ms", repeats=1)
+    study = write_study(tmp_path, keep=True, workload=BRIEF, repeats=1)
     storlab("run", study, "--out", tmp_path / "first", "--no-report")
     before = (tmp_path / "one.dat").stat()
     assert before.st_size == 8 << 20
@@ -168,7 +173,7 @@ def test_kept_data_is_reused_and_never_laid_out_twice(tmp_path: Path) -> None:
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:
     import zlib
 
-    study = write_study(tmp_path, keep=True, runtime="60ms", repeats=1)
+    study = write_study(tmp_path, keep=True, workload=BRIEF, repeats=1)
     study.write_text(study.read_text().replace("[0, 100]", "100"))
     storlab("run", study, "--out", tmp_path / "out", "--no-report")
     for name in ("one.dat", "two.dat"):
@@ -188,13 +193,13 @@ def test_a_foreign_file_is_neither_written_nor_replaced(tmp_path: Path) -> None:
 
 
 def test_a_file_put_in_the_place_of_ours_is_not_touched(tmp_path: Path) -> None:
-    study = write_study(tmp_path, keep=True, runtime="60ms", repeats=1)
+    study = write_study(tmp_path, keep=True, workload=BRIEF, repeats=1)
     storlab("run", study, "--out", tmp_path / "first", "--no-report")
-    ours = tmp_path / "one.dat"
+    laid_out = tmp_path / "one.dat"
     (tmp_path / "new").write_bytes(b"precious" * (1 << 20))
-    (tmp_path / "new").rename(ours)
+    (tmp_path / "new").rename(laid_out)
     storlab("run", study, "--out", tmp_path / "second", "--no-report", code=5)
-    assert ours.read_bytes() == b"precious" * (1 << 20)
+    assert laid_out.read_bytes() == b"precious" * (1 << 20)
 
 
 def test_a_foreign_file_may_be_read(tmp_path: Path) -> None:
@@ -207,6 +212,7 @@ def test_a_foreign_file_may_be_read(tmp_path: Path) -> None:
     assert not (tmp_path / "two.dat").exists()
 
 
+@pytest.mark.usefixtures("hangups_end_programs")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     study, out = write_study(tmp_path, repeats=40), tmp_path / "out"
@@ -221,10 +227,10 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, number: signal.Sign
     assert 2 <= len(finished) < 160
     assert all(record.status == "finished" for record in finished)
     assert (tmp_path / "one.dat").exists()
-    said = json.loads(storlab("status", out, "--json").stdout)
-    assert said["runs"]["finished"] == len(finished)
-    assert said["runs"]["missing"] == 160 - len(finished)
-    assert said["running"] is False
+    report = json.loads(storlab("status", out, "--json").stdout)
+    assert report["runs"]["finished"] == len(finished)
+    assert report["runs"]["missing"] == 160 - len(finished)
+    assert report["running"] is False
 
 
 def test_clean_removes_data_even_when_interrupted(tmp_path: Path) -> None:
@@ -252,14 +258,29 @@ def test_kill_and_resume_until_every_run_is_there_once(tmp_path: Path) -> None:
             assert seen.setdefault(record.run_id, record.started_at) == record.started_at
         arguments = ("resume", out)
     assert seen
-    said = json.loads(storlab("resume", out, "--no-report", "--json").stdout)
+    report = json.loads(storlab("resume", out, "--no-report", "--json").stdout)
     store = ResultStore.open(out)
     store.check()
     records = store.records()
     assert [r.run_id for r in records] == [r.run_id for r in store.plan.runs]
     assert {r.run_id: r.started_at for r in records}.items() >= seen.items()
-    assert said["runs"]["this_session"] == 12 - len(seen)
+    assert report["runs"]["this_session"] == 12 - len(seen)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "study.toml"]
+
+
+def test_nothing_is_probed_where_nothing_is_left_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, out = write_study(tmp_path, repeats=1, workload=BRIEF), str(tmp_path / "out")
+    assert main(["run", str(study), "--out", out, "--no-report"]) == 0
+    probed: list[object] = []
+    monkeypatch.setattr(session, "check_study", lambda *given: probed.append(given) or [])
+    capsys.readouterr()
+    assert main(["resume", out, "--no-report", "--json"]) == 0
+    told = capsys.readouterr()
+    assert probed == []
+    assert "warning" not in told.err
+    assert json.loads(told.out)["exit_code"] == 0
 
 
 def test_kill_during_layout_resumes(tmp_path: Path) -> None:
@@ -270,17 +291,17 @@ def test_kill_during_layout_resumes(tmp_path: Path) -> None:
             assert process.poll() is None
             time.sleep(0.002)
         process.kill()
-    said = json.loads(storlab("resume", out, "--no-report", "--json").stdout)
-    assert said["runs"]["finished"] == 4
+    report = json.loads(storlab("resume", out, "--no-report", "--json").stdout)
+    assert report["runs"]["finished"] == 4
 
 
 def test_two_campaigns_cannot_share_a_directory(tmp_path: Path) -> None:
     study, out = write_study(tmp_path, repeats=40), tmp_path / "out"
     with running("run", study, "--out", out, "--no-report") as process:
         wait_for_runs(out, 1, process)
-        said = json.loads(storlab("status", out, "--json").stdout)
-        assert said["running"] is True
-        assert said["runs"]["finished"] >= 1
+        report = json.loads(storlab("status", out, "--json").stdout)
+        assert report["running"] is True
+        assert report["runs"]["finished"] >= 1
         done = storlab("resume", out, code=8)
         assert "another campaign is running here" in done.stderr
         done = storlab("run", study, "--out", out, code=8)
@@ -346,8 +367,8 @@ VERIFY = "verify = true"
 
 
 def verify_json(out: Path, code: int) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(storlab("verify", out, "--json", code=code).stdout)
-    return said
+    report: dict[str, Any] = json.loads(storlab("verify", out, "--json", code=code).stdout)
+    return report
 
 
 def test_verify_finds_a_corrupted_block(tmp_path: Path) -> None:
@@ -363,9 +384,9 @@ def test_verify_finds_a_corrupted_block(tmp_path: Path) -> None:
     with (tmp_path / "one.dat").open("r+b") as file:
         file.seek(3 << 20)
         file.write(bytes(1 << 20))
-    said = verify_json(out, 10)
-    assert said["ok"] is False
-    bad = [run for run in said["runs"].values() if not run["ok"]]
+    report = verify_json(out, 10)
+    assert report["ok"] is False
+    bad = [run for run in report["runs"].values() if not run["ok"]]
     assert len(bad) == 1
     offsets = [example["offset"] for example in bad[0]["examples"]]
     assert offsets
@@ -387,7 +408,7 @@ def test_verify_works_after_a_kill_in_the_middle_of_a_run(tmp_path: Path) -> Non
 
 
 def test_verify_says_when_there_is_nothing_to_verify(tmp_path: Path) -> None:
-    study, out = write_study(tmp_path, repeats=1, runtime="60ms"), tmp_path / "out"
+    study, out = write_study(tmp_path, repeats=1, workload=BRIEF), tmp_path / "out"
     storlab("run", study, "--out", out, "--no-report")
     assert "verify = true" in storlab("verify", out, code=8).stderr
 

@@ -38,8 +38,8 @@ def storlab(*arguments: str | Path, code: int) -> dict[str, Any]:
         [*COMMAND, *map(str, arguments), "--json"], capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stdout + done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def write_study(
     name = "device errors"
     repeats = 2
     ramp = 0
-    runtime = "200ms"
+    runtime = "500ms"
     interval = "50ms"
     settle = {settle}
     [[target]]
@@ -119,8 +119,8 @@ def test_no_space_left(tmp_path: Path) -> None:
         study = write_study(
             tmp_path, f'path = "{data}"\nsize = "64MiB"\ndirect = false', read=0, block="4KiB"
         )
-        said = storlab("run", study, "--out", tmp_path / "out", "--no-report", code=6)
-    assert said["runs"]["failed"] == 2
+        report = storlab("run", study, "--out", tmp_path / "out", "--no-report", code=6)
+    assert report["runs"]["failed"] == 2
     bad, good = bad_and_good(tmp_path / "out")
     for record in bad:
         failure = failure_of(record)
@@ -152,8 +152,8 @@ def test_a_device_that_cannot_read_its_second_half(tmp_path: Path) -> None:
         assert [record.status for record in good] == ["finished", "finished"]
         before = {record.run_id: record.started_at for record in good}
         os.truncate(image, 16 << 20)
-        said = storlab("resume", tmp_path / "out", "--retry-failed", "--no-report", code=0)
-    assert said["runs"] == {
+        report = storlab("resume", tmp_path / "out", "--retry-failed", "--no-report", code=0)
+    assert report["runs"] == {
         "planned": 4,
         "finished": 4,
         "failed": 0,
@@ -263,8 +263,8 @@ def test_without_consent_nothing_is_written_anywhere(
     loop, image = blank
     study = write_study(tmp_path, f'path = "{loop}"', read=0)
     before = hashlib.sha256(image.read_bytes()).hexdigest()
-    said = storlab("run", study, "--out", tmp_path / "out", "--no-report", code=5)
-    assert said["error"]["kind"] == "GuardError"
+    report = storlab("run", study, "--out", tmp_path / "out", "--no-report", code=5)
+    assert report["error"]["kind"] == "GuardError"
     assert hashlib.sha256(image.read_bytes()).hexdigest() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blank.img", "study.toml"]
 

@@ -19,7 +19,7 @@ HEAD = """
 name = "replaced"
 repeats = 2
 ramp = "0s"
-runtime = "100ms"
+runtime = "500ms"
 interval = "50ms"
 settle = "0s"
 """

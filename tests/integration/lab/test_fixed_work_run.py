@@ -100,8 +100,8 @@ def test_clean_removes_the_kept_data_of_a_home(
     assert kept.name.startswith("training-")
     capsys.readouterr()
     assert main(["clean", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["removed"] == [str(kept.resolve())]
+    report = json.loads(capsys.readouterr().out)
+    assert report["removed"] == [str(kept.resolve())]
     assert list(place.iterdir()) == []
 
 
@@ -112,9 +112,9 @@ def test_a_capacity_search_of_real_training_reads(
     study, out = write(place, TRAINING), place.parent / "out"
     arguments = ["capacity", str(study), "--out", str(out), "--repeats", "2", "--json"]
     assert main([*arguments, "--threshold", "1", "--max", "3"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    (case,) = said["cases"]
-    assert said["complete"] is True
+    report = json.loads(capsys.readouterr().out)
+    (case,) = report["cases"]
+    assert report["complete"] is True
     assert (case["accelerators_at_threshold"], case["is_lower_bound"]) == (3, True)
     assert [tried["accelerators"] for tried in case["tried"]] == [1, 2, 3]
     store = ResultStore.open(out)
@@ -125,5 +125,5 @@ def test_a_capacity_search_of_real_training_reads(
             record = store.record(run_id)
             assert record.params["accelerators"] == tried["accelerators"]
             assert record.metric("au_percent") == value
-    assert said["cases"] == json.loads((out / "capacity.json").read_text())["cases"]
+    assert report["cases"] == json.loads((out / "capacity.json").read_text())["cases"]
     assert list(place.iterdir()) == []

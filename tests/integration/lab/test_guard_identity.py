@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from support.mounts import loop_device, sh
+from support.udev import named
 
 pytestmark = pytest.mark.root
 
@@ -22,7 +22,7 @@ STUDY = """
 [study]
 name = "swapped"
 ramp = 0
-runtime = "100ms"
+runtime = "500ms"
 interval = "50ms"
 [[target]]
 name = "disk"
@@ -52,22 +52,6 @@ def devices(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
         yield first, second
 
 
-@contextmanager
-def slot(device: Path) -> Iterator[Path]:
-    """A name of a place, as udev makes; the device in it can be exchanged."""
-    directory = Path("/dev/disk/by-path")
-    made = [p for p in (directory.parent, directory) if not p.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    link = directory / f"storlab-test-{os.getpid()}"
-    link.symlink_to(device)
-    try:
-        yield link
-    finally:
-        link.unlink()
-        for path in reversed(made):
-            path.rmdir()
-
-
 def write_study(place: Path, device: Path, more: str = "") -> Path:
     path = place / "study.toml"
     path.write_text(STUDY.format(path=device, more=more))
@@ -88,7 +72,7 @@ def test_a_disk_swapped_in_its_slot_is_another_plan(
     devices: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = devices
-    with slot(first) as link:
+    with named(first, "by-path") as link:
         study = write_study(tmp_path, link)
         before = reviewed(study, capsys)
         assert str(tmp_path / "first.img") in json.dumps(before["plan"])
@@ -114,7 +98,7 @@ def test_a_disk_swapped_between_plan_and_open_is_refused(
     from storlab.lab.study.file import load_study
 
     first, second = devices
-    with slot(first) as link:
+    with named(first, "by-path") as link:
         loaded = load_study(write_study(tmp_path, link))
         plan = make_plan(loaded)
         link.unlink()
@@ -127,10 +111,10 @@ def test_a_disk_swapped_between_plan_and_open_is_refused(
 def test_a_plan_shows_what_it_would_overwrite(
     devices: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with slot(devices[0]) as link:
+    with named(devices[0], "by-path") as link:
         assert main(["plan", str(write_study(tmp_path, link))]) == 0
-    said = capsys.readouterr().out
-    assert f"{link} (8.39 MB, backing_file {tmp_path}/first.img)" in said
+    printed = capsys.readouterr().out
+    assert f"{link} (8.39 MB, backing_file {tmp_path}/first.img)" in printed
 
 
 def test_a_read_only_device_is_refused_before_anything_is_written(

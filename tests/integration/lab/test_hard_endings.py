@@ -49,20 +49,21 @@ def write_study(place: Path, repeats: int) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("hangups_end_programs")
 def test_a_lost_terminal_ends_the_campaign_cleanly(tmp_path: Path) -> None:
     """As when ssh is lost: the kernel sends SIGHUP, and nothing can be printed any more."""
     study, out = write_study(tmp_path, repeats=1000), tmp_path / "out"
-    ours, theirs = os.openpty()
+    controller, terminal = os.openpty()
     process = subprocess.Popen(
         ["setsid", "--ctty", *COMMAND, "run", str(study), "--out", str(out), "--clean"],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
     )
-    os.close(theirs)
+    os.close(terminal)
     while not list((out / "runs").glob("[!.]*")) and process.poll() is None:
         time.sleep(0.01)
-    os.close(ours)
+    os.close(controller)
     assert process.wait() == ExitCode.INTERRUPTED
     assert ResultStore.open(out).records()
     assert not (out / "work").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,24 +16,18 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError, PreflightError, StudyError
 from storlab.meters import ipmi
 from storlab.model.study import MeterSpec, Target
+from support.ports import free_port
 
 SIMULATOR = Path(__file__).parents[2] / "simulators" / "bmc.py"
 PASSWORD = "hunter2-of-the-bmc"
 TARGET = Target(name="box", path="null:")
 
 
-def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class Bmc:
     """A simulator in a process of its own, and the file that tells it what to answer."""
 
     def __init__(self, state: Path) -> None:
-        self.port = free_udp_port()
+        self.port = free_port()
         self._file = state
         self._state: dict[str, Any] = {
             "watts": 220,
@@ -181,7 +174,7 @@ def test_nobody_answers() -> None:
     lonely = MeterSpec(
         kind="ipmi",
         host="127.0.0.1",
-        port=free_udp_port(),
+        port=free_port(),
         timeout="1s",
         user="metering",
         password_env="STORLAB_TEST_BMC",
@@ -191,7 +184,7 @@ def test_nobody_answers() -> None:
 
 
 def test_a_bmc_that_comes_back_is_read_in_a_new_session(bmc: Bmc) -> None:
-    meter = ipmi.open_meter(spec(bmc, timeout="1s"), TARGET)
+    meter = ipmi.open_meter(spec(bmc, timeout="4s"), TARGET)
     bmc.stop()
     bmc.set(watts=180)
     bmc.start()

@@ -178,9 +178,9 @@ def test_a_server_that_is_gone_in_mid_run(qis: FakeQis) -> None:
 
 
 def test_a_server_that_hangs_is_not_waited_for(qis: FakeQis) -> None:
-    meter = _open(qis, timeout="200ms")
+    meter = _open(qis, timeout="2s")
     qis.hang.set()
-    with pytest.raises(MeterError, match=r"no answer within 0\.2 s"):
+    with pytest.raises(MeterError, match="no answer within 2 s"):
         meter.sample()
     meter.close()
 

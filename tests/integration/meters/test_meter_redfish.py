@@ -274,9 +274,9 @@ def test_a_slow_service_is_read_and_the_time_it_took_is_uncertainty(
 
 def test_a_service_slower_than_the_timeout(serve: Serve, opened: Open) -> None:
     service = serve(legacy())
-    meter = opened(service, timeout="200ms")
-    service.delay_s = 1
-    with pytest.raises(MeterError, match=r"no answer within 0\.2 s"):
+    meter = opened(service, timeout="2s")
+    service.delay_s = 4
+    with pytest.raises(MeterError, match="no answer within 2 s"):
         meter.sample()
     service.delay_s = 0
 
@@ -334,7 +334,7 @@ def test_a_link_to_elsewhere_is_not_followed(serve: Serve, opened: Open) -> None
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"url": "http://bmc"}, "in the clear"),
         ({"url": "https://root:calvin@bmc"}, "password in its address"),
@@ -346,7 +346,7 @@ def test_a_link_to_elsewhere_is_not_followed(serve: Serve, opened: Open) -> None
         ({}, "url is missing"),
     ],
 )
-def test_fields_are_read_strictly(fields: dict[str, str], said: str) -> None:
-    with pytest.raises(StudyError, match=said) as caught:
+def test_fields_are_read_strictly(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(StudyError, match=message) as caught:
         redfish.open_meter(MeterSpec.model_construct(kind="redfish", **fields), TARGET)
     assert "calvin" not in str(caught.value)

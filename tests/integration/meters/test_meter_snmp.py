@@ -14,6 +14,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError, PreflightError, StudyError
 from storlab.meters import snmp
 from storlab.model.study import MeterSpec, Target
+from support.ports import free_port
 
 TARGET = Target(name="box", path="null:")
 COMMUNITY, AUTH, PRIV = "hunter2-community", "hunter2-authentication", "hunter2-privacy"
@@ -35,7 +36,7 @@ def raritan(outlet: int, value: int, *, digits: int = 1, valid: int = 1, stamp: 
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Agent]:
-    running = Agent(need_program("snmpd"), tmp_path, COMMUNITY, AUTH, PRIV)
+    running = Agent(need_program("snmpd"), tmp_path, free_port(), COMMUNITY, AUTH, PRIV)
     running.set({f"{APC}.7": ("integer", 210), f"{APC}.8": ("integer", 195)})
     yield running
     running.stop()
@@ -252,7 +253,7 @@ def test_the_secret_must_be_there(opened: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"mib": "apc-rpdu2", "outlets": [7]}, "needs community_env"),
         ({"community": "public", "mib": "apc-rpdu2"}, "community is a secret"),
@@ -268,7 +269,7 @@ def test_the_secret_must_be_there(opened: Open) -> None:
         ({"version": "3", "user": "u", "priv_password_env": "P"}, "needs authentication"),
     ],
 )
-def test_fields_are_read_strictly(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(StudyError, match=said) as caught:
+def test_fields_are_read_strictly(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message) as caught:
         snmp.open_meter(MeterSpec.model_construct(kind="snmp", host="pdu", **fields), TARGET)
     assert "public" not in str(caught.value)

@@ -41,8 +41,8 @@ def write_study(
     *meters: str,
     facts: str = "",
     repeats: int = 1,
-    settle: str = "150ms",
-    runtime: str = "300ms",
+    settle: str = "500ms",
+    runtime: str = "1s",
 ) -> Path:
     path = place / "study.toml"
     listed = ", ".join(f"{{ {meter} }}" for meter in meters)
@@ -101,7 +101,7 @@ def test_energy_from_the_counter_to_the_brief(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = 'power_boundary = "host"\ncapacity = "2TB"\nrack_units = 2.0\nprice = 500.0'
-    study = write_study(tmp_path, RAPL, DECLARED, facts=facts, runtime="500ms")
+    study = write_study(tmp_path, RAPL, DECLARED, facts=facts)
     out = tmp_path / "out"
     with packages(tmp_path / "sys", monkeypatch):
         assert main(["run", str(study), "--out", str(out)]) == 0, capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_a_sensor_that_goes_takes_no_run_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is gone while the first run is measured, and is not back before the second one."""
-    study, out = write_study(tmp_path, RAPL, repeats=2), tmp_path / "out"
+    study, out = write_study(tmp_path, RAPL, repeats=2, runtime="3s"), tmp_path / "out"
     with packages(tmp_path / "sys", monkeypatch) as counters:
 
         def unplug() -> None:
@@ -305,7 +305,7 @@ def test_a_stop_request_restores_the_power_state_and_keeps_the_run(tmp_path: Pat
     study = write_study(
         tmp_path, DECLARED, facts="power_state = 1", settle="30s", repeats=2, runtime="100ms"
     )
-    study.write_text(study.read_text().replace('settle = "30s"', 'settle = "1s"'))
+    study.write_text(study.read_text().replace('settle = "30s"', 'settle = "5s"'))
 
     def ask() -> None:
         while not list((tmp_path / "out" / "work").glob("*")):

@@ -292,12 +292,12 @@ def _sample(
 def _totals(samples: list[Sample], errors: dict[str, Counter[str]]) -> dict[str, OperationTotals]:
     totals = {}
     for operation in OPERATIONS:
-        mine = [sample for sample in samples if sample.operation == operation]
+        of_operation = [sample for sample in samples if sample.operation == operation]
         totals[operation] = OperationTotals(
-            operations=sum(sample.operations for sample in mine),
-            bytes=sum(sample.bytes for sample in mine),
-            latency=summarise_latency(merged([sample.latency for sample in mine])),
-            ttfb=summarise_latency(merged([sample.ttfb for sample in mine if sample.ttfb]))
+            operations=sum(sample.operations for sample in of_operation),
+            bytes=sum(sample.bytes for sample in of_operation),
+            latency=summarise_latency(merged([sample.latency for sample in of_operation])),
+            ttfb=summarise_latency(merged([sample.ttfb for sample in of_operation if sample.ttfb]))
             if operation == "get"
             else None,
             errors={kind: count for kind, count in errors[operation].items() if count},

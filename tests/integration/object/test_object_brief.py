@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
-import altair as alt
 import pytest
 
 from integration.brief.kinds import FIGURES, draw, names_of
@@ -29,6 +28,7 @@ from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import load_published
 from storlab.model.result import RunRecord
+from support.vega import assert_vega_lite
 
 MIXES = (30, 50, 70, 90)
 STATISTICS = {"mean": None, "p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
@@ -115,11 +115,15 @@ class Tables(HTMLParser):
 
 
 def tables_of(html: str, anchor: str) -> list[Table]:
-    """The tables of numbers in one section of a page."""
-    found = re.search(rf'<section [^>]*id="{re.escape(anchor)}".*?</section>', html, re.S)
+    """The tables of numbers of one section of a page, those in the appendix included."""
+    name = re.escape(anchor)
+    found = re.search(rf'<section [^>]*id="{name}".*?</section>', html, re.S)
     assert found is not None, anchor
+    folded = "ratio-table" if anchor == "ratios" else f"numbers-{name}"
+    appendix = re.search(rf'<details class="fold" id="{folded}">.*?</details>', html, re.S)
+    text = found.group(0) + (appendix.group(0) if appendix else "")
     reader = Tables()
-    reader.feed(re.sub(r"<(svg|details|script).*?</\1>", "", found.group(0), flags=re.S))
+    reader.feed(re.sub(r"<(svg|script).*?</\1>|<details>.*?</details>", "", text, flags=re.S))
     return reader.found
 
 
@@ -201,9 +205,9 @@ def test_bars_and_dots_are_what_the_runs_measured(object_comparison: Comparison)
         for section in object_comparison.sections:
             for target, cell in object_comparison.row(section.points[0]).cells.items():
                 values = [r.record.metric("throughput_mb_s", operation) for r in cell.runs]
-                mine = (section.mix, target)
-                dots = [d["value"] for d in data["dots"] if (d["x"], d["target"]) == mine]
-                (bar,) = [d for d in data["bars"] if (d["x"], d["target"]) == mine]
+                place = (section.mix, target)
+                dots = [d["value"] for d in data["dots"] if (d["x"], d["target"]) == place]
+                (bar,) = [d for d in data["bars"] if (d["x"], d["target"]) == place]
                 assert dots == pytest.approx([v for v in values if v is not None], abs=1e-3)
                 assert bar["value"] == pytest.approx(statistics.fmean(dots), abs=1e-2)
                 assert bar["low"] <= bar["value"] <= bar["high"]
@@ -223,14 +227,14 @@ def test_specifications_are_valid_vega_lite(object_store: ResultStore) -> None:
     comparison = compare(load_dataset([object_store]))
     comparison.published = match(comparison, [load_published(WARP)])
     figures = figures_of(comparison)
-    not_swept = {"throughput_vs_axis", "latency_vs_axis"}
+    not_swept = {"throughput_vs_axis", "latency_vs_axis", "efficiency_vs_axis"}
     assert {f.kind for f in figures} == {
         *set(names_of("object")) - not_swept,
         "published_mixes",
     }
     assert len({figure.name for figure in figures}) == len(figures)
     for figure in figures:
-        alt.Chart.from_dict(figure.spec).to_dict(validate=True)
+        assert_vega_lite(figure.spec)
         assert all(len(row) == len(figure.columns) for row in figure.rows)
         assert any(character.isdigit() for character in figure.title)
         assert figure.point_ids
@@ -241,9 +245,9 @@ def test_what_failed_stands_with_its_runs(object_made: Made) -> None:
     html = object_made.html
     for record in records_of(object_made.store, 30, HDD):
         kinds = record.totals["put"].errors
-        said = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+        text = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
         assert set(kinds) == {"SlowDown (503)", "time-out"}
-        assert f"<code>{record.run_id}</code>: PUT: {said}" in html
+        assert f"<code>{record.run_id}</code>: PUT: {text}" in html
     assert "They are in no rate, no byte count and no latency" in html
     table = tables_of(html, "all-mixed-get-and-put-native")[1]
     row = table.at("30/70 GET/PUT, 4 MiB, concurrency 16", "PUT", "time-out", HDD)
@@ -380,13 +384,13 @@ def test_the_embedded_server_is_named_beside_its_numbers(two_families: Made) -> 
     html = two_families.html
     assert 'id="mark-embedded-server"' in html
     assert "storlab’s own server, over loopback" in html
-    assert "is no product" in html
+    assert "is not a product" in html
 
 
 def test_the_terminal_says_the_same(
     object_made: Made, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storlab.cli.compare.console._width", 160)
+    monkeypatch.setattr("storlab.cli.terminal.out._width", 160)
     directory = str(object_made.store.directory)
     assert main(["compare", directory]) == 0
     text = capsys.readouterr().out

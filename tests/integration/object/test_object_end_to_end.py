@@ -54,7 +54,7 @@ class Ran:
     """One campaign: its results, its brief, and all that it said."""
 
     out: Path
-    said: dict[str, Any]
+    summary: dict[str, Any]
     printed: str
     records: list[RunRecord]
     servers: tuple[S3Server, ...]
@@ -81,7 +81,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             ('credentials_env = "HDD"', f'credentials_env = "HDD", ca_file = "{hdd.ca_file}"'),
             ("repeats = 5", "repeats = 2"),
             ('ramp = "60s"', 'ramp = "50ms"'),
-            ('runtime = "300s"', 'runtime = "400ms"\ninterval = "100ms"'),
+            ('runtime = "300s"', 'runtime = "1500ms"\ninterval = "250ms"'),
             ("concurrency = 20", "concurrency = 4"),
             ("objects = 100_000", "objects = 8"),
         )
@@ -105,7 +105,7 @@ def carry_out(place: Path, servers: tuple[S3Server, ...] = ()) -> Ran:
 
 
 def test_both_stores_ran_all_mixes_without_an_error(published: Ran) -> None:
-    assert published.said["runs"]["finished"] == len(published.records) == 4 * 2 * 2
+    assert published.summary["runs"]["finished"] == len(published.records) == 4 * 2 * 2
     for record in published.records:
         assert record.status == "finished", record.failure
         assert all(not totals.errors for totals in record.totals.values())
@@ -138,6 +138,10 @@ def test_metrics_agree_with_the_totals_they_come_from(published: Ran) -> None:
         assert record.metric("throughput_mb_s") == pytest.approx(moved / window_s / 1e6)
         parts = [record.metric("throughput_mb_s", op) or 0 for op in ("get", "put")]
         assert record.metric("throughput_mb_s") == pytest.approx(sum(parts))
+    # With few large objects on a busy machine a window may have no GET that ended in it.
+    with_gets = [r for r in published.records if r.totals["get"].operations]
+    assert len(with_gets) >= len(published.records) / 2
+    for record in with_gets:
         ttfb, whole = record.metric("ttfb_mean_ns", "get"), record.metric("latency_mean_ns", "get")
         assert ttfb is not None
         assert whole is not None
@@ -207,7 +211,7 @@ def test_a_session_token_is_sent_and_is_nowhere(
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
         monkeypatch.chdir(tmp_path)
         (tmp_path / "study.toml").write_text(
-            '[study]\nname = "token"\nrepeats = 1\nramp = 0\nruntime = "100ms"\n'
+            '[study]\nname = "token"\nrepeats = 1\nramp = 0\nruntime = "2s"\n'
             f'[[target]]\nname = "store"\ns3 = "{proxy.endpoint}/bench"\n'
             '[[workload]]\nkind = "object"\nobject_size = "4KiB"\nobjects = 5\nget_percent = 50\n'
         )
@@ -227,7 +231,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         ("embedded:/dev/shm/storlab-demo-objects", "embedded:memory"),
         ("embedded:storlab-demo-objects", "embedded:disk"),
         ("repeats = 3", "repeats = 1"),
-        ('runtime = "750ms"', 'runtime = "250ms"'),
+        ('runtime = "750ms"', 'runtime = "1s"'),
         ('interval = "250ms"', 'interval = "50ms"'),
         ("get_percent = [30, 50, 70, 90]", "get_percent = [30, 90]"),
         ("objects = 50", "objects = 10"),

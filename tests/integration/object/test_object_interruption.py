@@ -24,7 +24,7 @@ STUDY = """\
 name = "cut off"
 repeats = 3
 ramp = 0
-runtime = "250ms"
+runtime = "500ms"
 interval = "50ms"
 
 [[target]]
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @dataclass(frozen=True)
-class Said:
+class Printed:
     stdout: str
     stderr: str
 
@@ -73,12 +73,12 @@ class Campaign:
         )
         (self.place / "study.toml").write_text(study)
 
-    def __call__(self, *arguments: str, code: int = 0) -> Said:
+    def __call__(self, *arguments: str, code: int = 0) -> Printed:
         self._capsys.readouterr()
         ended = main(list(arguments))
-        said = Said(*self._capsys.readouterr())
-        assert ended == code, said
-        return said
+        printed = Printed(*self._capsys.readouterr())
+        assert ended == code, printed
+        return printed
 
     def cut_off(self, number: signal.Signals = signal.SIGINT) -> None:
         """Start it, and end it in its second run."""
@@ -89,11 +89,11 @@ class Campaign:
                     assert process.poll() is None, process.communicate()
                     time.sleep(0.005)
                 process.send_signal(number)
-                said = process.communicate()
+                printed = process.communicate()
             finally:
                 process.kill()
         wanted = ExitCode.INTERRUPTED if number is signal.SIGINT else -number
-        assert process.returncode == wanted, said
+        assert process.returncode == wanted, printed
         # A server carries out what it has begun, also when nobody waits for its answer.
         before = None
         while before != (before := self.keys()):
@@ -151,9 +151,9 @@ def test_interrupted_then_cleaned(campaign: Campaign) -> None:
     campaign.cut_off()
     before = campaign.status()
     assert len({key.partition("/")[0] for key in campaign.own_keys()}) == 1
-    said = json.loads(campaign("clean", "out", "--json").stdout)
-    assert len(said["removed"]) == 1
-    assert said["problems"] == []
+    report = json.loads(campaign("clean", "out", "--json").stdout)
+    assert len(report["removed"]) == 1
+    assert report["problems"] == []
     assert campaign.keys() == FOREIGN
     assert campaign.status() == before
 
@@ -178,8 +178,8 @@ def test_a_foreign_object_below_the_prefix_stops_everything(campaign: Campaign) 
     campaign.server.put(f"{prefix}/thesis.tex", bucket=campaign.bucket)
     before = campaign.keys()
     for verb in ("resume", "clean"):
-        said = campaign(verb, "out", code=ExitCode.GUARD)
-        assert "thesis.tex" in said.stderr
+        printed = campaign(verb, "out", code=ExitCode.GUARD)
+        assert "thesis.tex" in printed.stderr
         assert campaign.keys() == before
 
 

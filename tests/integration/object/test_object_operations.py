@@ -20,7 +20,8 @@ from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.workloads.object.job import OBJECT_OPERATIONS
-from support.s3_servers import S3Server, free_port, gofakes3, versitygw
+from support.ports import free_port
+from support.s3_servers import S3Server, gofakes3, versitygw
 
 SIGMAS = 5
 CHANCE = 2 * stats.norm.sf(SIGMAS)
@@ -32,7 +33,7 @@ STUDY = f"""\
 name = "every request"
 repeats = 1
 ramp = "50ms"
-runtime = "250ms"
+runtime = "1s"
 interval = "50ms"
 
 {{targets}}
@@ -128,11 +129,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             server.set_environment(patch, f"KEYS{number}")
             if name != "gofakes3":
                 server.make_bucket()
-            said = ", ".join([f'credentials_env = "KEYS{number}"', options.get(name, "")])
+            options_text = ", ".join([f'credentials_env = "KEYS{number}"', options.get(name, "")])
             address = f"{server.endpoint}/bench"
             if "virtual" in name:
                 address = address.replace("127.0.0.1", "localhost")
-            targets += target(name, address, said.rstrip(", "))
+            targets += target(name, address, options_text.rstrip(", "))
         (place / "study.toml").write_text(STUDY.format(targets=targets, everything=EVERYTHING))
         patch.chdir(place)
         code = main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"])
@@ -221,7 +222,7 @@ DRAWS = """\
 name = "what is drawn"
 repeats = 1
 ramp = 0
-runtime = "800ms"
+runtime = "2s"
 
 {targets}
 """
@@ -336,7 +337,7 @@ def test_lanes_do_not_wait_for_one_another(drawn: Ran) -> None:
 def test_an_open_loop_sends_what_is_due(drawn: Ran) -> None:
     (record,) = drawn.of("open loop")
     due = sum(totals.operations + totals.late_operations for totals in record.totals.values())
-    assert abs(due - 160) <= SIGMAS * math.sqrt(160) + 4
+    assert abs(due - 400) <= SIGMAS * math.sqrt(400) + 4
     for totals in record.totals.values():
         assert totals.intended is not None
         assert totals.latency is not None

@@ -50,9 +50,9 @@ def carry_out(server: ListServer, task: str) -> tuple[dict[str, object], int]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["outcome"]["status"] == "finished", said["outcome"]["failure"]
-    return said["outcome"], said["peak"]
+    report = json.loads(done.stdout)
+    assert report["outcome"]["status"] == "finished", report["outcome"]["failure"]
+    return report["outcome"], report["peak"]
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,8 @@ from integration.brief.fixed_fixture import (
     SECOND_NS,
     START_NS,
     fill_store,
+    finished,
     study_text,
-    times,
-    totals_of,
 )
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
@@ -96,8 +95,7 @@ def build_preprocess_store(
     def make(study: StudyBase, point: Point, draw: random.Random) -> RunOutcome:
         return preprocess_outcome(study, point, places[point.target], draw, change)
 
-    draws = {name: (own.idle_w, own.busy_w) for name, own in places.items()}
-    return fill_store(directory, text, make, seed, draws if power else None)
+    return fill_store(directory, text, make, seed, places if power else None)
 
 
 def preprocess_outcome(
@@ -119,33 +117,30 @@ def preprocess_outcome(
     now, stages, spans, marks = START_NS, [], [], []
     for name in STAGES:
         cost = COSTS[point.engine]
-        said = _stage(name, now, rows, sizes[name], params["workers"], parts, own, cost, draw)
-        end = said["end_ns"]
-        stages.append(said)
+        record = _stage(name, now, rows, sizes[name], params["workers"], parts, own, cost, draw)
+        end = record["end_ns"]
+        stages.append(record)
         spans.append(
-            Span(kind=name, name=name, start_ns=now, end_ns=end, bytes=said["input_bytes"])
+            Span(kind=name, name=name, start_ns=now, end_ns=end, bytes=record["input_bytes"])
         )
         step = (end - now) // parts
         marks += [
-            (now + step * (part + 1), name, said["input_bytes"] // parts, step)
+            (now + step * (part + 1), name, record["input_bytes"] // parts, step)
             for part in range(parts)
         ]
         now = end + SECOND_NS // 20
-    samples = times(marks, study.study.interval)
     details = _details(params, stages, sizes)
     if change is not None:
         change(point, details)
     cpu_ns = sum(stage["cpu_ns"] for stage in stages)
-    return RunOutcome(
-        status="finished",
-        engine=EngineInfo(name=point.engine, version="0.1.0"),
-        window_start_ns=START_NS,
-        window_end_ns=stages[-1]["end_ns"],
-        samples=samples,
-        totals=totals_of(samples),
-        cpu=CpuUse(user_ns=cpu_ns * 9 // 10, system_ns=cpu_ns // 10, cores=CORES),
-        details=details,
-        spans=spans,
+    return finished(
+        study,
+        marks,
+        stages[-1]["end_ns"],
+        spans,
+        details,
+        CpuUse(user_ns=cpu_ns * 9 // 10, system_ns=cpu_ns // 10, cores=CORES),
+        EngineInfo(name=point.engine, version="0.1.0"),
     )
 
 

@@ -34,6 +34,7 @@ from storlab.model.point import Point
 from storlab.model.result import RunRecord
 from storlab.workloads.preprocess.outputs import outputs_of
 from storlab.workloads.preprocess.saturation import saturations
+from support.made_comparisons import told
 
 SECTION = "mix-criteo-to-split-binary-criteo-to-split-binary-native"
 SMALL: dict[str, Any] = {"rows": "20_000_000", "part_size": "8MiB", "power": False}
@@ -74,7 +75,7 @@ def test_the_key_findings_say_where_the_device_saturates(preprocess_made: Made) 
 
 def test_what_each_number_of_workers_brings_stands_in_a_table(preprocess_made: Made) -> None:
     table = tables_of(preprocess_made.html, "bottleneck")[0]
-    one, eight, sixteen, most = (
+    single, eight, sixteen, most = (
         records_of(preprocess_made.store, workers, OLD) for workers in (1, 8, 16, 24)
     )
     row = table.at("16", OLD)
@@ -82,7 +83,7 @@ def test_what_each_number_of_workers_brings_stands_in_a_table(preprocess_made: M
     assert row["on CPU %"] == digits3(mean(sixteen, "worker_busy_percent"))
     assert row["moved MB/s"] == digits3(mean(sixteen, "device_mb_s"))
     assert row["run Wh"] == digits3(mean(sixteen, "energy_wh"))
-    faster = mean(one, "completion_time_s") / mean(sixteen, "completion_time_s")
+    faster = mean(single, "completion_time_s") / mean(sixteen, "completion_time_s")
     assert float(row["speed-up over 1 worker"].rstrip("×")) == pytest.approx(faster, rel=0.01)
     assert row["verdict"] == "the device saturates"
     assert table.at("24", OLD)["verdict"] == "no faster"
@@ -137,7 +138,7 @@ def test_energy_is_stacked_by_stage(preprocess_comparison: Comparison) -> None:
         d for d in figure.spec["datasets"]["wholes"] if (d["x"], d["target"]) == ("24", OLD)
     ]
     assert parts[-1]["to"] == pytest.approx(whole["value"], rel=0.02)
-    assert f"{NEW}’s is 0.43× {OLD}’s at 24 workers" in plain(figure.title)
+    assert f"{OLD}’s energy is 2.34× {NEW}’s at 24 workers" in plain(figure.title)
     assert {len(row) for row in figure.rows} == {6}
 
 
@@ -156,7 +157,7 @@ def test_the_verdicts_are_in_the_data_of_the_brief(preprocess_made: Made) -> Non
     html = preprocess_made.html
     start = html.index('"saturation":')
     data = json.JSONDecoder().raw_decode(html[start + len('"saturation":') :])[0]
-    verdicts = {(one["stage"], one["target"]): one for one in data}
+    verdicts = {(verdict["stage"], verdict["target"]): verdict for verdict in data}
     assert verdicts["all", OLD]["verdict"] == "device"
     assert verdicts["all", OLD]["workers"] == 16
     assert verdicts["ingest", NEW]["swept"] == [1, 4, 8, 16, 24]
@@ -211,7 +212,7 @@ def test_a_serial_program_is_not_taken_for_a_slow_device(tmp_path: Path) -> None
     comparison = compared(store)
     section = comparison.sections[0]
     found = saturations(comparison, section, section.facets()[0])
-    assert {one.verdict for one in found} == {"waiting"}
+    assert {saturation.verdict for saturation in found} == {"waiting"}
     assert drawn(comparison, "preprocess_time")[0].spec["datasets"]["rings"] == []
 
 
@@ -222,8 +223,8 @@ def test_parts_that_run_out_are_not_a_slow_device(tmp_path: Path) -> None:
     )
     comparison = compared(store)
     section = comparison.sections[0]
-    (one,) = saturations(comparison, section, section.facets()[0])
-    assert one.text == "too few parts for 16 workers"
+    (saturation,) = saturations(comparison, section, section.facets()[0])
+    assert saturation.text == "too few parts for 16 workers"
     html = plain(write_brief(store, pdf=False).read_text("utf-8"))
     assert (
         f"{MEMORY}: too few parts for 16 workers." in html
@@ -260,7 +261,7 @@ def test_runs_whose_outputs_differ_are_named_before_all_else(tmp_path: Path) -> 
         tmp_path / "run", workers="[4, 8]", repeats=2, change=wrong_encode, **SMALL
     )
     (work,) = outputs_of(compared(store))
-    assert {one.run.target for one in work.different} == {NEW}
+    assert {difference.run.target for difference in work.different} == {NEW}
     (finding,) = [f for f in audit_results(store.directory) if f.rule == "outputs_differ"]
     assert finding.severity == "error"
     assert len(finding.rows) == 2
@@ -284,7 +285,9 @@ def test_an_output_in_another_order_differs(tmp_path: Path) -> None:
         tmp_path / "run", workers="[1, 4, 8]", repeats=1, change=shuffled, **SMALL
     )
     (work,) = outputs_of(compared(store))
-    assert {one.what for one in work.different} == {("40 of 40 columns in another order",)}
+    assert {difference.what for difference in work.different} == {
+        ("40 of 40 columns in another order",)
+    }
 
 
 def test_outputs_of_other_semantics_are_not_compared(tmp_path: Path) -> None:
@@ -314,7 +317,7 @@ engine = "polars"
     )
     (work,) = outputs_of(compared(store))
     assert work.name == "Criteo to split binary and by polars"
-    assert [one.run.record.params["workers"] for one in work.different] == [8]
+    assert [difference.run.record.params["workers"] for difference in work.different] == [8]
 
 
 def failed_alone(point: Point, details: dict[str, Any]) -> None:
@@ -397,3 +400,12 @@ def test_targets_do_not_claim_direct_access(preprocess_made: Made) -> None:
 
 def test_the_brief_is_set_on_paper_too(preprocess_made: Made) -> None:
     assert preprocess_made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_answer_about_preprocessing(preprocess_comparison: Comparison) -> None:
+    found = told(preprocess_comparison)
+    assert list(found) == ["bottleneck", "efficiency"]
+    assert found["bottleneck"][0] == (
+        "Micron 6550 ION preprocesses the same rows 2.00 times as fast as Solidigm D5-P5336 "
+        "(1.97 to 2.04) at 400,000,000 rows, 24 workers."
+    )

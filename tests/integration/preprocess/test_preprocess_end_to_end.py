@@ -191,10 +191,10 @@ def test_refused_lines_fail_the_run_and_name_the_first(tmp_path: Path) -> None:
     assert run_study(tmp_path, refusing) == ExitCode.RUN_FAILED
     (record,) = ResultStore.open(tmp_path / "results").records()
     assert record.failure is not None
-    said = f"{record.failure.message}; {record.failure.fix}"
-    assert "5 of 10 lines" in said
-    assert f"{tmp_path / 'data' / 'raw' / 'day_2'}, line 2: label" in said
-    assert 'correct the file, or set malformed = "skip"' in said
+    reason = f"{record.failure.message}; {record.failure.fix}"
+    assert "5 of 10 lines" in reason
+    assert f"{tmp_path / 'data' / 'raw' / 'day_2'}, line 2: label" in reason
+    assert 'correct the file, or set malformed = "skip"' in reason
     assert "malformed-lines" not in {flag.kind for flag in record.flags}
     assert record.metrics == []
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["raw"]
@@ -247,14 +247,14 @@ def test_what_becomes_of_made_click_logs_is_what_the_document_says(
         tmp_path, "run", inputs, threshold=threshold, modulo=modulo, numerical=numerical,
         workers=3, part_bytes=65_536, row_group_rows=500,
     )  # fmt: skip
-    said = expect(
+    reason = expect(
         [Path(name) for name in inputs], threshold=threshold, modulo=modulo, numerical=numerical
     )
-    assert (said.rows, said.by_reason) == (5_000, {})
-    for name, content in said.files.items():
+    assert (reason.rows, reason.by_reason) == (5_000, {})
+    for name, content in reason.files.items():
         assert (out / name).read_bytes() == content, name
     left = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
-    apart = [name for name in left - said.files.keys() if not name.startswith("parquet/")]
+    apart = [name for name in left - reason.files.keys() if not name.startswith("parquet/")]
     assert sorted(apart) == sorted(["run.json", *(f"vocabulary/C{n}.json" for n in range(1, 27))])
 
 

@@ -22,15 +22,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_engines_agree(tmp_path: Path, variant: str) -> None:
     inputs = messy(tmp_path / "raw")
-    said = []
+    seen = []
     for engine in ENGINES:
         job = order(inputs, tmp_path / engine, **VARIANTS[variant])
         outcome = outcome_of(engine, job, tmp_path / f"work-{engine}")
         assert_as_expected(outcome, job, expected_of(job))
-        said.append({name: outcome.details[name] for name in SAID})
+        seen.append({name: outcome.details[name] for name in SAID})
         assert tuple(span.name for span in outcome.spans) == STAGES
         assert tuple(stage["name"] for stage in outcome.details["stages"]) == STAGES
-    assert said[1:] == said[:-1]
+    assert seen[1:] == seen[:-1]
 
 
 @pytest.mark.parametrize("change", [{"malformed": "refuse"}, {"inputs": "none"}])
@@ -48,6 +48,6 @@ def test_engines_refuse_the_same(tmp_path: Path, change: dict[str, Any]) -> None
         if wanted:
             first = expected_of(job).samples[0]
             assert f"line {first['line']}: {first['reason']}" in outcome.failure.message
-            said = f"{outcome.failure.message} {outcome.failure.fix}"
-            assert 'correct the file, or set malformed = "skip"' in said
+            reason = f"{outcome.failure.message} {outcome.failure.fix}"
+            assert 'correct the file, or set malformed = "skip"' in reason
         assert not (tmp_path / engine / "binary").exists()

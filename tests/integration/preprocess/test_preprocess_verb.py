@@ -53,7 +53,7 @@ class Place:
 
     def _whole(self, engine: str) -> tuple[Path, dict[str, Any]]:
         out = self.path / engine
-        return out, said(self.call(engine, out))
+        return out, report_of(self.call(engine, out))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield Place(tmp_path_factory.mktemp("verb"))
 
 
-def said(call: list[str], code: int = 0) -> dict[str, Any]:
+def report_of(call: list[str], code: int = 0) -> dict[str, Any]:
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -105,7 +105,7 @@ def contents(out: Path) -> dict[str, bytes]:
 def assert_it_goes_on(place: Place, engine: str, out: Path) -> None:
     """The same command again: the same result, and finished parts are left as they are."""
     before = finished_parts(out)
-    found = said(place.call(engine, out))
+    found = report_of(place.call(engine, out))
     whole, expected = place.whole(engine)
     after = finished_parts(out)
     assert {name: after[name] for name in before} == before
@@ -135,7 +135,7 @@ def test_a_killed_run_goes_on(tmp_path: Path, place: Place, engine: str, moment:
     with running(place.call(engine, out)) as process:
         wait_for(MOMENTS[moment], out, process)
         process.kill()
-        assert process.wait() == -signal.SIGKILL or moment in ("vocabulary", "encode")
+        assert process.wait() in (-signal.SIGKILL, 0)  # it may have been done before it was seen
     assert_it_goes_on(place, engine, out)
 
 
@@ -179,7 +179,9 @@ def test_it_goes_on_without_the_lines_that_it_refused(
     tmp_path: Path, place: Place, engine: str
 ) -> None:
     out = tmp_path / "out"
-    error = said(place.call(engine, out, "--malformed", "refuse"), ExitCode.RUN_FAILED)["error"]
+    error = report_of(place.call(engine, out, "--malformed", "refuse"), ExitCode.RUN_FAILED)[
+        "error"
+    ]
     first = place.whole(engine)[1]["malformed"]["samples"][0]
     assert f"{first['file']}, line {first['line']}: {first['reason']}" in error["what"]
     assert "--malformed skip" in error["fix"]
@@ -195,7 +197,7 @@ def test_workers_and_memory_may_be_others_when_it_goes_on(
     with running(place.call(engine, out)) as process:
         wait_for(MOMENTS["half"], out, process)
         process.kill()
-    said(place.call(engine, out, "--workers", "1", "--memory", "512MiB"))
+    report_of(place.call(engine, out, "--workers", "1", "--memory", "512MiB"))
     assert contents(out) == contents(place.whole(engine)[0])
 
 
@@ -206,11 +208,11 @@ def test_files_that_were_touched_since_are_not_mixed(
     out, day = tmp_path / "out", tmp_path / "day_0"
     day.write_bytes(place.raw[0].read_bytes())
     call = [*COMMAND, "preprocess", str(day), "--out", str(out), "--engine", engine, "--json"]
-    said([*call, "--malformed", "skip"])
+    report_of([*call, "--malformed", "skip"])
     before = contents(out)
     with day.open("ab") as file:
         file.write(b"\n")
-    error = said([*call, "--malformed", "skip"], ExitCode.USAGE)["error"]
+    error = report_of([*call, "--malformed", "skip"], ExitCode.USAGE)["error"]
     assert (error["where"], error["fix"]) == (str(day), "name another --out")
     assert contents(out) == before
 
@@ -230,6 +232,6 @@ def test_files_without_rows_fail(tmp_path: Path, engine: str) -> None:
     empty = tmp_path / "day_0"
     empty.write_bytes(b"")
     call = [*COMMAND, "preprocess", str(empty), "--out", str(tmp_path / "o"), "--engine", engine]
-    error = said([*call, "--json"], ExitCode.RUN_FAILED)["error"]
+    error = report_of([*call, "--json"], ExitCode.RUN_FAILED)["error"]
     assert str(empty) in error["what"]
     assert not (tmp_path / "o" / "binary").exists()

@@ -33,7 +33,7 @@ job = CheckpointJob(
 outcome = NativeEngine().start(job, Path()).wait()
 print(json.dumps([outcome.status, outcome.failure and outcome.failure.model_dump()]))
 """
-MINE = """
+STUDY = """
 [study]
 name = "many files"
 [[target]]
@@ -50,8 +50,8 @@ def checkpoint(tmp_path: Path, soft: int, hard: int) -> list[Any]:
     command = [sys.executable, "-c", CHILD, str(soft), str(hard)]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    said: list[Any] = json.loads(ended.stdout)
-    return said
+    report: list[Any] = json.loads(ended.stdout)
+    return report
 
 
 def test_the_soft_limit_is_raised(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_doctor_compares_the_need_with_the_hard_limit(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (512, hard))
     (tmp_path / "mine.toml").write_text(PROFILE)
-    (tmp_path / "study.toml").write_text(MINE)
+    (tmp_path / "study.toml").write_text(STUDY)
     study = load_study(tmp_path / "study.toml")
     assert open_files.most_open_files() == hard
     checks = check_study(study.study, make_plan(study), tmp_path)

@@ -18,8 +18,8 @@ import pytest
 from rich.console import Console
 
 from storlab.base.errors import GuardError, PreflightError
-from storlab.lab.run.clean_store import clean_store
 from storlab.lab.run.progress import PlainReporter
+from storlab.lab.site.clean_store import clean_store
 from storlab.model.target import Target
 from storlab.process.execution import StopRequest
 from storlab.stores.s3 import embedded as embedded_server
@@ -77,8 +77,8 @@ def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
 
 
 def test_keys_are_new_and_needed(tmp_path: Path) -> None:
-    with EmbeddedServer(tmp_path / "one") as one, EmbeddedServer(tmp_path / "two") as two:
-        keys = one.store.credentials
+    with EmbeddedServer(tmp_path / "one") as first, EmbeddedServer(tmp_path / "two") as two:
+        keys = first.store.credentials
         assert keys is not None
         assert keys != two.store.credentials
         for wrong in (
@@ -86,10 +86,10 @@ def test_keys_are_new_and_needed(tmp_path: Path) -> None:
             dataclasses.replace(keys, secret_key="x" * 40),
             None,
         ):
-            store = one.store.model_copy(update={"credentials": wrong})
+            store = first.store.model_copy(update={"credentials": wrong})
             with pytest.raises(PreflightError):
                 S3Control(store).bucket_exists()
-        S3Control(one.store).put("only/one", b"")
+        S3Control(first.store).put("only/one", b"")
         assert S3Control(two.store).get("only/one") is None
 
 

@@ -19,7 +19,8 @@ from storlab.base.errors import PreflightError
 from storlab.model.s3 import Credentials, S3Store
 from storlab.stores.s3 import control as s3_control
 from storlab.stores.s3.control import S3Control
-from support.s3_servers import S3Server, free_port, versitygw
+from support.ports import free_port
+from support.s3_servers import S3Server, versitygw
 
 KEYS = ["a b", "a/b+c", "a/d/e", "a/d/f", "a/é%41", "z"]
 
@@ -103,28 +104,28 @@ def test_versions_are_not_kept_here(control: S3Control) -> None:
 def failure(store: S3Store) -> PreflightError:
     with pytest.raises(PreflightError) as caught:
         S3Control(store, timeout_s=5.0).bucket_exists()
-    said = str(caught.value)
+    text = str(caught.value)
     assert caught.value.where == f"{store.endpoints[0]}/{store.bucket}"
     assert store.credentials is not None
-    assert store.credentials.secret_key not in said
-    assert store.credentials.access_key not in said
+    assert store.credentials.secret_key not in text
+    assert store.credentials.access_key not in text
     return caught.value
 
 
 def test_wrong_keys(server: S3Server) -> None:
     good = server.credentials
     other = dataclasses.replace(good, access_key="AKIDUNKNOWN")
-    said = failure(server.store(credentials=other))
-    assert "does not know the access key" in said.what
+    reason = failure(server.store(credentials=other))
+    assert "does not know the access key" in reason.what
     wrong = dataclasses.replace(good, secret_key=good.secret_key[:-1] + "#")
-    said = failure(server.store(credentials=wrong))
-    assert "SignatureDoesNotMatch (403)" in said.what
-    assert "secret key" in said.fix
+    reason = failure(server.store(credentials=wrong))
+    assert "SignatureDoesNotMatch (403)" in reason.what
+    assert "secret key" in reason.fix
 
 
 def test_the_wrong_region_names_the_right_one(server: S3Server) -> None:
-    said = failure(server.store(region="eu-north-1"))
-    assert said.fix == 'set s3_options.region = "us-east-1"'
+    reason = failure(server.store(region="eu-north-1"))
+    assert reason.fix == 'set s3_options.region = "us-east-1"'
 
 
 def test_a_missing_bucket_is_an_error_of_everything_else(server: S3Server) -> None:
@@ -134,14 +135,14 @@ def test_a_missing_bucket_is_an_error_of_everything_else(server: S3Server) -> No
 
 
 def test_nobody_listens(server: S3Server) -> None:
-    said = failure(server.store(endpoints=[f"http://127.0.0.1:{free_port()}"]))
-    assert "refused" in said.what
-    assert "port" in said.fix
+    reason = failure(server.store(endpoints=[f"http://127.0.0.1:{free_port()}"]))
+    assert "refused" in reason.what
+    assert "port" in reason.fix
 
 
 def test_a_name_that_nobody_has(server: S3Server) -> None:
-    said = failure(server.store(endpoints=["http://storlab.invalid:9"]))
-    assert "name is not found" in said.what
+    reason = failure(server.store(endpoints=["http://storlab.invalid:9"]))
+    assert "name is not found" in reason.what
 
 
 def test_somebody_who_never_answers(server: S3Server) -> None:
@@ -207,8 +208,8 @@ def test_a_store_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_no_store_is_not_taken_for_a_missing_bucket() -> None:
-    said = pytest.raises(PreflightError, match="does not speak S3")
-    with answering((404, "", datetime.now(UTC))) as endpoint, said:
+    reason = pytest.raises(PreflightError, match="does not speak S3")
+    with answering((404, "", datetime.now(UTC))) as endpoint, reason:
         S3Control(store_at(endpoint)).bucket_exists()
 
 
@@ -224,24 +225,24 @@ def test_a_store_that_may_only_be_read(tmp_path: Path) -> None:
 
 def test_tls_where_there_is_none(tmp_path: Path) -> None:
     with versitygw(tmp_path) as plain:
-        said = failure(plain.store(endpoints=[plain.endpoint.replace("http:", "https:")]))
-    assert "TLS" in said.what
-    assert "scheme" in said.fix
+        reason = failure(plain.store(endpoints=[plain.endpoint.replace("http:", "https:")]))
+    assert "TLS" in reason.what
+    assert "scheme" in reason.fix
 
 
 def test_certificates_are_checked_unless_told_otherwise(tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     with versitygw(tmp_path, tls=True) as server:
         server.make_bucket()
-        said = failure(server.store(ca_file=str(tmp_path / "other.pem")))
-        assert "certificate is not accepted" in said.what
-        assert "s3_options.ca_file" in said.fix
+        reason = failure(server.store(ca_file=str(tmp_path / "other.pem")))
+        assert "certificate is not accepted" in reason.what
+        assert "s3_options.ca_file" in reason.fix
         assert "s3_options.ca_file" in failure(server.store(ca_file=None)).fix
         assert S3Control(server.store(ca_file=None, verify_tls=False)).bucket_exists()
 
 
 def test_plain_http_to_a_tls_port(tmp_path: Path) -> None:
     with versitygw(tmp_path, tls=True) as server:
-        said = failure(server.store(endpoints=[server.endpoint.replace("https:", "http:")]))
-    assert "cannot list the bucket" in said.what or "connection" in said.what
-    assert said.fix
+        reason = failure(server.store(endpoints=[server.endpoint.replace("https:", "http:")]))
+    assert "cannot list the bucket" in reason.what or "connection" in reason.what
+    assert reason.fix

@@ -19,8 +19,8 @@ from storlab.cli.main import main
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.preflight.s3 import _held_checks
 from storlab.lab.results.store import ResultStore
-from storlab.lab.run.clean_store import clean_store
 from storlab.lab.run.progress import PlainReporter
+from storlab.lab.site.clean_store import clean_store
 from storlab.lab.study.file import load_study
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
@@ -53,8 +53,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def target(server: Minio | S3Server, **options: Any) -> Target:
-    said = S3Options(**options) if options else None
-    return Target(name="SSD", s3=f"{server.endpoint}/bench", s3_options=said)
+    s3_options = S3Options(**options) if options else None
+    return Target(name="SSD", s3=f"{server.endpoint}/bench", s3_options=s3_options)
 
 
 def hold(aim: Target, recorded: dict[str, Any] | None = None, **more: Any) -> S3Hold:
@@ -124,9 +124,9 @@ def test_the_note_on_old_versions(tmp_path: Path, capsys: pytest.CaptureFixture[
         capsys.readouterr()
         assert main(["clean", str(out)]) == ExitCode.OK
         printed = capsys.readouterr()
-        said = " ".join((printed.out + printed.err).split())
-        assert "keeps old versions and delete markers of what was deleted" in said
-        assert "the bucket, which storlab made, stays with them" in said
+        text = " ".join((printed.out + printed.err).split())
+        assert "keeps old versions and delete markers of what was deleted" in text
+        assert "the bucket, which storlab made, stays with them" in text
         assert server.there
 
 
@@ -150,8 +150,8 @@ def test_uploads_that_nobody_lists_are_told_before_and_after() -> None:
             found = {check.name: check for check in _held_checks(held)}
             assert found["uploads"].status == "warning"
         assert server.uploads == {}  # the one that was tried has been given up
-        _, said = clean(target(server), killed(target(server)))
-        assert "does not list open multipart uploads" in said
+        _, messages = clean(target(server), killed(target(server)))
+        assert "does not list open multipart uploads" in messages
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +169,8 @@ def test_a_real_versioned_bucket(
     control = S3Control(real.store())
     control.create_bucket()
     enabled = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-    status, _, said = control._client.request("PUT", None, [("versioning", "")], enabled, 10.0)
-    assert status == 200, said
+    status, _, answer = control._client.request("PUT", None, [("versioning", "")], enabled, 10.0)
+    assert status == 200, answer
     record = killed(target(real))
     assert record["proof"] == {"uploads": "prefix", "keeps_versions": True}
     removed, told = clean(target(real), record)

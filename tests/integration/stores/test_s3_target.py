@@ -13,13 +13,14 @@ import pytest
 from rich.console import Console
 
 from storlab.base.errors import GuardError, PreflightError, StorlabError
-from storlab.lab.run.clean_store import clean_store
 from storlab.lab.run.progress import PlainReporter
+from storlab.lab.site.clean_store import clean_store
 from storlab.model.s3 import S3Options
 from storlab.model.target import Target
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores.s3.target import S3Hold
-from support.s3_servers import S3Server, free_port, versitygw
+from support.ports import free_port
+from support.s3_servers import S3Server, versitygw
 
 CAMPAIGN = "0123456789ab"
 OTHER = "ba9876543210"
@@ -103,9 +104,9 @@ def test_a_new_campaign_marks_its_prefix_and_takes_it_back_when_unused(
     assert server.keys(bucket) == ["somebody/else"]
     assert (record["bucket"], record["prefix"], record["made_bucket"]) == (bucket, prefix, False)
     assert record["endpoints"] == [server.endpoint]
-    said = json.dumps(record)
-    assert server.credentials.secret_key not in said
-    assert server.credentials.access_key not in said
+    text = json.dumps(record)
+    assert server.credentials.secret_key not in text
+    assert server.credentials.access_key not in text
 
 
 def test_what_was_written_stays_for_resume(server: S3Server, bucket: str) -> None:
@@ -130,9 +131,9 @@ def test_looking_writes_nothing(server: S3Server, request: pytest.FixtureRequest
 
 
 def test_a_missing_bucket(server: S3Server, request: pytest.FixtureRequest) -> None:
-    said = refused(PreflightError, hold(target(server, new_bucket(request))))
-    assert "does not exist" in said.what
-    assert "create_bucket" in said.fix
+    reason = refused(PreflightError, hold(target(server, new_bucket(request))))
+    assert "does not exist" in reason.what
+    assert "create_bucket" in reason.fix
 
 
 def test_a_bucket_that_storlab_made_goes_with_the_campaign(
@@ -176,9 +177,9 @@ def test_a_bucket_that_two_targets_share_goes_with_the_last(
     server: S3Server, request: pytest.FixtureRequest
 ) -> None:
     name = new_bucket(request)
-    one = target(server, name, "one", create_bucket=True)
+    one_target = target(server, name, "one", create_bucket=True)
     two = target(server, name, "two", create_bucket=True)
-    with hold(one) as first, hold(two) as second:
+    with hold(one_target) as first, hold(two) as second:
         assert first.access.prefix != second.access.prefix
         for held in (first, second):
             held.control.put(f"{held.access.prefix}{RUN}x", b"data")
@@ -255,8 +256,8 @@ def test_a_prefix_of_another_campaign_is_not_resumed(server: S3Server, bucket: s
     path = server.root / bucket / marker
     server.put(marker, path.read_bytes().replace(CAMPAIGN.encode(), OTHER.encode()), bucket)
     assert "another campaign" in refused(GuardError, hold(aim, record)).what
-    said = refused(GuardError, hold(aim, record, cleaning=True))
-    assert "another campaign" in said.what
+    reason = refused(GuardError, hold(aim, record, cleaning=True))
+    assert "another campaign" in reason.what
     assert len(server.keys(bucket)) == 3
 
 
@@ -286,8 +287,8 @@ def test_resuming_after_a_clean_begins_anew(server: S3Server, bucket: str) -> No
 def test_a_campaign_is_resumed_where_it_began(server: S3Server, bucket: str) -> None:
     record = begun(target(server, bucket))
     server.make_bucket(f"{bucket}-2")
-    said = refused(GuardError, hold(target(server, f"{bucket}-2"), record))
-    assert f"{bucket}-2" in said.what
+    reason = refused(GuardError, hold(target(server, f"{bucket}-2"), record))
+    assert f"{bucket}-2" in reason.what
     assert "prefix" in refused(GuardError, hold(target(server, bucket, prefix="x/"), record)).what
 
 
@@ -326,8 +327,10 @@ def test_further_endpoints_lead_to_the_same_bucket(
         assert held.access.store.endpoints == [server.endpoint, alias]
     with versitygw(tmp_path, tls=server.ca_file is not None) as stranger:
         stranger.make_bucket(bucket)
-        said = refused(PreflightError, hold(target(server, bucket, endpoints=[stranger.endpoint])))
-        assert said.fix
+        reason = refused(
+            PreflightError, hold(target(server, bucket, endpoints=[stranger.endpoint]))
+        )
+        assert reason.fix
     assert server.keys(bucket) == []
 
 

@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import altair as alt
 import pytest
 
 from integration.brief.fixed_fixture import NEW, OLD
@@ -28,6 +27,8 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from support.made_comparisons import told
+from support.vega import assert_vega_lite
 
 SECTION = "mix-unet3d-unet3d-native"
 
@@ -120,7 +121,8 @@ def test_emulated_values_are_marked_and_hatched_and_measured_ones_are_not(
     }
     moved = draw("training_throughput", training_comparison, section)[2]
     assert all(d["fill"].startswith("var(") for d in moved.spec["datasets"]["bars"])
-    busy, rate, *_ = html.split('<table class="data">')[1:]
+    numbers = html.split('<section id="numbers"')[1]
+    busy, rate, *_ = numbers.split('<table class="data">')[1:]
     assert 'href="#mark-emulated-accelerators"' in busy
     assert 'href="#mark-emulated-accelerators"' not in rate.split("</table>")[0]
 
@@ -134,8 +136,10 @@ def test_no_words_of_windows_and_queues(training_made: Made) -> None:
 
 def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
     (table,) = tables_of(training_made.html, "capacity")
-    found = {one.target: one for one in searches(compare(load_dataset([training_made.store])))}
-    assert found[OLD].accelerators == 2
+    found = {
+        search.target: search for search in searches(compare(load_dataset([training_made.store])))
+    }
+    assert found[OLD].number == 2
     assert found[OLD].first_not_kept == 3
     row = table.at(OLD)
     assert row["kept busy"] == "2"
@@ -167,7 +171,7 @@ def test_a_capacity_is_told_by_its_verdict(
         case.update(given)
         path.write_text(json.dumps(content))
         found = searches(compare(load_dataset([ResultStore.open(copy)])))
-        assert [one.text for one in found if one.target == OLD] == [text]
+        assert [search.text for search in found if search.target == OLD] == [text]
 
 
 def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
@@ -239,7 +243,7 @@ def check_figures(figures: list[Figure]) -> None:
     """Each is valid, can be drawn, and says a number."""
     assert len({figure.name for figure in figures}) == len(figures)
     for figure in figures:
-        alt.Chart.from_dict(figure.spec).to_dict(validate=True)
+        assert_vega_lite(figure.spec)
         assert all(len(row) == len(figure.columns) for row in figure.rows)
         assert any(character.isdigit() for character in figure.title)
         assert figure.point_ids
@@ -262,7 +266,7 @@ def test_published_claims_stand_beside_measured_ratios(training_made: Made) -> N
 def test_the_terminal_says_the_same(
     training_made: Made, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storlab.cli.compare.console._width", 170)
+    monkeypatch.setattr("storlab.cli.terminal.out._width", 170)
     directory = str(training_made.store.directory)
     assert main(["compare", directory]) == 0
     text = capsys.readouterr().out
@@ -274,3 +278,15 @@ def test_the_terminal_says_the_same(
 
 def test_the_brief_is_set_on_paper_too(training_made: Made) -> None:
     assert training_made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_answer_about_training(training_comparison: Comparison) -> None:
+    found = told(training_comparison)
+    assert list(found) == ["accelerators", "efficiency"]
+    at = "unet3d-h100, 4 accelerators."
+    assert found["accelerators"][:2] == [
+        "Micron 6550 ION feeds accelerators 1.57 times as many samples per second as Solidigm "
+        f"D5-P5336 (1.50 to 1.65) at {at}",
+        "It is worse in energy of an epoch, at 1 of 4 points, and in throughput per watt, at 2 of "
+        "4 points, and in 1 more.",
+    ]

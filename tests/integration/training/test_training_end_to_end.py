@@ -252,8 +252,8 @@ def test_tensorflow_reads_its_records(ran: Ran) -> None:
         "data = tf.data.TFRecordDataset(sys.argv[1:])\n"
         "spec = {'image': tf.io.FixedLenFeature([], tf.string),"
         " 'size': tf.io.FixedLenFeature([], tf.int64)}\n"
-        "said = [tf.io.parse_single_example(d, spec) for d in data]\n"
-        "print(json.dumps([[len(s['image'].numpy()), int(s['size'])] for s in said]))\n"
+        "examples = [tf.io.parse_single_example(d, spec) for d in data]\n"
+        "print(json.dumps([[len(s['image'].numpy()), int(s['size'])] for s in examples]))\n"
     )
     names = [str(path) for path in ran.files("tfrecord")]
     done = subprocess.run(
@@ -261,13 +261,13 @@ def test_tensorflow_reads_its_records(ran: Ran) -> None:
     )
     sizes = json.loads(done.stdout.splitlines()[-1])
     assert len(sizes) == 7 * 5
-    assert all(len_ == said for len_, said in sizes)
+    assert all(len_ == size for len_, size in sizes)
 
 
 def test_contents_are_incompressible_and_alike_on_every_target(ran: Ran) -> None:
-    one, two = ran.files("npz"), ran.files("npz", "two")
-    assert [digest(p) for p in one] == [digest(p) for p in two]
-    whole = b"".join(path.read_bytes() for path in one)
+    first, two = ran.files("npz"), ran.files("npz", "two")
+    assert [digest(p) for p in first] == [digest(p) for p in two]
+    whole = b"".join(path.read_bytes() for path in first)
     blocks = [whole[at : at + 4096] for at in range(0, len(whole) - 4096, 4096)]
     assert len(set(blocks)) == len(blocks)
     squeezed = io.BytesIO()
@@ -477,7 +477,7 @@ def example_features(example: bytes) -> Iterator[tuple[str, bytes]]:
         (key_number, key), (feature_number, feature) = fields(entry)
         assert (key_number, feature_number) == (1, 2)
         ((kind, values),) = fields(feature)
-        ((one, content),) = fields(values)
-        assert one == 1
+        ((inner, content),) = fields(values)
+        assert inner == 1
         assert kind == (1 if key == b"image" else 3)  # bytes_list, int64_list (packed)
         yield key.decode(), content

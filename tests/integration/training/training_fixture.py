@@ -17,16 +17,16 @@ from integration.brief.fixed_fixture import (
     SECOND_NS,
     START_NS,
     fill_store,
+    finished,
     study_text,
-    times,
-    totals_of,
 )
 from storlab.analysis.capacity import Rule, survey
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.capacity import Case
 from storlab.model.point import Point
-from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Span
+from storlab.model.result import CpuUse, RunOutcome, Span
 from storlab.model.study import StudyBase
+from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import settings_of
 
 WORKLOAD = """
@@ -80,8 +80,7 @@ def build_training_store(
     def make(study: StudyBase, point: Point, draw: random.Random) -> RunOutcome:
         return training_outcome(study, point, BEHAVIOURS[point.target], cached, draw)
 
-    draws = {name: (own.idle_w, own.busy_w) for name, own in BEHAVIOURS.items()}
-    store = fill_store(directory, text, make, seed, draws if power else None)
+    store = fill_store(directory, text, make, seed, BEHAVIOURS if power else None)
     if capacity:
         write_search(store)
     return store
@@ -91,8 +90,8 @@ def write_search(store: ResultStore) -> None:
     """``capacity.json``, as the search itself writes it."""
     firsts: dict[str, Point] = {}
     for point in store.plan.points.values():
-        one = point.model_copy(update={"params": {**point.params, "accelerators": 1}})
-        firsts.setdefault(point.target, one)
+        alone = point.model_copy(update={"params": {**point.params, "accelerators": 1}})
+        firsts.setdefault(point.target, alone)
     cases = [Case(point, 4, "the data set has no more batches") for point in firsts.values()]
     found = survey(cases, store.records(), Rule(90.0, 3)).as_dict()
     path = store.directory / "capacity.json"
@@ -103,37 +102,33 @@ def training_outcome(
     study: StudyBase, point: Point, own: Behaviour, cached: float, draw: random.Random
 ) -> RunOutcome:
     """One run as the engine reports it."""
-    settings = settings_of(point.params)
+    settings = settings_of(TrainingParams.of(point.params))
     number = settings.accelerators
     rate = own.read_mb_s * draw.gauss(1, own.noise)
     now, spans, epochs, rows = START_NS, [], [], []
     for epoch in range(settings.epochs):
-        said, ios = _epoch(epoch, now, settings, rate, draw)
-        end = said["end_ns"]
+        record, ios = _epoch(epoch, now, settings, rate, draw)
+        end = record["end_ns"]
         share = 1.0 if epoch == 0 else 1 - cached
-        epochs.append({**said, "device_read_bytes": round(said["bytes"] * share * 1.001)})
+        epochs.append({**record, "device_read_bytes": round(record["bytes"] * share * 1.001)})
         spans.append(Span(kind="epoch", name=f"epoch {epoch + 1}", start_ns=now, end_ns=end,
-                          bytes=said["bytes"]))  # fmt: skip
+                          bytes=record["bytes"]))  # fmt: skip
         rows += ios
         now = end + SECOND_NS // 10
-    samples = times(rows, study.study.interval)
     moved = sum(epoch["bytes"] for epoch in epochs)
-    return RunOutcome(
-        status="finished",
-        engine=EngineInfo(name="native", version="0.1.0", backend="io_uring"),
-        window_start_ns=START_NS,
-        window_end_ns=now,
-        samples=samples,
-        totals=totals_of(samples),
-        cpu=CpuUse(user_ns=moved // 40, system_ns=moved // 60, cores=16),
-        details={
+    return finished(
+        study,
+        rows,
+        now,
+        spans,
+        {
             "epochs": epochs,
             "steps": settings.steps,
             "device_counters": True,
             "accelerators": number,
             "host_memory_bytes": 256_000_000_000,
         },
-        spans=spans,
+        CpuUse(user_ns=moved // 40, system_ns=moved // 60, cores=16),
     )
 
 
@@ -160,21 +155,27 @@ def _epoch(
         waits = [round(lack * draw.uniform(0.9, 1.0)) + 900 for _ in range(number)]
         computed = [compute + round(abs(draw.gauss(0, 50_000))) for _ in range(number)]
         end = now + max(w + c for w, c in zip(waits, computed, strict=True))
-        for said, wait, took, files in zip(accelerators, waits, computed, sizes, strict=True):
-            said["steps"] += 1
-            said["wait_ns"] += wait
-            said["compute_ns"] += took
-            said["barrier_ns"] += end - now - wait - took
-            said["bytes"] += sum(files)
-            said["end_ns"] = end
+        for accelerator, wait, took, files in zip(
+            accelerators, waits, computed, sizes, strict=True
+        ):
+            accelerator["steps"] += 1
+            accelerator["wait_ns"] += wait
+            accelerator["compute_ns"] += took
+            accelerator["barrier_ns"] += end - now - wait - took
+            accelerator["bytes"] += sum(files)
+            accelerator["end_ns"] = end
             if step == 0:
-                said |= {"first_end_ns": end, "first_compute_ns": took, "first_wait_ns": wait}
+                accelerator |= {
+                    "first_end_ns": end,
+                    "first_compute_ns": took,
+                    "first_wait_ns": wait,
+                }
             rows.append((now + wait, "step", 0, wait))
             for size in files:
                 took_ns = round(size / 1e6 / (rate_mb_s / number / 4) * SECOND_NS)
                 rows.append((end, "read", size, round(took_ns * draw.uniform(0.8, 1.2))))
         now = end
-    moved = sum(said["bytes"] for said in accelerators)
+    moved = sum(accelerator["bytes"] for accelerator in accelerators)
     whole = {
         "number": epoch + 1,
         "start_ns": start_ns,

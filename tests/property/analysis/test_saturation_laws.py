@@ -71,5 +71,5 @@ def test_a_floor_is_found_at_the_first_number_that_stands_on_it(
 @given(SWEEPS, st.floats(min_value=0.5, max_value=64), st.floats(min_value=1e-3, max_value=1e3))
 def test_the_unit_of_time_does_not_matter(workers: list[int], knee: float, scale: float) -> None:
     spread = (0.998, 1.0, 1.002)
-    one = judge(sweep(workers, 100.0, 100.0 / knee, spread))
-    assert judge(sweep(workers, 100.0 * scale, 100.0 * scale / knee, spread)) == one
+    judged = judge(sweep(workers, 100.0, 100.0 / knee, spread))
+    assert judge(sweep(workers, 100.0 * scale, 100.0 * scale / knee, spread)) == judged

@@ -41,9 +41,9 @@ def test_mean_interval_scales_with_the_unit(values: list[float], factor: float) 
 
 @given(repeats, repeats)
 def test_ratio_turned_over_is_the_reciprocal(above: list[float], below: list[float]) -> None:
-    one, other = ratio_interval(above, below), ratio_interval(below, above)
-    assert one.estimate * other.estimate == pytest.approx(1)
-    low, high = bounds(one)
+    first, other = ratio_interval(above, below), ratio_interval(below, above)
+    assert first.estimate * other.estimate == pytest.approx(1)
+    low, high = bounds(first)
     other_low, other_high = bounds(other)
     if high < 1e300 and other_high < 1e300:
         assert low * other_high == pytest.approx(1)

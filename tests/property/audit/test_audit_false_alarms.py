@@ -94,7 +94,7 @@ def publication(random: Random) -> list[dict[str, str]]:
     jobs = random.sample((1, 2, 4, 8, 16), 3) if swept else [8]
     setup = [("runs", "3", "count"), ("stdev", "1", "%"), ("direct_io", "1", "count")]
     setup += [("power_meter", "PDU", "model"), ("power_boundary", "server", "")]
-    rows = [fact(*one, config="") for one in [*setup, ("iodepth", str(depth), "count")]]
+    rows = [fact(*triple, config="") for triple in [*setup, ("iodepth", str(depth), "count")]]
     rows += [] if swept else [fact("numjobs", "8", "count", config="")]
     models = storages(random)
     rows += [
@@ -132,10 +132,10 @@ def claims(
     random: Random, place: dict[str, str], cells: dict[str, dict[str, float]], known: set[str]
 ) -> list[dict[str, str]]:
     """Ratios and percentages about one place, in words that suit them."""
-    (one, ours), (other, theirs) = random.sample(sorted(cells.items()), 2)
+    (first, first_values), (other, other_values) = random.sample(sorted(cells.items()), 2)
     found = []
     for name, word in CLAIMS.items():
-        ratio = ours[name] / theirs[name]
+        ratio = first_values[name] / other_values[name]
         if name not in known or 0.97 < ratio < 1.03:
             continue
         up, lower_is_better = ratio > 1, name in ("mean", "watts")
@@ -147,7 +147,7 @@ def claims(
         text = digits(100 * abs(ratio - 1), 2) + "%"
         if form == "ratio":
             text = digits(max(ratio, 1 / ratio), random.choice((2, 3))) + "x"
-        row = {**place, "config": one, "compare_config": other, "metric": f"{word}_{form}"}
+        row = {**place, "config": first, "compare_config": other, "metric": f"{word}_{form}"}
         row |= {"kind": "ratio_claim", "unit": text[-1], "printed": text, "qualifier": "exact"}
         found.append(row)
     return found

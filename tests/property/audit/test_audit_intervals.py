@@ -31,10 +31,10 @@ printed = st.builds(lambda digits, how: (digits, how), DIGITS, HOW)
 
 @given(TRUE, TRUE, printed, printed, printed)
 def test_a_true_ratio_is_never_an_error(
-    a: float, b: float, one: tuple[int, str], two: tuple[int, str], three: tuple[int, str]
+    a: float, b: float, first: tuple[int, str], two: tuple[int, str], three: tuple[int, str]
 ) -> None:
     rows = [
-        cell("throughput", _print(a, *one), "MB/s", "A"),
+        cell("throughput", _print(a, *first), "MB/s", "A"),
         cell("throughput", _print(b, *two), "MB/s", "B"),
         claim("throughput_ratio", _print(a / b, *three)),
     ]
@@ -45,22 +45,24 @@ def test_a_true_ratio_is_never_an_error(
 def test_a_ratio_outside_of_the_intervals_is_always_reported(
     a: float,
     b: float,
-    one: tuple[int, str],
+    printed_a: tuple[int, str],
     two: tuple[int, str],
     three: tuple[int, str],
     factor: float,
     up: bool,
 ) -> None:
-    first = cell("throughput", _print(a, *one), "MB/s", "A")
+    first = cell("throughput", _print(a, *printed_a), "MB/s", "A")
     second = cell("throughput", _print(b, *two), "MB/s", "B")
-    said = claim("throughput_ratio", _print(a / b * (factor if up else 1 / factor), *three))
-    found = table(first, second, said)
-    ours, theirs, ratio = (printed_interval(row) for row in found.rows)
-    assert ours is not None
-    assert theirs is not None
+    printed_ratio = claim(
+        "throughput_ratio", _print(a / b * (factor if up else 1 / factor), *three)
+    )
+    found = table(first, second, printed_ratio)
+    above, below, ratio = (printed_interval(row) for row in found.rows)
+    assert above is not None
+    assert below is not None
     assert ratio is not None
     possible = Interval(
-        ours.low / theirs.high, ours.high / theirs.low if theirs.low > 0 else math.inf
+        above.low / below.high, above.high / below.low if below.low > 0 else math.inf
     )
     outside = ratio.low > possible.high * (1 + 1e-6) or ratio.high < possible.low * (1 - 1e-6)
     assume(outside)
@@ -109,8 +111,8 @@ def test_a_true_table_has_no_errors(
 
 
 @given(TRUE, printed)
-def test_the_interval_holds_what_was_printed(value: float, one: tuple[int, str]) -> None:
-    (row,) = table(cell("throughput", _print(value, *one), "MB/s")).rows
+def test_the_interval_holds_what_was_printed(value: float, digits_how: tuple[int, str]) -> None:
+    (row,) = table(cell("throughput", _print(value, *digits_how), "MB/s")).rows
     found = printed_interval(row)
     assert found is not None
     assert found.low - 1e-9 <= value <= found.high + 1e-9

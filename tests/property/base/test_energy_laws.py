@@ -125,13 +125,13 @@ def test_means_that_tile_the_time_are_a_sum_of_rectangles(
 
 @given(traces(), st.floats(0, 10), st.floats(0, 10))
 def test_the_sum_of_shares_is_a_share_of_the_sum(
-    trace: tuple[list[int], list[float]], one: float, other: float
+    trace: tuple[list[int], list[float]], first: float, other: float
 ) -> None:
     line = line_of_moments(*trace)
     start, end = trace[0][0], trace[0][-1]
-    together = window_energy(line_sum([line.scaled(one), line.scaled(other)]), start, end)
+    together = window_energy(line_sum([line.scaled(first), line.scaled(other)]), start, end)
     alone = window_energy(line, start, end)
-    assert together.energy_j == pytest.approx((one + other) * alone.energy_j, rel=1e-9, abs=1e-6)
+    assert together.energy_j == pytest.approx((first + other) * alone.energy_j, rel=1e-9, abs=1e-6)
     assert together.coverage == alone.coverage
 
 

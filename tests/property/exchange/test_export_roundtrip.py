@@ -59,11 +59,13 @@ sweeps = st.fixed_dictionaries(
 )
 
 
-def make_store(directory: Path, said: dict[str, Any], which: int = 0) -> tuple[ResultStore, Point]:
+def make_store(
+    directory: Path, params: dict[str, Any], which: int = 0
+) -> tuple[ResultStore, Point]:
     text = '[study]\nname = "s"\n[[target]]\nname = "a: disk"\npaths = ["/x/a:1", "/x/b"]\n'
     text += 'capacity = "3.84TB"\nprice = 900\ncurrency = "EUR"\nrack_units = 0.5\n'
     text += "[[workload]]\n" + "".join(
-        f"{k} = {_toml(v)}\n" for k, v in {"kind": "block", **said}.items()
+        f"{k} = {_toml(v)}\n" for k, v in {"kind": "block", **params}.items()
     )
     study = study_class().model_validate(tomllib.loads(text))
     values = study.workload[0].values()
@@ -105,10 +107,10 @@ def write(
     for kind, found in kinds.items():
         whole = Histogram()
         for part, (value, count) in enumerate(found.items()):
-            one = Histogram()
-            one.record(value, count)
-            whole.add(one)
-            samples.append(Sample(part, 5 + part, 6 + part, kind, count, 4096, one.to_v2()))
+            histogram = Histogram()
+            histogram.record(value, count)
+            whole.add(histogram)
+            samples.append(Sample(part, 5 + part, 6 + part, kind, count, 4096, histogram.to_v2()))
         summary: LatencySummary = summarise_latency(whole.to_v2())
         totals[kind] = OperationTotals(
             operations=whole.count - late,
@@ -158,10 +160,10 @@ def numbers(record: RunRecord) -> dict[tuple[str, str], float]:
     st.integers(0, 10**13),
 )
 def test_numbers_and_identity_survive(
-    said: dict[str, Any], kinds: dict[str, dict[int, int]], window_ns: int, cpu_ns: int
+    params: dict[str, Any], kinds: dict[str, dict[int, int]], window_ns: int, cpu_ns: int
 ) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        store, point = make_store(Path(scratch) / "a", said)
+        store, point = make_store(Path(scratch) / "a", params)
         before = write(store, point, kinds, window_ns, cpu_ns)
         path = Path(scratch) / "export.json"
         path.write_bytes(FioJsonExport().content(store, samples=False))
@@ -177,10 +179,10 @@ def test_numbers_and_identity_survive(
 
 @settings(max_examples=40)
 @given(sweeps, st.integers(0, 100))
-def test_a_point_of_a_sweep_reads_back_as_itself(said: dict[str, Any], which: int) -> None:
-    writes = {"sync_every": 4, "read_percent": [0, 50]} if "sync" in said else {}
+def test_a_point_of_a_sweep_reads_back_as_itself(params: dict[str, Any], which: int) -> None:
+    writes = {"sync_every": 4, "read_percent": [0, 50]} if "sync" in params else {}
     with tempfile.TemporaryDirectory() as scratch:
-        store, point = make_store(Path(scratch) / "a", {**writes, **said}, which)
+        store, point = make_store(Path(scratch) / "a", {**writes, **params}, which)
         before = write(store, point, {"read": {1000: 5}}, 10**9, 10**6, late=2)
         path = Path(scratch) / "export.json"
         path.write_bytes(FioJsonExport().content(store, samples=False))

@@ -106,10 +106,11 @@ def test_shares_sum_to_100_or_are_refused(percents: list[float]) -> None:
         with pytest.raises(ValueError, match="more than 100"):
             ObjectSpec.model_validate({"kind": "object", **fields})
         return
+    from storlab.workloads.object.params import ObjectParams
     from storlab.workloads.object.rules import shares
 
     (params,) = ObjectSpec.model_validate({"kind": "object", **fields}).values()
-    found = shares(params)
+    found = shares(ObjectParams.of(params))
     assert sum(found.values()) == pytest.approx(100)
     assert all(found.get(n, 0) == p for n, p in zip(names, percents, strict=True))
     assert set(found) <= set(OBJECT_OPERATIONS)

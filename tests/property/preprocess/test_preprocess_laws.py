@@ -14,6 +14,7 @@ from storlab.model.result import CpuUse, EngineInfo, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.metrics import run_metrics, scopes_of
+from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.rules import (
     ROW_BYTES,
     natural_key,
@@ -26,9 +27,9 @@ from storlab.workloads.preprocess.spec import PreprocessSpec
 TARGET = Target(name="t", directory="d")
 
 
-def params(**changes: Any) -> dict[str, Any]:
+def params(**changes: Any) -> PreprocessParams:
     (plain,) = PreprocessSpec(kind="preprocess", **changes).values()
-    return plain
+    return PreprocessParams.of(plain)
 
 
 @given(
@@ -60,11 +61,11 @@ def test_more_rows_and_a_lower_threshold_never_write_less(
 
 @given(st.integers(min_value=1, max_value=1024), st.integers(min_value=1, max_value=1 << 20))
 def test_what_is_accepted_has_memory_for_its_row_groups(workers: int, rows: int) -> None:
-    said = {"workers": workers, "row_group_rows": rows, "part_size": 64 << 20}
-    needed = needed_memory(said)
-    assert params(**said, memory=needed)["memory"] == needed
+    settings = {"workers": workers, "row_group_rows": rows, "part_size": 64 << 20}
+    needed = needed_memory(PreprocessParams.of(settings))
+    assert params(**settings, memory=needed).memory == needed
     with pytest.raises(ValueError, match="memory"):
-        params(**said, memory=needed - 1)
+        params(**settings, memory=needed - 1)
 
 
 @given(
@@ -75,12 +76,12 @@ def test_what_is_accepted_has_memory_for_its_row_groups(workers: int, rows: int)
 def test_what_is_accepted_has_memory_for_its_library_and_parts(
     engine: str, workers: int, part: int
 ) -> None:
-    said = {"workers": workers, "row_group_rows": 8192, "part_size": part}
-    needed = needed_memory({**said, "implementation": engine})
+    settings = {"workers": workers, "row_group_rows": 8192, "part_size": part}
+    needed = needed_memory(PreprocessParams.of({**settings, "implementation": engine}))
     assert needed >= workers * part
     for given_by in ("implementation", "engine"):
-        named = {**said, given_by: engine}
-        assert params(**named, memory=needed)["memory"] == needed
+        named = {**settings, given_by: engine}
+        assert params(**named, memory=needed).memory == needed
         with pytest.raises(ValueError, match="memory"):
             params(**named, memory=needed - 1)
 
@@ -140,7 +141,10 @@ def runs(draw: st.DrawFn) -> RunOutcome:
 
 @given(runs())
 def test_the_run_is_its_stages_and_what_lies_between(run: RunOutcome) -> None:
-    found = {(m.name, m.operation): m.value for m in run_metrics({"workers": 3}, run)}
+    found = {
+        (m.name, m.operation): m.value
+        for m in run_metrics(PreprocessParams.of({"workers": 3}), run)
+    }
     times = [found["completion_time_s", stage] for stage in STAGES]
     gaps = found["completion_time_s", "all"] - sum(times)
     assert -1e-6 <= gaps <= 2 + 1e-6
@@ -161,7 +165,10 @@ def test_the_run_is_its_stages_and_what_lies_between(run: RunOutcome) -> None:
 @given(runs(), st.integers(min_value=1, max_value=1024))
 def test_no_more_workers_than_cores_are_busy(run: RunOutcome, workers: int) -> None:
     assert run.cpu is not None
-    found = {(m.name, m.operation): m.value for m in run_metrics({"workers": workers}, run)}
+    found = {
+        (m.name, m.operation): m.value
+        for m in run_metrics(PreprocessParams.of({"workers": workers}), run)
+    }
     for scope in scopes_of(run):
         busy = found["worker_busy_percent", scope.operation] / 100
         on_cpu = busy * scope.ns * min(workers, run.cpu.cores)

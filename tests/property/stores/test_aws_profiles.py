@@ -52,11 +52,13 @@ def test_both_files_give_back_what_was_written(
 
 
 @given(st.text(max_size=200), st.text("abc=[]\n\t #:%", max_size=200))
-def test_any_text_is_read_or_refused_without_a_word_of_it(one: str, other: str) -> None:
+def test_any_text_is_read_or_refused_without_a_word_of_it(first: str, other: str) -> None:
     marked = "TheSecretItself"
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        (place / "credentials").write_bytes(f"{one}{marked}{other}".encode(errors="surrogatepass"))
+        (place / "credentials").write_bytes(
+            f"{first}{marked}{other}".encode(errors="surrogatepass")
+        )
         try:
             read(place, "default")
         except PreflightError as error:

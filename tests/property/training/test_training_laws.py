@@ -17,6 +17,7 @@ from storlab.workloads.training.metrics import (
     au_percent,
     au_with_first_percent,
 )
+from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.profiles import profile_names
 from storlab.workloads.training.rules import least_samples, settings_of
 from storlab.workloads.training.spec import TrainingSpec
@@ -56,8 +57,8 @@ def accelerators(draw: st.DrawFn) -> tuple[AcceleratorEpoch, int]:
 def test_utilisation_is_a_share_and_oversleeping_only_adds_to_it(
     drawn: tuple[AcceleratorEpoch, int],
 ) -> None:
-    one, configured = drawn
-    epochs = [Epoch(one.total, 1, 1, None, [one])]
+    epoch, configured = drawn
+    epochs = [Epoch(epoch.total, 1, 1, None, [epoch])]
     au, whole = au_percent(epochs), au_with_first_percent(epochs)
     by_configuration = au_configured_percent(epochs, configured)
     assert au is not None
@@ -66,7 +67,7 @@ def test_utilisation_is_a_share_and_oversleeping_only_adds_to_it(
     assert 0 < by_configuration <= au * (1 + 1e-9)
     assert au <= 100 * (1 + 1e-9)
     assert 0 < whole <= 100 * (1 + 1e-9)
-    assert (1 - whole / 100) * one.total == pytest.approx(one.wait, rel=1e-6, abs=1e-3)
+    assert (1 - whole / 100) * epoch.total == pytest.approx(epoch.wait, rel=1e-6, abs=1e-3)
 
 
 @given(
@@ -82,7 +83,7 @@ def test_an_epoch_reads_no_more_than_there_is(
     given_params = params(
         profile=profile, accelerators=accelerators, files=files, batch_size=batch, max_steps=most
     )
-    settings = settings_of(given_params)
+    settings = settings_of(TrainingParams.of(given_params))
     consumed = settings.steps * batch * accelerators
     assert consumed <= settings.samples
     assert settings.epoch_bytes <= settings.data_bytes
@@ -100,6 +101,9 @@ def test_an_epoch_reads_no_more_than_there_is(
 def test_more_memory_or_accelerators_never_ask_for_less(
     accelerators: int, memory: int, more: int
 ) -> None:
-    one, other = (settings_of(params(accelerators=n)) for n in (accelerators, accelerators + 1))
-    assert least_samples(one, memory) <= least_samples(one, memory + more)
-    assert least_samples(one, memory) <= least_samples(other, memory)
+    first, other = (
+        settings_of(TrainingParams.of(params(accelerators=n)))
+        for n in (accelerators, accelerators + 1)
+    )
+    assert least_samples(first, memory) <= least_samples(first, memory + more)
+    assert least_samples(first, memory) <= least_samples(other, memory)

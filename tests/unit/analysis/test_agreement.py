@@ -12,12 +12,13 @@ from storlab.analysis.agreement import (
     Agreement,
     MetricAgreement,
     PointAgreement,
+    _where,
     agreement,
     judge,
 )
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ExitCode, ResultError, UsageError
-from storlab.cli.crosscheck import _exit_code, _headline, _table
+from storlab.cli.crosscheck import _advice, _exit_code, _headline, _table
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
 from storlab.lab.plan.plan import make_plan
@@ -100,8 +101,8 @@ def test_order_is_abba_and_points_differ_in_nothing_but_the_engine(plan: Plan) -
     assert engines[:8] == ["native", "fio", "fio", "native"] * 2
     assert engines[8:16] == ["fio", "native", "native", "fio"] * 2
     for run, other in zip(cross.runs[::2], cross.runs[1::2], strict=True):
-        one, two = cross.points[run.point_id], cross.points[other.point_id]
-        assert one.model_copy(update={"engine": two.engine}) == two
+        first, two = cross.points[run.point_id], cross.points[other.point_id]
+        assert first.model_copy(update={"engine": two.engine}) == two
     assert [run.order for run in cross.runs] == list(range(32))
     assert len({run.run_id for run in cross.runs}) == 32
 
@@ -194,15 +195,17 @@ def test_native_cannot_check_itself(plan: Plan) -> None:
         crosscheck_plan(plan, "native", 2)
 
 
-def filled(tmp_path: Path, plan: Plan, scale: dict[str, float], fail: str = "") -> ResultStore:
-    """A store whose runs have made-up values: ``scale`` by engine, and 1 % of spread."""
+def filled(
+    tmp_path: Path, plan: Plan, scale: dict[str, float], fail: str = "", spread: float = 0.01
+) -> ResultStore:
+    """A store whose runs have made-up values: ``scale`` by engine, and ``spread`` around it."""
     study = study_class().model_validate(tomllib.loads(STUDY))
     store = ResultStore.create(tmp_path / "result", STUDY, study, plan, {})
     histogram = Histogram()
     histogram.record(1000)
     for run in plan.runs:
         point = plan.points[run.point_id]
-        value = 1000 * scale[point.engine] * (1 + 0.01 * (run.repeat % 3 - 1))
+        value = 1000 * scale[point.engine] * (1 + spread * (run.repeat % 3 - 1))
         failed = point.engine == fail
         record = RunRecord(
             run_id=run.run_id,
@@ -238,17 +241,17 @@ def test_equal_engines_agree(tmp_path: Path, plan: Plan) -> None:
     found = agreement(store)
     assert found.agree
     assert found.verdict == "agree"
-    said = found.as_dict()
-    assert said["agree"] is True
-    assert len(said["points"]) == 4
-    metric = said["points"][0]["metrics"][0]
+    fields = found.as_dict()
+    assert fields["agree"] is True
+    assert len(fields["points"]) == 4
+    metric = fields["points"][0]["metrics"][0]
     assert metric["name"] == "throughput_mb_s"
     assert metric["native"] == pytest.approx(1000, rel=0.01)
     assert metric["reference"] == pytest.approx(1010, rel=0.01)
     assert metric["ratio"] == pytest.approx(1 / 1.01, rel=0.01)
     assert metric["interval"][0] < metric["ratio"] < metric["interval"][1]
     assert metric["verdict"] == "agree"
-    names = {(m["name"], m["operation"]) for p in said["points"] for m in p["metrics"]}
+    names = {(m["name"], m["operation"]) for p in fields["points"] for m in p["metrics"]}
     assert ("latency_p99_ns", "all") not in names  # of a mix, kinds are compared one by one
 
 
@@ -316,8 +319,48 @@ def test_three_verdicts_have_three_codes(verdicts: list[str], verdict: str, code
     assert words[verdict] in _headline(found)
 
 
+def test_the_repeats_that_are_missing_are_told(tmp_path: Path, plan: Plan) -> None:
+    """1.64x with eight of eight metrics undecided was printed as agreement once."""
+    cross = crosscheck_plan(plan, "fio", 3, ["jobs=1,block_size=4KiB"])
+    store = filled(tmp_path, cross, {"native": 1.64, "fio": 1.0}, spread=0.3)
+    found = agreement(store)
+    assert found.verdict == "inconclusive"
+    assert found.needed is not None and found.needed > 3
+    assert found.as_dict()["repeats_to_decide"] == found.needed
+    assert found.as_dict()["points"][0]["repeats_to_decide"] == found.needed
+    more = found.needed - 3
+    assert _advice(found) == (
+        f"about {more} more repeats of each engine would decide it, if they spread as these did: "
+        f"--repeats {found.needed}"
+    )
+    enough = crosscheck_plan(plan, "fio", found.needed, ["jobs=1,block_size=4KiB"])
+    again = agreement(filled(tmp_path / "b", enough, {"native": 1.64, "fio": 1.0}, spread=0.3))
+    assert again.verdict == "differ"
+    assert _advice(again) == ""
+
+
+def test_failed_runs_tell_no_number(tmp_path: Path, plan: Plan) -> None:
+    cross = crosscheck_plan(plan, "fio", 2)
+    found = agreement(filled(tmp_path, cross, {"native": 1.0, "fio": 1.0}, fail="fio"))
+    assert found.needed is None
+    assert "two finished runs" in _advice(found)
+
+
 def test_one_undecided_point_leaves_the_whole_undecided() -> None:
     points = [judged(["agree"] * 3), judged(["inconclusive"] * 3)]
     found = Agreement("fio", points, 0.95, 0.99)
     assert found.verdict == "inconclusive"
     assert "at 1 of 2 points" in _headline(found)
+
+
+def test_clients_of_a_cluster_are_an_axis(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY + '[cluster]\nhosts = ["localhost"]\nclients = [1, 2]\n')
+    plan = make_plan(load_study(path))
+    cross = crosscheck_plan(plan, "fio", 2, ["clients=2,jobs=1"])
+    assert len(cross.points) == 2 * 2
+    assert {point.clients for point in cross.points.values()} == {2}
+    with pytest.raises(UsageError, match="matches no point"):
+        crosscheck_plan(plan, "fio", 2, ["clients=3"])
+    titles = {_where(point, cross.points.values()) for point in cross.points.values()}
+    assert len(titles) == 2 and all("2\u00a0clients" in title for title in titles)

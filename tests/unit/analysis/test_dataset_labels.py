@@ -45,9 +45,9 @@ def labels(*stores: ResultStore) -> list[str]:
 
 
 def test_directories_of_one_name_are_two_columns(tmp_path: Path) -> None:
-    one, other = store(tmp_path / "monday" / "out"), store(tmp_path / "friday" / "out")
-    assert labels(one, other) == ["disk (monday/out)", "disk (friday/out)"]
-    assert all(count == 1 for count in load_dataset([one, other]).planned.values())
+    first, other = store(tmp_path / "monday" / "out"), store(tmp_path / "friday" / "out")
+    assert labels(first, other) == ["disk (monday/out)", "disk (friday/out)"]
+    assert all(count == 1 for count in load_dataset([first, other]).planned.values())
 
 
 def test_a_label_is_as_short_as_it_can_be(tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_a_label_is_as_short_as_it_can_be(tmp_path: Path) -> None:
 
 
 def test_a_directory_given_twice_is_refused(tmp_path: Path) -> None:
-    one = store(tmp_path / "out")
+    made = store(tmp_path / "out")
     (tmp_path / "link").symlink_to(tmp_path / "out")
     for other in (tmp_path / "out", tmp_path / "link", tmp_path / "x" / ".." / "out"):
         (tmp_path / "x").mkdir(exist_ok=True)
         with pytest.raises(UsageError, match="is given twice"):
-            load_dataset([one, ResultStore.open(other)])
+            load_dataset([made, ResultStore.open(other)])
 
 
 def test_targets_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:

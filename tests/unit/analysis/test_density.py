@@ -95,7 +95,7 @@ def test_a_study_takes_rack_cost_and_published() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"rack": '[rack]\npower_budget = "15kV"'}, 'unknown unit "kV"'),
         ({"rack": "[rack]\nunits = 0"}, "units"),
@@ -104,10 +104,10 @@ def test_a_study_takes_rack_cost_and_published() -> None:
         ({"target": "cost = { server = 6 }"}, "servers"),
     ],
 )
-def test_wrong_facts_are_named(more: dict[str, str], said: str) -> None:
+def test_wrong_facts_are_named(more: dict[str, str], message: str) -> None:
     with pytest.raises(StudyError) as caught:
         read(**more)
-    assert said in str(caught.value) + str(caught.value.problems)
+    assert message in str(caught.value) + str(caught.value.problems)
 
 
 @pytest.mark.parametrize(

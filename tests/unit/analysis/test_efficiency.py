@@ -53,12 +53,12 @@ def account(*entries: RunEnergy, **more: Any) -> Account:
 
 
 def test_bytes_and_joules_are_summed_before_they_are_divided() -> None:
-    mine = account(entry(100, 1000), entry(300, 1000))
-    found = mine.value("efficiency_mb_s_w")
+    summed = account(entry(100, 1000), entry(300, 1000))
+    found = summed.value("efficiency_mb_s_w")
     assert found is not None
     assert found.estimate == pytest.approx(2000 / 400)
     assert found.estimate != pytest.approx((10 + 1000 / 300) / 2)
-    assert mine.repeats("efficiency_mb_s_w") == pytest.approx([10, 1000 / 300])
+    assert summed.repeats("efficiency_mb_s_w") == pytest.approx([10, 1000 / 300])
 
 
 def test_the_interval_of_a_ratio_of_sums_is_that_of_the_textbook() -> None:
@@ -68,11 +68,11 @@ def test_the_interval_of_a_ratio_of_sums_is_that_of_the_textbook() -> None:
     ratio = sum(above) / sum(below)
     left = sum((a - ratio * b) ** 2 for a, b in zip(above, below, strict=True)) / 2
     error = math.sqrt(left / 3) / (sum(below) / 3)
-    half = student.ppf(0.975, 2) * error
+    half = student.ppf(0.975, 2) * error / ratio  # on a logarithmic scale, as all that is positive
     interval = found.interval()
     assert interval.estimate == pytest.approx(ratio)
-    assert interval.low == pytest.approx(ratio - half)
-    assert interval.high == pytest.approx(ratio + half)
+    assert interval.low == pytest.approx(ratio * math.exp(-half))
+    assert interval.high == pytest.approx(ratio * math.exp(half))
 
 
 def test_the_meter_widens_the_interval_and_does_not_average_out() -> None:
@@ -82,7 +82,7 @@ def test_the_meter_widens_the_interval_and_does_not_average_out() -> None:
     assert found.low is not None
     # without spread only the meter is left: 2 % at any number of repeats, normal quantile; what
     # equal repeats may differ by below their resolution is lost beside it
-    assert found.low == pytest.approx(10 * (1 - 1.959964 * 0.02), rel=1e-4)
+    assert found.low == pytest.approx(10 * math.exp(-1.959964 * 0.02), rel=1e-4)
     many = account(*same, *same, *same).value("efficiency_mb_s_w")
     assert many is not None
     assert many.low == pytest.approx(found.low)
@@ -104,10 +104,10 @@ def test_a_meter_that_states_no_accuracy_has_none() -> None:
 
 
 def test_idle_subtracted_stands_beside_gross() -> None:
-    mine = account(
+    repeats = account(
         entry(100, 1000, net_j=40.0, net_uncertainty_j=2.0), entry(100, 1000, net_j=40.0)
     )
-    net, gross = mine.value("efficiency_net_mb_s_w"), mine.value("efficiency_mb_s_w")
+    net, gross = repeats.value("efficiency_net_mb_s_w"), repeats.value("efficiency_mb_s_w")
     assert net is not None
     assert gross is not None
     assert net.estimate == pytest.approx(25)
@@ -115,8 +115,8 @@ def test_idle_subtracted_stands_beside_gross() -> None:
 
 
 def test_power_is_joules_over_seconds_and_energy_their_mean() -> None:
-    mine = account(entry(100, 1, window_s=10.0), entry(900, 1, window_s=30.0))
-    power, energy = mine.value("power_w"), mine.value("energy_j")
+    repeats = account(entry(100, 1, window_s=10.0), entry(900, 1, window_s=30.0))
+    power, energy = repeats.value("power_w"), repeats.value("energy_j")
     assert power is not None
     assert power.estimate == pytest.approx(25)
     assert energy is not None
@@ -124,11 +124,11 @@ def test_power_is_joules_over_seconds_and_energy_their_mean() -> None:
 
 
 def test_values_that_are_read_off_are_not_made_up() -> None:
-    mine = account(entry(1, 1, read_off={"idle_power_w": 5.0}), entry(1, 1))
-    idle = mine.value("idle_power_w")
+    repeats = account(entry(1, 1, read_off={"idle_power_w": 5.0}), entry(1, 1))
+    idle = repeats.value("idle_power_w")
     assert idle is not None
     assert idle.estimate == 5.0
-    assert mine.value("power_p95_w") is None
+    assert repeats.value("power_p95_w") is None
 
 
 positive = st.floats(1e-3, 1e9)
@@ -136,8 +136,8 @@ positive = st.floats(1e-3, 1e9)
 
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=6))
 def test_tb_per_kwh_is_always_3_6_times_mb_per_joule(pairs: list[tuple[float, float]]) -> None:
-    mine = account(*(entry(energy, moved) for energy, moved in pairs))
-    mb_j, tb_kwh = mine.value("efficiency_mb_s_w"), mine.value("efficiency_tb_kwh")
+    repeats = account(*(entry(energy, moved) for energy, moved in pairs))
+    mb_j, tb_kwh = repeats.value("efficiency_mb_s_w"), repeats.value("efficiency_tb_kwh")
     assert mb_j is not None
     assert tb_kwh is not None
     assert tb_kwh.estimate == pytest.approx(3.6 * mb_j.estimate, rel=1e-12)
@@ -151,8 +151,8 @@ spreads = st.builds(Spread, positive, st.floats(0, 0.5), st.none() | st.floats(0
 
 
 @given(spreads, spreads)
-def test_a_ratio_and_its_inverse_say_the_same(one: Spread, other: Spread) -> None:
-    there, back = spread_ratio(one, other), spread_ratio(other, one)
+def test_a_ratio_and_its_inverse_say_the_same(first: Spread, other: Spread) -> None:
+    there, back = spread_ratio(first, other), spread_ratio(other, first)
     assert there.low is not None
     assert there.high is not None
     assert back.low is not None
@@ -163,13 +163,13 @@ def test_a_ratio_and_its_inverse_say_the_same(one: Spread, other: Spread) -> Non
 
 def test_a_ratio_without_meters_is_close_to_the_log_welch_interval() -> None:
     above, below, joules = [98.0, 101.0, 100.0, 102.0], [49.0, 51.0, 50.5, 50.0], [1.0] * 4
-    one, other = ratio_of_sums(above, joules), ratio_of_sums(below, joules)
-    assert one is not None
+    first, other = ratio_of_sums(above, joules), ratio_of_sums(below, joules)
+    assert first is not None
     assert other is not None
-    mine, welch = spread_ratio(one, other), ratio_interval(above, below)
-    assert mine.estimate == pytest.approx(welch.estimate, rel=1e-3)
-    assert mine.low == pytest.approx(welch.low, rel=5e-3)
-    assert mine.high == pytest.approx(welch.high, rel=5e-3)
+    ratio, welch = spread_ratio(first, other), ratio_interval(above, below)
+    assert ratio.estimate == pytest.approx(welch.estimate, rel=1e-3)
+    assert ratio.low == pytest.approx(welch.low, rel=5e-3)
+    assert ratio.high == pytest.approx(welch.high, rel=5e-3)
 
 
 def test_one_repeat_on_a_side_leaves_a_ratio_without_bounds() -> None:
@@ -180,7 +180,7 @@ def test_one_repeat_on_a_side_leaves_a_ratio_without_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "said"),
+    ("first", "other", "message"),
     [
         (("wall", "AC"), ("wall", "AC"), ""),
         (("wall", "AC"), ("wall", ""), ""),
@@ -190,7 +190,7 @@ def test_one_repeat_on_a_side_leaves_a_ratio_without_bounds() -> None:
     ],
 )
 def test_unequal_boundaries_and_supplies_are_told(
-    one: tuple[str, str], other: tuple[str, str], said: str
+    first: tuple[str, str], other: tuple[str, str], message: str
 ) -> None:
-    sides = [account(entry(1, 1), boundary=b, supply=s) for b, s in (one, other)]
-    assert unequal(*sides) == said
+    sides = [account(entry(1, 1), boundary=b, supply=s) for b, s in (first, other)]
+    assert unequal(*sides) == message

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, rate
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.power.efficiency import (
     density_metrics,
@@ -26,9 +26,12 @@ from storlab.model.result import (
     Span,
 )
 from storlab.model.study import Target
+from storlab.workloads.common.costs import IOPS
 
 S = 1_000_000_000
 BLOCK = FAMILIES["block"].page
+
+REQUESTS = rate("requests_s", "requests/s", "requests/s")
 
 
 def outcome(read: int = 6 * 10**9, written: int = 0, operations: int = 1000) -> RunOutcome:
@@ -147,11 +150,13 @@ def test_density_needs_the_facts_of_the_target() -> None:
         Metric(name="iops", value=1, unit="1/s", operation="read"),
     ]
     bare = Target(name="t", path="null:")
-    assert density_metrics(rates, bare, [power()]) == []
+    assert density_metrics(rates, bare, [power()], IOPS) == []
     facts = bare.model_copy(
         update={"capacity": 20 * 10**12, "rack_units": 2.0, "price": 5000.0, "currency": "EUR"}
     )
-    found = {m.name: (m.value, m.unit, m.provenance) for m in density_metrics(rates, facts)}
+    found = {
+        m.name: (m.value, m.unit, m.provenance) for m in density_metrics(rates, facts, [], IOPS)
+    }
     assert found == {
         "throughput_mb_s_tb": (50, "MB/s/TB", "measured"),
         "throughput_mb_s_ru": (500, "MB/s/RU", "measured"),
@@ -162,7 +167,7 @@ def test_density_needs_the_facts_of_the_target() -> None:
         "capacity_tb_ru": (10, "TB/RU", "declared"),
         "capacity_tb_kmoney": (4, "TB/kEUR", "declared"),
     }
-    of_power = named(density_metrics([], facts, [power()]))
+    of_power = named(density_metrics([], facts, [power()], IOPS))
     assert of_power["power_w_tb"].value == 0.5
     assert of_power["power_w_ru"].uncertainty == pytest.approx(0.05)
     assert of_power["power_w_ru"].boundary == "device"
@@ -182,24 +187,23 @@ def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
         operations=("get", "head"),
         moved=("get",),
         axes=("concurrency",),
-        rate="requests_s",
-        rate_unit="requests/s",
+        rate=REQUESTS,
     )
-    said = outcome()
-    said.totals = {
+    made = outcome()
+    made.totals = {
         "get": OperationTotals(operations=1000, bytes=6 * 10**9),
         "head": OperationTotals(operations=200, bytes=5 * 10**9),
         "list": OperationTotals(operations=99, bytes=10**9),
     }
-    found = {m.name: (m.value, m.unit) for m in energy_metrics(said, [power()], objects)}
+    found = {m.name: (m.value, m.unit) for m in energy_metrics(made, [power()], objects)}
     assert found["requests_s_w"] == (2.0, "requests/s/W")
     assert found["efficiency_mb_s_w"] == (10.0, "MB/s/W")
     rate = Metric(name="requests_s", value=20.0, unit="1/s")
     (per_tb,) = density_metrics(
         [rate],
         Target(name="t", s3="http://h/bucket", capacity=10 * 10**12),
-        rate="requests_s",
-        rate_unit="requests/s",
+        [],
+        REQUESTS,
     )
     assert (per_tb.name, per_tb.value, per_tb.unit) == ("requests_s_tb", 2.0, "requests/s/TB")
 
@@ -221,7 +225,9 @@ def test_what_a_family_divides_by_power_keeps_what_it_rests_on() -> None:
 
 
 def test_what_a_family_divides_by_power_is_as_good_as_its_weaker_part() -> None:
-    page = Page(operations=("read",), moved=("read",), axes=(), per_watt={"fed": "fed_per_watt"})
+    page = Page(
+        operations=("read",), moved=("read",), axes=(), rate=IOPS, per_watt={"fed": "fed_per_watt"}
+    )
     fed = Metric(name="fed", value=3, unit="1", provenance="emulated")
     other = Metric(name="other", value=3, unit="1")
     (found,) = per_watt_metrics([fed, other], [power()], page)

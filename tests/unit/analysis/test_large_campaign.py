@@ -6,10 +6,12 @@ import random
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import csv
 
+from storlab.analysis import verdict
 from storlab.analysis.compare import CellFlag, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit import screening
@@ -139,9 +141,9 @@ def test_a_page_of_a_large_campaign_shows_a_selection(
     assert all(run in list(whole.dataset.all_runs()) for run in part.dataset.all_runs())
     for key, row in part.rows.items():
         assert row is whole.rows[key]  # the same numbers, not made anew
-    (said,) = caveat(whole, part, "x.csv")
-    assert "30\u00a0workload points" in said
-    assert f"shows {len(part.rows)} of them" in said
+    (sentence,) = caveat(whole, part, "x.csv")
+    assert "30\u00a0workload points" in sentence
+    assert f"shows {len(part.rows)} of them" in sentence
 
 
 def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
@@ -182,16 +184,16 @@ def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(
         run.record = run.record.model_copy(update={"cpu": cpu})
     crowded = [run for run in data.all_runs() if run.record.params["jobs"] > 2]  # cores: 2
     assert 0 < len(crowded) < 120
-    (said,) = [text for text in caveats(compare(data), campaign) if "more workers" in text]
-    assert said.startswith(f"In {len(crowded)}\u00a0runs ")
-    assert "up to 16 on 2" in said
-    assert "61.5\u00a0%" in said
+    (sentence,) = [text for text in caveats(compare(data)) if "more workers" in text]
+    assert sentence.startswith(f"In {len(crowded)}\u00a0runs ")
+    assert "up to 16 on 2" in sentence
+    assert "61.5\u00a0%" in sentence
     assert crowded_runs(campaign.plan, 2) == (len(crowded), 16)
     assert crowded_runs(campaign.plan, 16) == (0, 0)
     flag = Flag(kind="starved", message="others took it")
     for run in crowded:  # then it stands with the runs
         run.record = run.record.model_copy(update={"flags": [flag]})
-    assert not any("more workers" in text for text in caveats(compare(data), campaign))
+    assert not any("more workers" in text for text in caveats(compare(data)))
 
 
 def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> None:
@@ -202,8 +204,8 @@ def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> N
     unsteady = [CellFlag("not-steady", "it drifted", 1)]
     for place, cell in enumerate(cells):
         cell.flags = Counted(unsteady if place == 7 else cell.flags, looked)
-    said = caveats(comparison, campaign)
-    assert sum("at 1 of 30\u00a0points" in text for text in said) == 1
+    sentences = caveats(comparison)
+    assert sum("at 1 of 30\u00a0points" in text for text in sentences) == 1
     assert any(found.rule == "not_steady" for found in audit_comparison(comparison))
     assert len(looked) <= len(cells) + 1  # and the one that has something to say
 
@@ -228,3 +230,28 @@ def test_points_that_are_written_twice_are_one(monkeypatch: pytest.MonkeyPatch) 
     assert len(once) == len(combinations) == 2 * 3 * 2
     monkeypatch.setattr(type(spec), "product", lambda self: [*combinations, *combinations])
     assert spec.values() == once
+
+
+def test_a_report_reads_each_run_once_and_finds_its_answers_once(
+    campaign: ResultStore,
+    reads: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """Counted, not timed: page, audit, data of the page and terminal tell the same answers."""
+    contests: list[tuple[str, float]] = []  # the quantity, and how sure
+
+    def contest(*about: Any) -> Any:
+        contests.append(about[4:6])
+        return once(*about)
+
+    once = verdict._contest
+    monkeypatch.setattr(verdict, "_contest", contest)
+    main(["report", str(campaign.directory), "--out", str(tmp_path / "once.html"), "--no-pdf"])
+    assert "storlab" not in capsys.readouterr().err
+    assert reads.count("run.json") == 120
+    beside = [key for key, confidence in contests if confidence == verdict.CONFIDENCE]
+    quantities = set(beside)
+    # all quantities at all points, and the few that the questions ask for, at far points
+    assert len(quantities) * 30 <= len(beside) <= (len(quantities) + 4) * 30

@@ -13,17 +13,38 @@ from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 def test_mean_interval_agrees_with_scipy() -> None:
     values = [101.0, 99.5, 103.2, 98.7, 100.4]
     found = mean_interval(values)
-    low, high = scipy_stats.t.interval(
-        0.95, len(values) - 1, loc=found.estimate, scale=scipy_stats.sem(values)
+    low, high = scipy_stats.t.interval(  # of the logarithm of the mean, by the delta method
+        0.95,
+        len(values) - 1,
+        loc=math.log(found.estimate),
+        scale=scipy_stats.sem(values) / found.estimate,
     )
     assert found.n == 5
     assert found.estimate == pytest.approx(100.56)
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-12)
+
+
+def test_values_that_are_not_all_positive_have_students_interval() -> None:
+    values = [0.0, -1.5, 3.2, 1.7, 0.4]
+    found = mean_interval(values)
+    low, high = scipy_stats.t.interval(
+        0.95, len(values) - 1, loc=found.estimate, scale=scipy_stats.sem(values)
+    )
     assert (found.low, found.high) == pytest.approx((low, high), rel=1e-12)
+
+
+def test_the_interval_of_a_positive_mean_is_positive() -> None:
+    found = mean_interval([100.0, 210.0, 287.0])
+    assert found.estimate == pytest.approx(199.0)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 < found.low < 100
+    assert found.low * found.high == pytest.approx(199.0**2)
 
 
 def test_three_repeats_use_the_wide_quantile() -> None:
     found = mean_interval([9.0, 10.0, 11.0])
-    assert found.high == pytest.approx(10 + 4.30265273 / math.sqrt(3), rel=1e-7)
+    assert found.high == pytest.approx(10 * math.exp(4.30265273 / math.sqrt(3) / 10), rel=1e-7)
 
 
 def test_one_value_has_no_bounds() -> None:
@@ -37,7 +58,7 @@ def test_one_value_has_no_bounds() -> None:
 def test_equal_values_are_known_to_their_resolution_only() -> None:
     mean = mean_interval([10.0, 10.0, 10.0])
     assert mean.low is not None
-    assert mean.low == pytest.approx(10 - 4.30265273 * 10 * 1e-3 / math.sqrt(3), rel=1e-7)
+    assert mean.low == pytest.approx(10 * math.exp(-4.30265273e-3 / math.sqrt(3)), rel=1e-7)
     ratio = ratio_interval([6.0, 6.0], [3.0, 3.0])
     assert ratio.low is not None
     assert ratio.low < ratio.estimate == pytest.approx(2.0)

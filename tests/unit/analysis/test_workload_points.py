@@ -119,26 +119,26 @@ def test_use_cases_match_sizes_in_either_spelling() -> None:
 
 
 def test_the_key_forgets_the_target_and_nothing_else() -> None:
-    one, other = points(jobs=[1, 2])
-    assert one.key == points(jobs=[1])[0].key
-    assert one.key != other.key
-    assert one.key != WorkloadPoint("block", "block", "fio", one.params).key
+    first, other = points(jobs=[1, 2])
+    assert first.key == points(jobs=[1])[0].key
+    assert first.key != other.key
+    assert first.key != WorkloadPoint("block", "block", "fio", first.params).key
 
 
 def test_two_engines_and_two_workloads_are_told_apart() -> None:
-    (one,) = points(read_percent=[70.0], jobs=[1])
-    fio = WorkloadPoint("block", "block", "fio", one.params)
-    scan = WorkloadPoint("scan", "block", "native", one.params)
-    assert [s.title for s in sections_of([one, fio])] == [
+    (only,) = points(read_percent=[70.0], jobs=[1])
+    fio = WorkloadPoint("block", "block", "fio", only.params)
+    scan = WorkloadPoint("scan", "block", "native", only.params)
+    assert [s.title for s in sections_of([only, fio])] == [
         "native: 70/30 read/write",
         "fio: 70/30 read/write",
     ]
-    assert [s.title for s in sections_of([one, scan])] == [
+    assert [s.title for s in sections_of([only, scan])] == [
         "block: 70/30 read/write",
         "scan: 70/30 read/write",
     ]
-    assert sections_of([one])[0].title == "70/30 read/write"
-    section = sections_of([one, fio])[1]
+    assert sections_of([only])[0].title == "70/30 read/write"
+    section = sections_of([only, fio])[1]
     assert section.where(fio).replace("\u00a0", " ") == "fio: 70/30 read/write, 1 job"
 
 
@@ -191,8 +191,8 @@ def test_distributions_of_sizes_are_small_multiples_in_words() -> None:
 
 
 def test_families_make_sections_apart() -> None:
-    (one,) = points(read_percent=[70.0], jobs=[1])
-    assert [s.title for s in sections_of([one, requests()])] == [
+    (only,) = points(read_percent=[70.0], jobs=[1])
+    assert [s.title for s in sections_of([only, requests()])] == [
         "block: 70/30 read/write",
         "mixed: 70/30 GET/PUT",
     ]

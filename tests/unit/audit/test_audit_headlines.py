@@ -11,11 +11,11 @@ Row = dict[str, str]
 MIXES = ("30/70", "50/50", "90/10")
 
 
-def _cells(metric: str, ours: list[str], theirs: list[str], unit: str, **more: str) -> list[Row]:
+def _cells(metric: str, first: list[str], other: list[str], unit: str, **more: str) -> list[Row]:
     """One pair of cells for each mix."""
     return [
         cell(metric, value, unit, config, rw_mix=mix, **more)
-        for config, values in (("A", ours), ("B", theirs))
+        for config, values in (("A", first), ("B", other))
         for mix, value in zip(MIXES, values, strict=True)
     ]
 

@@ -57,13 +57,13 @@ def cell_pair(mix: int, block: str, size: int, jobs: int) -> list[dict[str, str]
             ("latency_p99", 3 * mean_ms, "ms"),
         ):
             rows.append(row(**common, metric=metric, value=f"{value:.3f}", unit=unit))
-    one, other = seen.values()
+    first, other = seen.values()
     claim = {**place, "config": "array one", "compare_config": "array two", "op": "total"}
     claim |= {"kind": "ratio_claim", "unit": "x", "qualifier": "approx"}
     for metric, value in (
-        ("throughput_ratio", one[0] / other[0]),
-        ("latency_ratio", other[1] / one[1]),
-        ("power_efficiency_ratio", one[2] / other[2]),
+        ("throughput_ratio", first[0] / other[0]),
+        ("latency_ratio", other[1] / first[1]),
+        ("power_efficiency_ratio", first[2] / other[2]),
     ):
         rows.append(row(**claim, metric=metric, value=f"{value:.1f}", printed=f"{value:.1f}x"))
     return rows

@@ -25,10 +25,10 @@ def cells(
         common = {"config": config, "workload": "mixed", "rw_mix": mix, "block_size": "256KB"}
         common |= {"op": "read+write", "kind": "measured"}
         at = {"x_name": "numjobs", "x_value": 8} if x else {}
-        said = {"x_name": "numjobs", "x_value": x} if x else {}
+        fields = {"x_name": "numjobs", "x_value": x} if x else {}
         made.append(row(**common, **at, metric=names[0], value=rate, unit=units[0]))
         value = f"{rate / power:.2f}"
-        made.append(row(**common, **said, metric=names[1], value=value, unit=units[1]))
+        made.append(row(**common, **fields, metric=names[1], value=value, unit=units[1]))
     return made
 
 

@@ -37,9 +37,9 @@ def test_a_complete_table_has_no_note() -> None:
 def test_each_thing_missing_is_one_note() -> None:
     for index, word in enumerate(("repeats", "spread", "meter", "data set", "memory")):
         rest = [made for place, made in enumerate(COMPLETE) if place != index]
-        said = lacking(check("missing", [*rest, *results()]))
-        assert len(said) == 1, word
-        assert word in said[0]
+        notes = lacking(check("missing", [*rest, *results()]))
+        assert len(notes) == 1, word
+        assert word in notes[0]
 
 
 def test_nothing_stated_is_one_note_each_not_one_per_row() -> None:
@@ -51,8 +51,8 @@ def test_nothing_stated_is_one_note_each_not_one_per_row() -> None:
 def test_an_operating_point_that_is_not_named() -> None:
     rows = [dict(made, x_name="", x_value="") for made in results()]
     without_depth = COMPLETE[:-1]
-    said = lacking(check("missing", [*without_depth, *rows]))
-    assert said == ["no concurrency (clients, jobs, depth)"]
+    notes = lacking(check("missing", [*without_depth, *rows]))
+    assert notes == ["no concurrency (clients, jobs, depth)"]
     fixed = [*COMPLETE, setting("numjobs", 8)]
     assert check("missing", [*fixed, *rows]) == []  # a fixed load is a stated one
     rows[1] |= {"x_name": "numjobs", "x_value": "not_stated"}

@@ -26,7 +26,7 @@ def boundary(config: str, words: str, metric: str = "power_boundary") -> dict[st
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("device", "enclosure"),
         ("at the SSD", "with its JBOD"),
@@ -34,8 +34,8 @@ def boundary(config: str, words: str, metric: str = "power_boundary") -> dict[st
         ("device", "wall"),
     ],
 )
-def test_unequal_boundaries_are_a_warning(one: str, other: str) -> None:
-    found = check("power_boundary", [boundary("A", one), boundary("B", other), ratio()])
+def test_unequal_boundaries_are_a_warning(first: str, other: str) -> None:
+    found = check("power_boundary", [boundary("A", first), boundary("B", other), ratio()])
     assert [f.severity for f in found] == ["warning"]
     assert found[0].rows == ["003", "001", "002"]
 

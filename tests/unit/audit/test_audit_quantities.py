@@ -216,7 +216,7 @@ def test_shipped_tables_are_read_whole(name: str) -> None:
 
 
 def test_every_rule_has_a_summary_and_a_page() -> None:
-    page = (published_dir().parent / "docs" / "audit.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "audit.md").read_text(encoding="utf-8")
     for name, summary in rule_summaries().items():
         assert summary
         assert "\n" not in summary

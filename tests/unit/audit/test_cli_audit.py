@@ -27,14 +27,14 @@ def test_errors_give_exit_code_10_and_all_fields(
 ) -> None:
     code = main(["audit", _table(tmp_path, BAD), "--json", "--severity", "error"])
     assert code == ExitCode.DISAGREE == 10
-    said = json.loads(capsys.readouterr().out)
-    found = {f["rule"]: f for f in said["findings"]}
+    report = json.loads(capsys.readouterr().out)
+    found = {f["rule"]: f for f in report["findings"]}
     assert set(found) == {"identities", "percent_language"}
     assert found["identities"]["rows"] == ["2", "1"]
     assert set(found["identities"]) == {
         *("rule", "severity", "rows", "printed", "recomputed", "why")
     }
-    assert said["counts"]["error"] == 2
+    assert report["counts"]["error"] == 2
 
 
 def test_no_errors_give_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,6 +79,8 @@ def test_shipped_tables_are_listed_and_shown(capsys: pytest.CaptureFixture[str])
     names = published_names()
     assert len(names) >= 5
     assert all(name in text for name in names)
+    assert main(["published"]) == ExitCode.OK
+    assert capsys.readouterr().out == text
     assert main(["published", "list", "--json"]) == ExitCode.OK
     listed = json.loads(capsys.readouterr().out)["tables"]
     assert [t["name"] for t in listed] == names

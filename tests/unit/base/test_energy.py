@@ -114,7 +114,7 @@ def test_the_sum_of_lines_is_taken_where_all_of_them_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "values", "said"),
+    ("times", "values", "message"),
     [
         ([0], [1], "two readings"),
         ([0, 0], [1, 1], "ascend"),
@@ -122,8 +122,8 @@ def test_the_sum_of_lines_is_taken_where_all_of_them_are() -> None:
         ([0, S], [1], "2 times"),
     ],
 )
-def test_readings_that_make_no_line(times: list[int], values: list[float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_readings_that_make_no_line(times: list[int], values: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         line_of_moments(times, values)
 
 

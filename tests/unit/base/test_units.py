@@ -10,6 +10,7 @@ from storlab.base.units import (
     format_bytes_si,
     format_duration,
     format_latency,
+    format_quantity,
     format_size,
     parse_duration,
     parse_size,
@@ -37,7 +38,7 @@ def test_sizes_are_exact(text: str | int, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("64K", "write KiB"),
         ("1g", "write GiB"),
@@ -55,8 +56,8 @@ def test_sizes_are_exact(text: str | int, size_bytes: int) -> None:
         ("9" * 5000, "is not a size"),
     ],
 )
-def test_other_sizes_are_refused_with_the_reason(text: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_other_sizes_are_refused_with_the_reason(text: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_size(text)  # type: ignore[arg-type]
 
 
@@ -79,7 +80,7 @@ def test_durations_are_exact(text: str | float, duration_ns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("5m", 'unknown unit "m"'),
         ("1.5ns", "not a whole number of nanoseconds"),
@@ -90,8 +91,8 @@ def test_durations_are_exact(text: str | float, duration_ns: int) -> None:
         (1e30, "larger than any device or clock"),
     ],
 )
-def test_other_durations_are_refused_with_the_reason(text: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_other_durations_are_refused_with_the_reason(text: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_duration(text)  # type: ignore[arg-type]
 
 
@@ -141,6 +142,20 @@ def test_durations_are_shown_for_people(duration_ns: int, shown: str) -> None:
 )
 def test_latencies_never_show_an_exponent(latency_ns: float, shown: str) -> None:
     assert format_latency(latency_ns) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1_234_000, "ns", "1.23 ms"),
+        (8210.4, "MB/s", "8,210 MB/s"),
+        (36_850, "1/s", "36,850 /s"),
+        (3.5, "1", "3.5"),
+        (0.97, "x", "0.97 x"),
+    ],
+)
+def test_quantities_are_told_in_their_unit(value: float, unit: str, shown: str) -> None:
+    assert format_quantity(value, unit) == shown
 
 
 def test_the_nearest_name_is_found_whatever_its_case() -> None:

@@ -201,18 +201,18 @@ def test_verified_regions_and_windows_are_whole_granules() -> None:
 def test_a_verified_block_may_not_cross_chunks_by_a_part() -> None:
     stripe = Target(name="t", paths=["a", "b"], layout="stripe", stripe_chunk=98304)
     verified = point('read_percent = 0\nverify = true\nblock_size = "64KiB"').params
-    said = refusal(BLOCK.check(verified, stripe))
-    assert said is not None
-    assert said.startswith("verify: the stripe_chunk of 96KiB")
+    reason = refusal(BLOCK.check(verified, stripe))
+    assert reason is not None
+    assert reason.startswith("verify: the stripe_chunk of 96KiB")
     assert refusal(BLOCK.check({**verified, "block_size": 32768}, stripe)) is None
 
 
 def test_the_null_target_cannot_be_verified() -> None:
     null = Target(name="n", path="null:")
     assert refusal(BLOCK.check(point().params, null)) is None
-    said = refusal(BLOCK.check(point("read_percent = 0\nverify = true").params, null))
-    assert said is not None
-    assert said.startswith("verify:")
+    reason = refusal(BLOCK.check(point("read_percent = 0\nverify = true").params, null))
+    assert reason is not None
+    assert reason.startswith("verify:")
 
 
 def test_an_estimate_says_how_long_and_whether_it_writes() -> None:
@@ -357,9 +357,9 @@ def test_an_empty_window_has_no_metrics() -> None:
 
 def test_concurrency_follows_from_littles_law_without_the_flushes() -> None:
     # (6,000 x 1 ms + 2,000 x 3 ms) / 2 s = 6.
-    said = BLOCK.concurrency(point("queue_depth = 3\njobs = 2"), outcome())
-    assert said.configured == 6
-    assert said.implied == pytest.approx(6)
+    concurrency = BLOCK.concurrency(point("queue_depth = 3\njobs = 2"), outcome())
+    assert concurrency.configured == 6
+    assert concurrency.implied == pytest.approx(6)
     assert metrics(outcome())["concurrency_effective", "all"] == pytest.approx(6)
 
 
@@ -430,8 +430,8 @@ def test_threads_in_place_of_io_uring_are_flagged(
     asked: Literal["auto", "posix"], used: str, flagged: bool
 ) -> None:
     engine = EngineInfo(name="native", version="1", backend=used)
-    said = kinds(f'queue_depth = 6\nbackend = "{asked}"', engine=engine)
-    assert said == (["posix-fallback"] if flagged else [])
+    flags = kinds(f'queue_depth = 6\nbackend = "{asked}"', engine=engine)
+    assert flags == (["posix-fallback"] if flagged else [])
 
 
 def test_bad_blocks_are_flagged_with_their_number() -> None:
@@ -471,8 +471,8 @@ def late(operations: int) -> dict[Operation, Table]:
 def test_an_open_loop_that_fell_behind_is_flagged(
     rate: int, late_operations: int, flagged: bool
 ) -> None:
-    said = kinds(f"rate_iops = {rate}\nqueue_depth = 6", totals=late(late_operations))
-    assert said == (["open-loop-behind"] if flagged else [])
+    flags = kinds(f"rate_iops = {rate}\nqueue_depth = 6", totals=late(late_operations))
+    assert flags == (["open-loop-behind"] if flagged else [])
 
 
 @pytest.mark.parametrize(
@@ -483,5 +483,5 @@ def test_an_open_loop_that_fell_behind_is_flagged(
 def test_a_deep_queue_does_not_hide_an_open_loop_that_fell_behind(
     rate: int, late_operations: int, flagged: bool
 ) -> None:
-    said = kinds(f"rate_iops = {rate}\nqueue_depth = 8192", totals=late(late_operations))
-    assert said == (["open-loop-behind"] if flagged else [])
+    flags = kinds(f"rate_iops = {rate}\nqueue_depth = 8192", totals=late(late_operations))
+    assert flags == (["open-loop-behind"] if flagged else [])

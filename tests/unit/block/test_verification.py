@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from storlab.lab.prepare.precondition import target_slug
-from storlab.lab.run.verification import Verification, verifiable_runs
+from storlab.lab.site.verification import Verification, verifiable_runs
 from storlab.model.job import Member, WeightedSize
 from storlab.model.study import Target
 from storlab.workloads.block.job import BlockJob, Mix, Offsets, Verify

@@ -12,9 +12,8 @@ from storlab.brief.extra import Extra
 from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
 from storlab.contracts.hook import load
 from storlab.contracts.registry import FAMILIES
-from storlab.figures.campaign import COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES
+from storlab.figures.campaign import EVERY as CAMPAIGN
 
-CAMPAIGN = (COST_STACK, PUBLISHED_BARS, PUBLISHED_MIXES)
 EVERY = [(name, kind) for name, family in FAMILIES.items() for kind in family.figures]
 
 
@@ -43,6 +42,7 @@ def test_a_figure_is_of_quantities_that_its_family_has(family: str, kind: Figure
 def test_names_of_figures_are_their_own() -> None:
     kinds = {kind.name: kind for _, kind in EVERY} | {kind.name: kind for kind in CAMPAIGN}
     assert all(kinds[kind.name] is kind for _, kind in EVERY)
+    assert all(callable(load(kind.place)) for kind in CAMPAIGN)
     assert all(kind.scope == "campaign" and kinds[kind.name] is kind for kind in CAMPAIGN)
 
 
@@ -69,7 +69,8 @@ def test_pieces_rest_on_metrics_and_what_a_brief_adds_can_be_loaded(family: str)
     assert not page.audit or callable(load(page.audit))
     if page.extra:
         assert issubclass(load(page.extra), Extra)
-    assert {time.name for time in page.times} >= {q.time for q in page.quantities} - {"", "latency"}
+    of_all = {"", "latency", "intended_latency"}
+    assert {time.name for time in page.times} >= {q.time for q in page.quantities} - of_all
 
 
 def test_a_family_is_known_without_what_draws_and_writes() -> None:

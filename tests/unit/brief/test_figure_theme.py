@@ -12,13 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.brief.flags import meanings
-from storlab.brief.html import PAGE_DARK, PAGE_LIGHT, style_sheet
+from storlab.brief.html import PAGE_DARK, PAGE_LIGHT, colours_of, style_sheet
 from storlab.figures.common import slug
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render
-from storlab.figures.theme import DARK, LIGHT, SERIES, configured, fill_of, log_bounds, log_ticks
+from storlab.figures.theme import (
+    DARK,
+    LEGEND_CHARACTERS,
+    LIGHT,
+    SERIES,
+    SHAPES,
+    configured,
+    fill_of,
+    label_room,
+    legend_columns,
+    log_bounds,
+    log_ticks,
+    sign_of,
+)
 
-THEMES = {"light": {**PAGE_LIGHT, **LIGHT}, "dark": {**PAGE_DARK, **DARK}}
+THEMES = {"light": colours_of(PAGE_LIGHT, LIGHT), "dark": colours_of(PAGE_DARK, DARK)}
 
 
 def linear(colour: str) -> list[float]:
@@ -26,11 +39,11 @@ def linear(colour: str) -> list[float]:
     return [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, other: str) -> float:
     """WCAG 2: from 1 to 21."""
     weights = (0.2126, 0.7152, 0.0722)
     lights = sorted(
-        sum(w * v for w, v in zip(weights, linear(c), strict=True)) for c in (one, other)
+        sum(w * v for w, v in zip(weights, linear(c), strict=True)) for c in (first, other)
     )
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 
@@ -51,13 +64,16 @@ def test_text_and_marks_stand_out(theme: str) -> None:
     assert contrast(colours["mark"], colours["mark-bg"]) >= 4.5
     for number in range(1, SERIES + 1):
         assert contrast(colours[f"s{number}"], colours["fig-paper"]) >= 3, number
+    for tint in (colour for name, colour in colours.items() if name.startswith("tint-")):
+        assert contrast(colours["ink"], tint) >= 4.5, tint
+        assert contrast(colours["mark"], tint) >= 4.5, tint
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_the_first_targets_differ_for_colour_blind_people(palette: dict[str, str]) -> None:
     seen = [as_deuteranope(palette[f"s{n}"]) for n in (1, 2, 3)]
-    for one, other in itertools.combinations(seen, 2):
-        assert math.dist(one, other) > 0.1
+    for first, other in itertools.combinations(seen, 2):
+        assert math.dist(first, other) > 0.1
 
 
 def test_both_themes_know_every_role() -> None:
@@ -81,6 +97,14 @@ def test_what_was_not_measured_is_hatched() -> None:
     assert fill_of(0, "emulated") == "url(#hatch-s1)"
 
 
+def test_a_long_name_stands_whole_in_a_legend() -> None:
+    name = "NVMe directory (XFS, single drive, node-local)"
+    data = alt.Data(values=[{"x": 1, "target": name}])
+    chart = alt.Chart(data).mark_point().encode(x="x:Q", color="target:N").properties(width=340)
+    svg = render(Figure("a", "kind", "", "", configured(chart, {}), [], []))
+    assert f">{name}<" in svg
+
+
 def test_printed_numbers_keep_their_digits_in_a_drawing() -> None:
     data = alt.Data(values=[{"x": 0.123456, "text": "0.00412"}])
     chart = alt.Chart(data).mark_text().encode(x="x:Q", text="text:N")
@@ -99,3 +123,28 @@ def test_file_names_are_plain() -> None:
 def test_marks_have_letters_of_their_own() -> None:
     letters = [m.letter for m in meanings().values()]
     assert len(set(letters)) == len(letters)
+
+
+@given(st.floats(1e-3, 1e12), st.floats(1e-3, 1e12), st.integers(1, 9))
+def test_a_narrow_axis_has_no_more_ticks_than_find_room(
+    first: float, other: float, most: int
+) -> None:
+    low, high = log_bounds([first, other])
+    assert 1 <= len(log_ticks(low, high, most=most)) <= most
+
+
+def test_every_target_has_a_sign_of_its_own_in_tables_too() -> None:
+    assert len({sign_of(index) for index in range(len(SHAPES))}) == len(SHAPES) == SERIES
+
+
+def test_labels_stand_on_bars_only_where_they_find_room() -> None:
+    assert label_room(["12.3"] * 4, 340)
+    assert not label_room(["12,345"] * 12, 340)
+    assert label_room([], 340)
+
+
+def test_a_legend_is_no_wider_than_its_drawing() -> None:
+    assert legend_columns(["Disk", "Memory"]) == 0
+    long = ["a" * LEGEND_CHARACTERS, "b"]
+    assert legend_columns(long) == 1
+    assert legend_columns(["Target number one"] * 4) == 2

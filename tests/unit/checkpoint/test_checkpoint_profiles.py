@@ -177,7 +177,7 @@ HEAD = 'title = "t"\nranks = 2\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('title = "t"\n', "does not say which files"),
         ('title = "t"\nranks = 2\n', "does not say which files"),
@@ -195,10 +195,12 @@ HEAD = 'title = "t"\nranks = 2\n'
         ),
     ],
 )
-def test_a_wrong_profile_is_refused_by_file_and_field(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_profile_is_refused_by_file_and_field(
+    tmp_path: Path, text: str, message: str
+) -> None:
     with pytest.raises(StudyError) as caught:
         profile_of(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "mine.toml" in str(caught.value)
 
 

@@ -124,14 +124,14 @@ def test_a_profile_of_the_user_is_part_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs after a resume have the files of those before it, wherever it is started."""
-    mine = tmp_path / "mine.toml"
-    text = 'title = "mine"\nranks = 2\n[[file]]\nname = "{{rank}}.bin"\nbytes = "{}MiB"\n'
-    mine.write_text(text.format(1))
+    profile = tmp_path / "profile.toml"
+    text = 'title = "profile"\nranks = 2\n[[file]]\nname = "{{rank}}.bin"\nbytes = "{}MiB"\n'
+    profile.write_text(text.format(1))
     monkeypatch.chdir(tmp_path)
-    planned = point('profile = "mine.toml"')
-    mine.write_text(text.format(64))
-    assert point('profile = "mine.toml"').point_id != planned.point_id
-    mine.unlink()
+    planned = point('profile = "profile.toml"')
+    profile.write_text(text.format(64))
+    assert point('profile = "profile.toml"').point_id != planned.point_id
+    profile.unlink()
     stored = Point.model_validate_json(planned.model_dump_json())
     assert [file.bytes for file in CHECKPOINT.job(stored, context()).files] == [1 << 20] * 2
     assert refusal(CHECKPOINT.check(stored.params, TARGET)) is None
@@ -150,7 +150,7 @@ def test_what_is_swept_unfolds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ('io_size = "5000B"', "io_size: 5000 is no multiple"),
         ('io_size = "2GiB"', "io_size: "),
@@ -165,8 +165,8 @@ def test_what_is_swept_unfolds() -> None:
         ('writer = "torch"\nlayout = "safetensors"', "layout: PyTorch"),
     ],
 )
-def test_what_cannot_be_is_refused_by_field(lines: str, said: str) -> None:
-    assert said in refused(PROFILE + lines)
+def test_what_cannot_be_is_refused_by_field(lines: str, message: str) -> None:
+    assert message in refused(PROFILE + lines)
 
 
 def test_a_profile_is_needed() -> None:
@@ -174,17 +174,17 @@ def test_a_profile_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ('profile = "llama3-9b"', "there is no profile"),
         ('profile = "absent/mine.toml"', "cannot be read"),
         ('profile = "llama3-8b"\nsubset = 9', "has 8 ranks and not 9"),
     ],
 )
-def test_a_profile_is_looked_at_before_anything_runs(lines: str, said: str) -> None:
+def test_a_profile_is_looked_at_before_anything_runs(lines: str, message: str) -> None:
     problem = refusal(CHECKPOINT.check(point(lines).params, TARGET))
     assert problem is not None
-    assert said in problem
+    assert message in problem
     assert refusal(CHECKPOINT.check(point().params, TARGET)) is None
     CHECKPOINT.estimate(point(lines), HEADER, TARGET)  # leaves the refusal to check
 
@@ -462,16 +462,16 @@ def test_a_flush_that_did_not_reach_the_device_is_found_by_its_counter() -> None
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         (restore(0, 1, GB // 2), "counted 50 % of the bytes"),
         (restore(0, 1, None, GB // 4), "250 MB of 1 GB lay in memory"),
         (restore(0, 1, 0, GB), "counted 0 %"),
     ],
 )
-def test_a_restore_from_memory_is_not_called_cold(entry: dict[str, Any], said: str) -> None:
+def test_a_restore_from_memory_is_not_called_cold(entry: dict[str, Any], message: str) -> None:
     ran = outcome(TWO_WRITES, [entry])
-    assert said in flags(ran)["restore-not-cold"]
+    assert message in flags(ran)["restore-not-cold"]
     assert "restore-not-cold" not in flags(ran, 'cold = "as_is"')
 
 

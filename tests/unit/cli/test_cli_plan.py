@@ -19,7 +19,8 @@ import pytest
 
 from storlab import __version__
 from storlab.base.errors import ExitCode
-from storlab.cli.common import CLOSED_PIPE, plain
+from storlab.cli.common import plain
+from storlab.cli.consoles import CLOSED_PIPE
 from storlab.cli.main import EXIT_CODES, main, verbs
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.study.file import LoadedStudy, load_study, parse_study
@@ -44,15 +45,16 @@ def storlab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 def test_plan_of_the_published_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(PUBLISHED)]) == ExitCode.OK
-    said = capsys.readouterr().out
-    assert "1x SSD: 40 h" in said
-    assert "16x HDD: 40 h" in said
-    assert "32 cells x 2 targets x 5 repeats = 320 runs" in said
-    assert "WOULD BE OVERWRITTEN" in said
+    printed = capsys.readouterr().out
+    assert "1x SSD: 40 h" in printed
+    assert "16x HDD: 40 h" in printed
+    assert "32 cells x 2 targets x 5 repeats = 320 runs" in printed
+    assert "WOULD BE OVERWRITTEN" in printed
     assert (
-        "/dev/disk/by-id/ata-FILL-IN-16 (not on this machine; the hash changes when it is)" in said
+        "/dev/disk/by-id/ata-FILL-IN-16 (not on this machine; the hash changes when it is)"
+        in printed
     )
-    assert f"plan hash: {make_plan(load_study(PUBLISHED)).plan_hash}" in said
+    assert f"plan hash: {make_plan(load_study(PUBLISHED)).plan_hash}" in printed
 
 
 def test_plan_lists_every_run_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,10 +69,10 @@ def test_plan_lists_every_run_when_asked(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(PUBLISHED), "--json"]) == ExitCode.OK
-    said = json.loads(capsys.readouterr().out)
-    assert said["plan_hash"] == make_plan(load_study(PUBLISHED)).plan_hash
-    assert len(said["plan"]["runs"]) == 320
-    assert len(said["absent_devices"]["16x HDD"]) == 16
+    report = json.loads(capsys.readouterr().out)
+    assert report["plan_hash"] == make_plan(load_study(PUBLISHED)).plan_hash
+    assert len(report["plan"]["runs"]) == 320
+    assert len(report["absent_devices"]["16x HDD"]) == 16
 
 
 def test_a_wrong_study_is_an_error_of_its_own(
@@ -79,10 +81,10 @@ def test_a_wrong_study_is_an_error_of_its_own(
     wrong = tmp_path / "s.toml"
     wrong.write_text('[study]\nname = "[bold]x[/bold]"\nsed = 1\n')
     assert main(["plan", str(wrong)]) == ExitCode.STUDY
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"{wrong}:3: [study] sed" in said.err
-    assert 'did you mean "seed"?' in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{wrong}:3: [study] sed" in printed.err
+    assert 'did you mean "seed"?' in printed.err
     assert main(["plan", str(wrong), "--json"]) == ExitCode.STUDY
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["exit_code"] == ExitCode.STUDY
@@ -162,6 +164,26 @@ def test_the_schema_is_valid_and_every_field_is_described() -> None:
     assert undescribed == []
 
 
+def test_plan_of_a_cluster_says_what_each_client_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(ROOT / "studies" / "micron-weka-three-ssd-classes.toml")]) == 0
+    printed = capsys.readouterr().out
+    assert "data set per client" in printed
+    assert "clients = 12" in printed
+    assert "20 cells x 3 targets x 3 repeats = 180 runs" in printed
+    assert "16 cells x 3 targets x 3 repeats = 144 runs" in printed
+    assert "jobs, queue depth, rate and size are per client" in printed
+    assert "more workers" not in printed  # than this machine has cores: the clients are others
+    study = tmp_path / "local.toml"
+    text = (ROOT / "studies" / "demo-cluster.toml").read_text()
+    study.write_text(text.replace("jobs = 2 ", "jobs = [500, 1000] "))
+    assert main(["plan", "--all", str(study)]) == 0
+    printed = capsys.readouterr().out
+    assert "clients   jobs per client" in printed
+    assert "more workers (up to 4,000) than there are cores" in printed
+
+
 @pytest.mark.parametrize("study", sorted((ROOT / "studies").glob("*.toml")), ids=lambda p: p.name)
 def test_ready_made_studies_fit_the_schema_and_can_be_planned(study: Path) -> None:
     validator = jsonschema.Draft202012Validator(study_schema())
@@ -180,6 +202,24 @@ def test_the_schema_refuses_what_the_model_refuses(line: str) -> None:
     text = text.replace('\nblock_size = ["256KiB", "4MiB"]', "") if "64K" in line else text
     validator = jsonschema.Draft202012Validator(study_schema())
     assert list(validator.iter_errors(tomllib.loads(text)))
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ('kind = "block"\nblock_szie = "4KiB"', "'block_szie' was unexpected"),
+        ('kind = "object"\nblock_size = "4KiB"', "'block_size' was unexpected"),
+        ('kind = "blokc"', "'blokc' is not one of ['block', 'checkpoint', 'gpudirect', 'object'"),
+        ('kind = "block"\njobs = 0', "0 is not valid under any of the given schemas"),
+        ("jobs = 1", "'kind' is a required property"),
+    ],
+)
+def test_editors_name_the_field_of_a_workload(line: str, word: str) -> None:
+    text = f'[study]\nname = "x"\n[[target]]\nname = "t"\npath = "null:"\n[[workload]]\n{line}\n'
+    errors = list(jsonschema.Draft202012Validator(study_schema()).iter_errors(tomllib.loads(text)))
+    assert [error.message for error in errors if word in error.message]
+    assert len(errors) == 1
+    assert list(errors[0].path)[:2] == ["workload", 0]
 
 
 def test_the_schema_is_the_one_in_golden(
@@ -239,9 +279,9 @@ def test_every_exit_code_is_documented() -> None:
 
 def test_a_wrong_command_line_is_a_usage_error() -> None:
     for arguments in (["frob"], ["plan"], ["plan", "x", "--frob"]):
-        said = storlab(*arguments)
-        assert said.returncode == ExitCode.USAGE
-        assert "Error" in said.stderr
+        printed = storlab(*arguments)
+        assert printed.returncode == ExitCode.USAGE
+        assert "Error" in printed.stderr
 
 
 @pytest.mark.parametrize(
@@ -252,12 +292,12 @@ def test_a_wrong_command_line_is_json_where_json_is_asked_for(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "--json"]) == ExitCode.USAGE
-    said = capsys.readouterr()
-    error = json.loads(said.out)["error"]
+    printed = capsys.readouterr()
+    error = json.loads(printed.out)["error"]
     assert error["exit_code"] == ExitCode.USAGE
     assert error["what"]
     assert error["fix"].startswith("see `storlab ")
-    assert said.err == ""
+    assert printed.err == ""
     assert main(["plan", "--json", "--help"]) == ExitCode.OK
     assert "Example:" in capsys.readouterr().out
 
@@ -283,8 +323,8 @@ def test_a_closed_pipe_ends_every_verb_quietly(call: str) -> None:
 
 
 def test_completion_knows_the_verbs() -> None:
-    said = storlab(_STORLAB_COMPLETE="complete_bash", COMP_WORDS="storlab pl", COMP_CWORD="1")
-    assert "plan" in said.stdout.split()
+    printed = storlab(_STORLAB_COMPLETE="complete_bash", COMP_WORDS="storlab pl", COMP_CWORD="1")
+    assert "plan" in printed.stdout.split()
 
 
 def _interrupted(process: subprocess.Popen[str]) -> str:
@@ -304,12 +344,12 @@ def test_ctrl_c_ends_with_its_own_exit_code(tmp_path: Path) -> None:
     )
     writer = os.open(fifo, os.O_WRONLY)  # returns once the command has opened it and reads
     try:
-        said = _interrupted(process)
+        printed = _interrupted(process)
     finally:
         os.close(writer)
     assert process.returncode == ExitCode.INTERRUPTED
-    assert "interrupted" in said
-    assert "Traceback" not in said
+    assert "interrupted" in printed
+    assert "Traceback" not in printed
 
 
 def test_json_output_has_no_bare_nan() -> None:

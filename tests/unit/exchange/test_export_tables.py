@@ -30,13 +30,13 @@ def test_one_row_per_run_and_metric(store: ResultStore) -> None:
     table = metrics_table(store)
     rows = table.to_pylist()
     for record in store.records():
-        mine = [row for row in rows if row["run_id"] == record.run_id]
-        assert len(mine) == max(1, len(record.metrics))
+        of_run = [row for row in rows if row["run_id"] == record.run_id]
+        assert len(of_run) == max(1, len(record.metrics))
         for metric in record.metrics:
             assert any(
                 (r["metric"], r["operation"], r["value"], r["unit"])
                 == (metric.name, metric.operation, metric.value, metric.unit)
-                for r in mine
+                for r in of_run
             )
     failed = [row for row in rows if row["status"] == "failed"]
     assert [row["metric"] for row in failed] == [None]
@@ -74,10 +74,10 @@ def test_duckdb_reads_it_in_one_line(store: ResultStore, tmp_path: Path) -> None
 
 def test_default_place_and_json(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(store.directory), "--format", "fio-json", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert Path(said["output"]) == store.directory / "fio.json"
+    report = json.loads(capsys.readouterr().out)
+    assert Path(report["output"]) == store.directory / "fio.json"
     document = json.loads((store.directory / "fio.json").read_text())
-    assert len(document["jobs"]) == said["runs"] == 3
+    assert len(document["jobs"]) == report["runs"] == 3
     assert document["jobs"][2]["error"] == 5
 
 
@@ -88,7 +88,7 @@ def test_stdout(store: ResultStore, capfdbinary: pytest.CaptureFixture[bytes]) -
 
 def test_what_cannot_be_is_named(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(store.directory), "--format", "xlsx"]) == 2
-    said = capsys.readouterr().err
-    assert all(name in said for name in EXPORTERS)
+    printed = capsys.readouterr().err
+    assert all(name in printed for name in EXPORTERS)
     assert main(["export", str(store.directory), "-f", "fio-json", "--samples"]) == 2
     assert main(["export", str(store.directory / "runs")]) == 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,20 @@ def tools() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def test_every_bench_finds_what_it_imports() -> None:
+    names = [file.stem for file in BENCHES.glob("*.py")]
+    assert "block" in names
+    code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    outcome = subprocess.run(
+        [sys.executable, "-c", code, *names],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(BENCHES), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
 
 
 def test_elbencho_is_charged_for_the_time_that_it_ran(tools: ModuleType) -> None:
@@ -70,9 +85,9 @@ def test_a_goal_whose_peer_did_not_run_is_shown_as_not_measured(
     bench = importlib.import_module("object")
     case = next(case for case in bench.CASES if case.name == "put-4m")
     beside_warp, beside_loop = case.goals
-    ours = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=3, cpu_s_per_1000=1)
+    storlab = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=3, cpu_s_per_1000=1)
     loop = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=2, cpu_s_per_1000=1)
-    found = bench.goals(case, {bench.OURS: [ours], bench.BARE: [loop]})
+    found = bench.goals(case, {bench.NATIVE: [storlab], bench.BARE: [loop]})
     assert [goal["met"] for goal in found] == [None, False]
     assert beside_warp.peer in found[0]["goal"] and beside_loop.peer in found[1]["goal"]
     assert bench.judged(found[0]) == ("-", "not measured")

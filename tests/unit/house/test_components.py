@@ -29,11 +29,11 @@ def test_a_missing_component_fails_under_ci(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("text", "version"),
     [("fio-3.33", (3, 33)), ("fio-3.42-17-gabc", (3, 42)), ("something else", ())],
 )
-def test_fio_tells_its_version(tmp_path: Path, said: str, version: tuple[int, ...]) -> None:
+def test_fio_tells_its_version(tmp_path: Path, text: str, version: tuple[int, ...]) -> None:
     program = tmp_path / "fio"
-    program.write_text(f"#!/bin/sh\necho {said}\n")
+    program.write_text(f"#!/bin/sh\necho {text}\n")
     program.chmod(0o755)
     assert fio_version(program) == version

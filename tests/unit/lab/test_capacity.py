@@ -23,7 +23,7 @@ from storlab.analysis.capacity import (
     next_number,
     survey,
 )
-from storlab.base.errors import ResultError, UsageError
+from storlab.base.errors import ResultError, StudyError, UsageError
 from storlab.cli.main import main
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.engines.native.engine import NativeEngine
@@ -47,6 +47,21 @@ def test_every_capacity_is_found_in_few_steps(capacity: int, largest: int) -> No
     kept = max((n for n, verdict in verdicts.items() if verdict == "kept"), default=0)
     assert kept == min(capacity, largest)
     assert len(verdicts) <= 2 * math.ceil(math.log2(largest + 1)) + 2
+
+
+@given(st.integers(0, 300), st.integers(1, 200), st.integers(0, 200))
+def test_a_search_of_many_clients_begins_with_one_for_each(
+    capacity: int, smallest: int, more: int
+) -> None:
+    largest = smallest + more
+    verdicts: dict[int, Verdict] = {}
+    while (number := next_number(verdicts, largest, smallest)) is not None:
+        assert smallest <= number <= largest
+        assert number not in verdicts
+        verdicts[number] = "kept" if number <= capacity else "not-kept"
+    kept = max((n for n, verdict in verdicts.items() if verdict == "kept"), default=0)
+    assert kept == (min(capacity, largest) if capacity >= smallest else 0)
+    assert min(verdicts) == smallest
 
 
 def test_doubling_then_bisection() -> None:
@@ -86,7 +101,7 @@ def record(value: float | None, repeat: int = 1, flag: str | None = None) -> Run
 
 def judged(*values: float | None) -> str | None:
     records = [record(value, repeat) for repeat, value in enumerate(values, 1)]
-    return judge(4, records, Rule(90, 3)).verdict
+    return judge(4, records, Rule(90, 3), "au_percent").verdict
 
 
 @pytest.mark.parametrize(
@@ -110,7 +125,7 @@ def test_verdicts(values: tuple[float | None, ...], verdict: str | None) -> None
 
 def test_no_interval_of_a_share_goes_above_all_of_it() -> None:
     records = [record(value, repeat) for repeat, value in enumerate((99.9, 97.0, 99.8), 1)]
-    interval = judge(4, records, Rule(90, 3)).interval
+    interval = judge(4, records, Rule(90, 3), "au_percent").interval
     assert interval is not None
     assert interval.high == 100
 
@@ -197,8 +212,7 @@ def test_each_target_is_searched_and_every_run_is_in_the_plan(
     store.check()
     assert store.missing() == []
     tried = {
-        name: [t.accelerators for t in case.tried]
-        for name, case in zip(FEEDS, found.cases, strict=True)
+        name: [t.number for t in case.tried] for name, case in zip(FEEDS, found.cases, strict=True)
     }
     assert tried == {"one": [1, 2, 4, 5, 6, 8], "two": [1, 2, 3, 4]}
     for case in found.cases:
@@ -211,10 +225,10 @@ def test_each_target_is_searched_and_every_run_is_in_the_plan(
     assert len(family.homes) > 2  # every round prepares, and finds what is there
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one", "out", "two"]
     assert list((tmp_path / "one").iterdir()) == []
-    said = json.loads((tmp_path / "out" / "capacity.json").read_text())
-    assert said["complete"] is True
-    assert [case["first_not_kept"] for case in said["cases"]] == [6, 3]
-    assert said == found.as_dict()
+    document = json.loads((tmp_path / "out" / "capacity.json").read_text())
+    assert document["complete"] is True
+    assert [case["first_not_kept"] for case in document["cases"]] == [6, 3]
+    assert document == found.as_dict()
 
 
 def test_a_search_goes_on_where_it_was_interrupted(
@@ -267,7 +281,7 @@ def test_close_calls_get_more_runs(
     family.au_of = wobble
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
     (case,) = found.cases
-    two = next(tried for tried in case.tried if tried.accelerators == 2)
+    two = next(tried for tried in case.tried if tried.number == 2)
     assert (two.verdict, len(two.run_ids)) == ("undecided", 2 * MOST_BATCHES)
     assert numbers(found) == {"one": 1}
     assert any("could not be decided" in note for note in case.notes())
@@ -295,9 +309,9 @@ def test_a_client_at_its_limit_is_said(
 ) -> None:
     family.flagged = {6: "client-bound", 5: "page-cache"}
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
-    said = "\n".join(found.cases[0].notes())
-    assert "at 6 the client's CPU was at its limit" in said
-    assert "page-cache" in said
+    text = "\n".join(found.cases[0].notes())
+    assert "at 6 the client's CPU was at its limit" in text
+    assert "page-cache" in text
 
 
 def test_cores_that_were_not_the_runs_alone_are_said(
@@ -305,8 +319,55 @@ def test_cores_that_were_not_the_runs_alone_are_said(
 ) -> None:
     family.flagged = {6: "starved"}
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
-    said = "\n".join(found.cases[0].notes())
-    assert "at 6 the client's cores were not this run's alone" in said
+    text = "\n".join(found.cases[0].notes())
+    assert "at 6 the client's cores were not this run's alone" in text
+
+
+TRAINING = """
+[study]
+name = "capacity of clients"
+[cluster]
+hosts = ["localhost"]
+clients = [1, 3]
+[[target]]
+name = "one"
+directory = "{place}/one"
+[[workload]]
+kind = "training"
+profile = "unet3d-small"
+files = 12
+batch_size = 1
+"""
+
+
+def test_each_number_of_clients_is_a_search_that_begins_with_it(tmp_path: Path) -> None:
+    single, three = capacity_cases(load(tmp_path, TRAINING))
+    assert [case.point.clients for case in (single, three)] == [1, 3]
+    assert [case.first.params["accelerators"] for case in (single, three)] == [1, 3]
+    assert single.largest == three.largest == 12
+    (case,) = survey([three], [], Rule()).cases
+    assert case.next is not None
+    assert case.next.point.params["accelerators"] == 3
+    assert case.as_dict()["clients"] == 3
+    with pytest.raises(UsageError, match="less than one accelerator for each of 3 clients"):
+        capacity_cases(load(tmp_path, TRAINING), most=2)
+
+
+def test_engines_that_do_not_divide_are_not_searched_on_clients(tmp_path: Path) -> None:
+    text = TRAINING.replace("batch_size", 'engine = "dlio"\nbatch_size')
+    with pytest.raises(StudyError, match="does not divide training workloads among clients"):
+        capacity_cases(load(tmp_path, text))
+
+
+def test_what_a_search_of_many_clients_cannot_tell(tmp_path: Path) -> None:
+    case = capacity_cases(load(tmp_path, TRAINING))[1]
+    point = case.first
+    failed = record(None).model_copy(
+        update={"point_id": point.point_id, "params": point.params, "clients": 3}
+    )
+    (found,) = survey([case], [failed], Rule()).cases
+    assert found.as_dict()["accelerators_at_threshold"] == 0
+    assert any("begins with 3, one for each" in note for note in found.notes())
 
 
 def test_there_may_be_nothing_to_search_for(family: DrillWorkload, study: LoadedStudy) -> None:
@@ -316,7 +377,7 @@ def test_there_may_be_nothing_to_search_for(family: DrillWorkload, study: Loaded
     text = STUDY.replace('kind = "drill"\naccelerators = [1, 7]', 'kind = "block"')
     text = text.replace("/one", "/one.dat").replace("/two", "/two.dat").replace("directory", "path")
     text = text.replace('.dat"', '.dat"\nsize = "1MiB"')
-    with pytest.raises(UsageError, match="has no workload with accelerators"):
+    with pytest.raises(UsageError, match=r"study\.toml: .*has no workload with accelerators"):
         capacity_cases(load(study.path.parent, text))
 
 
@@ -332,10 +393,10 @@ def test_the_verb(
     out = tmp_path / "out"
     arguments = ["capacity", str(study.path), "--repeats", "2", "--out", str(out)]
     assert main([*arguments, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    found = {case["target"]: case["accelerators_at_threshold"] for case in said["cases"]}
+    report = json.loads(capsys.readouterr().out)
+    found = {case["target"]: case["accelerators_at_threshold"] for case in report["cases"]}
     assert found == FEEDS
-    assert said["exit_code"] == 0
+    assert report["exit_code"] == 0
     assert main([*arguments, "--quiet"]) == 0
     text = capsys.readouterr().out
     assert "5 accelerators at 90 % or more" in text
@@ -348,6 +409,6 @@ def test_what_a_flag_advises_stands_beside_the_answer(
 ) -> None:
     family.flagged = {5: "few-steps"}
     _, found = carry_out(study, tmp_path / "out", capacity_cases(study, "one"))
-    said = "\n".join(found.cases[0].notes())
-    assert "flagged few-steps: utilisation leaves out the first step" in said
-    assert "a larger data set tells more" in said
+    text = "\n".join(found.cases[0].notes())
+    assert "flagged few-steps: utilisation leaves out the first step" in text
+    assert "a larger data set tells more" in text

@@ -1,4 +1,4 @@
-"""What engines tell of a run, as the family's own model: old and new results alike."""
+"""Details and parameters of a run, as the family's own models: old and new results alike."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import ResultError
+from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.read import validate_record
 from storlab.model.result import EngineInfo, RunRecord
+from storlab.workloads.checkpoint.params import CheckpointParams
 
 EPOCH: dict[str, Any] = {
     "start_ns": 1,
@@ -31,7 +33,7 @@ def record(kind: str, details: dict[str, Any], status: str = "finished") -> RunR
             "target": "t",
             "workload": "w",
             "kind": kind,
-            "params": {},
+            "params": {"profile": "unet3d-h100"},  # which some cannot be without
             "status": status,
             "engine": EngineInfo(name="native", version="0"),
             "started_at": "2026-11-20T10:00:00+00:00",
@@ -79,3 +81,31 @@ def test_details_that_are_damaged_are_told_by_their_field(
     assert field in str(caught.value)
     failed = record(kind, details, status="failed")  # may have ended in the middle of it
     assert validate_record(tmp_path, failed.model_dump_json().encode(), "p-r1") == failed
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "field"),
+    [
+        ("block", {"queue_depth": "deep"}, "queue_depth"),
+        ("object", {"object_size": 0}, "object_size"),
+        ("checkpoint", {"profile": "p", "scale": 0}, "scale"),
+        ("training", {"computation_time": -1}, "computation_time"),
+        ("preprocess", {"numerical": "float8"}, "numerical"),
+    ],
+)
+def test_params_that_are_damaged_are_told_by_their_field(
+    kind: str, params: dict[str, Any], field: str, tmp_path: Path
+) -> None:
+    damaged = record(kind, {}).model_copy(update={"params": params})
+    with pytest.raises(ResultError) as caught:
+        validate_record(tmp_path, damaged.model_dump_json().encode(), "p-r1")
+    assert "its params: 1 validation error" in str(caught.value)
+    assert f"\n{field}\n" in str(caught.value)
+
+
+def test_params_of_a_point_are_not_read_as_a_study_is() -> None:
+    stored = {"profile": "p", "training_interval": 60}  # in a study, 60 seconds
+    told = CheckpointParams.of(stored)
+    assert told.training_interval == 60
+    assert (told.retries, told.preallocate) == (0, None)  # what older results did
+    assert told.request_timeout == 60 * NS_PER_S

@@ -13,7 +13,7 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.prepare.dataset import check_space, clean_up, to_lay_out
 from storlab.model.job import Member
 from storlab.stores.data_file import check_data_file, is_kernel_place
-from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, is_ours, sidecar_path
+from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, made_by_storlab, sidecar_path
 from support.sidecars import put_sidecar
 
 SIZE = 8192
@@ -65,9 +65,9 @@ def test_a_crash_before_the_inode_was_known_leaves_an_empty_file_of_ours(tmp_pat
     data = tmp_path / "data"
     put_sidecar(data, Sidecar(SIZE, 1, "0", "started"))
     data.touch()
-    assert is_ours(data)
+    assert made_by_storlab(data)
     data.write_text("somebody wrote here")
-    assert not is_ours(data)
+    assert not made_by_storlab(data)
 
 
 @pytest.mark.parametrize("writes", [True, False])
@@ -139,15 +139,15 @@ def test_what_cannot_work_is_said_before(tmp_path: Path) -> None:
 
 
 def test_only_files_of_ours_are_removed(tmp_path: Path) -> None:
-    ours, foreign, replaced = (tmp_path / name for name in ("ours", "foreign", "replaced"))
-    lay_out(ours)
+    own, foreign, replaced = (tmp_path / name for name in ("own", "foreign", "replaced"))
+    lay_out(own)
     foreign.write_text("precious")
     lay_out(replaced)
     (tmp_path / "new").write_text("precious")
     (tmp_path / "new").rename(replaced)
-    assert cleaned([ours, foreign, replaced]) == [str(ours)]
-    assert not ours.exists()
-    assert not sidecar_path(ours).exists()
+    assert cleaned([own, foreign, replaced]) == [str(own)]
+    assert not own.exists()
+    assert not sidecar_path(own).exists()
     assert foreign.read_text() == replaced.read_text() == "precious"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,8 +122,8 @@ def empty(**counts: Any) -> RunOutcome:
     """A window of 6 s in which so much was done."""
     result = outcome([0] * 6)
     result.samples = []
-    said = {"operations": 0, "bytes": 0, **counts}
-    result.totals = {"read": OperationTotals.model_validate(said)}
+    totals = {"operations": 0, "bytes": 0, **counts}
+    result.totals = {"read": OperationTotals.model_validate(totals)}
     result.cpu = CpuUse(user_ns=0, system_ns=0, cores=1, longest_wait_percent=99.5)
     return result
 
@@ -193,3 +194,18 @@ def test_the_seed_depends_on_parameters_and_repeat_only() -> None:
     assert len(seeds) == 4
     assert all(0 <= seed < 1 << 63 for seed in seeds)
     assert run_seed(1, here, 1) == run_seed(1, here, 1)
+
+
+def test_how_late_the_load_began_is_kept() -> None:
+    late = replace(outcome([100.0] * 5), first_io_late_ns=300, last_worker_late_ns=900)
+    record = record_of(late)
+    assert (record.first_io_late_ns, record.last_worker_late_ns) == (300, 900)
+    assert RunRecord.model_validate_json(record.model_dump_json()) == record
+
+
+def test_a_record_of_a_storlab_that_did_not_know_how_late_it_was_is_read() -> None:
+    fields = record_of(outcome([100.0] * 5)).model_dump()
+    del fields["first_io_late_ns"], fields["last_worker_late_ns"]
+    record = RunRecord.model_validate(fields)
+    assert record.first_io_late_ns is None
+    assert record.last_worker_late_ns is None

@@ -83,7 +83,6 @@ def study_text(place: Path) -> str:
 name = "steps"
 repeats = 2
 ramp = 0
-runtime = "20ms"
 interval = "20ms"
 [[target]]
 name = "one"
@@ -98,6 +97,7 @@ direct = false
 [[workload]]
 kind = "scratch"
 queue_depth = [1, 2]
+total_bytes = "64KiB"
 """
 
 
@@ -109,16 +109,16 @@ def run(
     text = study_text(place)
     study = study_model([BlockSpec, ScratchSpec]).model_validate(tomllib.loads(text))
     loaded = LoadedStudy(study, text, "0" * 64, place / "study.toml")
-    said = io.StringIO()
+    printed = io.StringIO()
     store, summary = run_study(
         loaded,
         make_plan(loaded),
         place / "out",
         plan_hash=None,
-        reporter=lambda: PlainReporter(Console(file=said, width=200, markup=False)),
+        reporter=lambda: PlainReporter(Console(file=printed, width=200, markup=False)),
         stop=StopRequest(),
     )
-    return store, summary, said.getvalue()
+    return store, summary, printed.getvalue()
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def family(tmp_path: Path) -> ScratchWorkload:
 def test_steps_stand_before_all_runs_and_behind_each(
     tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, summary, said = run(tmp_path, family, monkeypatch)
+    store, summary, printed = run(tmp_path, family, monkeypatch)
     assert [record.status for record in store.records()] == ["finished"] * 8
     assert summary.missing == 0
     prepared, behind = family.asked[:2], family.asked[2:]
@@ -142,8 +142,8 @@ def test_steps_stand_before_all_runs_and_behind_each(
     assert len({seed for *_, seed in behind}) == 4  # the run's seed: the same on both targets
     for path in (family.made, family.left):  # the native engine did it
         assert path.read_bytes().count(0) < SIZE // 2
-    assert said.index("two: making what is read") < said.index("[1/8]")
-    assert "[1/8]" in said.split("one: putting it right")[0]
+    assert printed.index("two: making what is read") < printed.index("[1/8]")
+    assert "[1/8]" in printed.split("one: putting it right")[0]
 
 
 def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
@@ -151,7 +151,7 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
 ) -> None:
     family.bad = ("one",)
     monkeypatch.setattr(runner, "AGAIN_AFTER_S", (0.0, 0.0))
-    store, _, said = run(tmp_path, family, monkeypatch)
+    store, _, printed = run(tmp_path, family, monkeypatch)
     on_one, on_two = (
         [record for record in store.records() if record.target == name] for name in ("one", "two")
     )
@@ -162,7 +162,7 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
         assert f"after run {on_one[0].run_id}: putting it right: " in record.failure.message
         assert "nowhere" in record.failure.message
         assert record.totals == {}
-    assert "one: cannot be put right after" in said
+    assert "one: cannot be put right after" in printed
     assert [name for name, *_ in family.asked].count("after one") == 3  # and then given up
 
 
@@ -172,14 +172,14 @@ def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_
 ) -> None:
     family.bad, family.bad_times = ("one",), failures
     monkeypatch.setattr(runner, "AGAIN_AFTER_S", (0.0, 0.0))
-    store, _, said = run(tmp_path, family, monkeypatch)
+    store, _, printed = run(tmp_path, family, monkeypatch)
     assert [record.status for record in store.records()] == ["finished"] * 8
     asked = [run_id for name, run_id, _ in family.asked if name == "after one"]
     first, *later = dict.fromkeys(asked)
     assert asked == [first] * (failures + 1) + later
-    assert f"one: not put right after {first}; tried again before its next run: " in said
-    assert said.count("failed, too: ") == failures - 1
-    assert f"one: put right after {first} at try {failures + 1}" in said
+    assert f"one: not put right after {first}; tried again before its next run: " in printed
+    assert printed.count("failed, too: ") == failures - 1
+    assert f"one: put right after {first} at try {failures + 1}" in printed
 
 
 def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(
@@ -193,10 +193,10 @@ def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(
         return plain(points, context)
 
     monkeypatch.setattr(family, "prepare", prepare)
-    store, _, said = run(tmp_path, family, monkeypatch)
+    store, _, printed = run(tmp_path, family, monkeypatch)
     by_target: dict[str, set[str]] = {}
     for record in store.records():
         by_target.setdefault(record.target, set()).add(record.status)
     assert by_target == {"one": {"finished"}, "two": {"failed"}}
-    assert "two: cannot be prepared: the objects of two contradict one another" in said
+    assert "two: cannot be prepared: the objects of two contradict one another" in printed
     assert not any(word.startswith("after two") for word, *_ in family.asked)

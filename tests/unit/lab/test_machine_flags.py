@@ -15,7 +15,7 @@ MS = NS_PER_S // 1000
 
 def outcome(server_ns: int | None = None, **cpu: Any) -> RunOutcome:
     """A window of 2 s on 4 cores, of which the run used 1.9 s: 23.75 %."""
-    said = {"user_ns": 1500 * MS, "system_ns": 400 * MS, "cores": 2, "worker_ns": 200 * MS}
+    fields = {"user_ns": 1500 * MS, "system_ns": 400 * MS, "cores": 2, "worker_ns": 200 * MS}
     return RunOutcome(
         status="finished",
         engine=EngineInfo(name="native", version="1"),
@@ -23,7 +23,7 @@ def outcome(server_ns: int | None = None, **cpu: Any) -> RunOutcome:
         window_end_ns=2 * NS_PER_S,
         samples=[],
         totals={},
-        cpu=CpuUse.model_validate({**said, "machine_cores": 4, **cpu}),
+        cpu=CpuUse.model_validate({**fields, "machine_cores": 4, **cpu}),
         server_cpu=None if server_ns is None else CpuUse(user_ns=server_ns, system_ns=0, cores=4),
     )
 
@@ -91,15 +91,15 @@ def test_workers_that_wait_for_one_another_are_not_starved_by_others(
     )
     flags = list(common.machine_flags(made, workers))
     assert [flag.kind for flag in flags] == flagged
-    said = " ".join(flag.message for flag in flags if flag.kind == "starved")
-    assert ("3 workers on 2" in said) == (workers == 3 and "starved" in flagged)
+    text = " ".join(flag.message for flag in flags if flag.kind == "starved")
+    assert ("3 workers on 2" in text) == (workers == 3 and "starved" in flagged)
     assert made.cpu is not None
     assert made.cpu.longest_wait_percent == 60.0  # the record keeps it
 
 
 def test_an_old_result_without_these_readings_reads_as_before() -> None:
-    said = {"user_ns": 1, "system_ns": 2, "cores": 3, "machine_busy_percent": 97.0}
+    fields = {"user_ns": 1, "system_ns": 2, "cores": 3, "machine_busy_percent": 97.0}
     made = outcome()
-    made.cpu = CpuUse.model_validate(said)
+    made.cpu = CpuUse.model_validate(fields)
     assert made.cpu.machine_cores is None
     assert kinds(made) == ["client-bound"]

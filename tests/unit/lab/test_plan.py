@@ -82,11 +82,11 @@ def test_the_demo_has_192_runs_within_six_minutes() -> None:
 
 def test_targets_stand_next_to_one_another_and_take_turns_to_go_first(tmp_path: Path) -> None:
     plan = planned(tmp_path, TWO + WORK + "jobs = [1, 2, 3]\n")
-    said = [
+    order = [
         (r.repeat, plan.points[r.point_id].params["jobs"], plan.points[r.point_id].target)
         for r in plan.runs
     ]
-    assert said[:6] == [
+    assert order[:6] == [
         (1, 1, "a"),
         (1, 1, "b"),
         (1, 2, "b"),
@@ -94,7 +94,7 @@ def test_targets_stand_next_to_one_another_and_take_turns_to_go_first(tmp_path: 
         (1, 3, "a"),
         (1, 3, "b"),
     ]
-    assert said[6:8] == [(2, 1, "b"), (2, 1, "a")]
+    assert order[6:8] == [(2, 1, "b"), (2, 1, "a")]
     assert [r.order for r in plan.runs] == list(range(18))
 
 
@@ -143,8 +143,10 @@ def test_a_directory_needs_a_file_for_each_job(tmp_path: Path) -> None:
 
 
 def test_a_directory_needs_a_size_only_for_what_is_laid_out(tmp_path: Path) -> None:
-    said = refusal(tmp_path, TWO.replace('path = "b.dat"\nsize = "1GB"', 'directory = "d"') + WORK)
-    (problem,) = said.problems
+    reason = refusal(
+        tmp_path, TWO.replace('path = "b.dat"\nsize = "1GB"', 'directory = "d"') + WORK
+    )
+    (problem,) = reason.problems
     assert problem["where"].endswith("[[target]] #2 size")
     assert "a directory needs the size of each file" in problem["what"]
     assert problem["fix"] == 'add size = "1GiB"'
@@ -264,14 +266,14 @@ def test_too_many_runs_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_hash_covers_order_sizes_and_devices(tmp_path: Path) -> None:
-    one = planned(tmp_path, TWO + WORK)
-    assert one.plan_hash == planned(tmp_path, TWO + WORK).plan_hash
+    base = planned(tmp_path, TWO + WORK)
+    assert base.plan_hash == planned(tmp_path, TWO + WORK).plan_hash
     for changed in (
         TWO.replace("repeats = 3", "repeats = 4"),
         TWO.replace("500MB", "501MB"),
         TWO.replace('"a.dat"', '"/dev/no-such"'),
     ):
-        assert planned(tmp_path, changed + WORK).plan_hash != one.plan_hash
+        assert planned(tmp_path, changed + WORK).plan_hash != base.plan_hash
 
 
 def test_the_plan_is_read_back_from_its_json(tmp_path: Path) -> None:

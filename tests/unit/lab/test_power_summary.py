@@ -203,9 +203,9 @@ def test_parts_of_a_whole_are_added_and_other_views_are_not() -> None:
     assert power.energy_j == pytest.approx(2 * 200 * 60, rel=1e-4)
     assert power.idle_w == pytest.approx(100, rel=1e-3)
     assert power.p95_w == pytest.approx(400, rel=1e-4)
-    one = summarise(run(outlets[0], at(range(75, 185), "outlet 1")), SPANS)[0]
-    assert one.energy_uncertainty_j is not None
-    assert power.energy_uncertainty_j == pytest.approx(2 * one.energy_uncertainty_j)
+    alone = summarise(run(outlets[0], at(range(75, 185), "outlet 1")), SPANS)[0]
+    assert alone.energy_uncertainty_j is not None
+    assert power.energy_uncertainty_j == pytest.approx(2 * alone.energy_uncertainty_j)
     (power,) = of_boundaries(other, *outlets)
     assert power.sensors == ("bmc",)
 

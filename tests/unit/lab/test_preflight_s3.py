@@ -12,8 +12,8 @@ import pytest
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.units import NS_PER_S
+from storlab.contracts.check import Check
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.preflight.checks import Check
 from storlab.lab.preflight.preflight import check_study
 from storlab.lab.preflight.s3 import is_loopback
 from storlab.lab.results.environment import target_facts

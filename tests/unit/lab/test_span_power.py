@@ -47,11 +47,11 @@ def run(info: SensorInfo, period_s: float = 0.1, scale: float = 1.0) -> SensorRu
 def energies(*runs: SensorRun, stretches: list[tuple[int, int]]) -> list[SpanPower]:
     summaries: list[PowerSummary] = []
     lines: dict[str, PowerLine] = {}
-    for one in runs:
-        summary, line = summarise(one, SPANS)
+    for run in runs:
+        summary, line = summarise(run, SPANS)
         summaries.append(summary)
         if line is not None:
-            lines[one.info.sensor] = line
+            lines[run.info.sensor] = line
     return span_power(runs, summaries, lines, stretches)
 
 
@@ -65,10 +65,12 @@ def test_every_span_has_its_energy() -> None:
 
 
 def test_spans_that_fill_the_window_add_up_to_its_energy() -> None:
-    one = run(sensor())
-    summary, _ = summarise(one, SPANS)
+    metered = run(sensor())
+    summary, _ = summarise(metered, SPANS)
     cuts = [100 * S, 113 * S, 113 * S + 7, 141 * S, 160 * S]
-    parts = energies(one, stretches=[(cuts[0], cuts[1]), (cuts[1], cuts[3]), (cuts[3], cuts[4])])
+    parts = energies(
+        metered, stretches=[(cuts[0], cuts[1]), (cuts[1], cuts[3]), (cuts[3], cuts[4])]
+    )
     assert sum(part.energy_j for part in parts) == pytest.approx(summary.energy_j)
 
 
@@ -166,8 +168,8 @@ def test_metrics_are_means_over_the_spans_of_a_kind() -> None:
     found = span_metrics(
         spans("write", "write", "restore"), [power(0, 3600), power(1, 7200), power(2, 90)]
     )
-    said = {(m.name, m.operation): (m.value, m.unit, m.boundary) for m in found}
-    assert said == {
+    metrics = {(m.name, m.operation): (m.value, m.unit, m.boundary) for m in found}
+    assert metrics == {
         ("span_time_s", "write"): (1.5, "s", None),
         ("span_energy_j", "write"): (5400, "J", "device"),
         ("span_energy_wh", "write"): (pytest.approx(1.5), "Wh", "device"),

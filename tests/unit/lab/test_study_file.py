@@ -261,3 +261,24 @@ def test_a_published_table_that_does_not_exist_is_found_before_anything_runs() -
     found = only(HEAD.replace("[study]", '[study]\npublished = ["micron-6600-ion-vs-16-hdd-foi"]'))
     assert "is not a published table" in found["what"]
     assert "micron-6600-ion-vs-16-hdd-fio" in found["fix"]
+
+
+def test_a_meter_that_does_not_exist_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        '[study]\nname = "n"\n[[target]]\nname = "t"\npath = "null:"\n'
+        'meters = [{ kind = "rappl" }]\n[[workload]]\nkind = "block"\n'
+    )
+    with pytest.raises(StudyError, match='"rappl" is not a meter') as caught:
+        load_study(path)
+    assert "study.toml:6" in str(caught.value)
+    assert "rapl" in str(caught.value.fix)
+
+
+def test_a_question_is_one_that_a_family_knows() -> None:
+    asked = HEAD.replace("[study]", '[study]\nquestion = ["efficiency", "throughput"]', 1)
+    assert parse_study(asked).study.question == ["efficiency", "throughput"]
+    assert parse_study(HEAD).study.question == []
+    found = only(HEAD.replace("[study]", '[study]\nquestion = ["througput"]', 1))
+    assert "question #1" in str(found)
+    assert 'did you mean "throughput"?' in str(found)

@@ -23,13 +23,13 @@ def target(lines: str) -> Target:
     return parse_study(STUDY.format(target=lines)).target[0]
 
 
-def options(said: str, address: str = "https://h") -> str:
-    return f's3 = "{address}/bucket"\ns3_options = {{ {said} }}'
+def options(lines: str, address: str = "https://h") -> str:
+    return f's3 = "{address}/bucket"\ns3_options = {{ {lines} }}'
 
 
 def test_virtual_addressing_needs_a_name_and_endpoints_one_scheme() -> None:
-    said = options('addressing = "virtual", endpoints = ["https://h2:9000/"]')
-    assert target(said).s3_options is not None
+    given = options('addressing = "virtual", endpoints = ["https://h2:9000/"]')
+    assert target(given).s3_options is not None
     assert target(options('addressing = "path"', "http://10.0.0.1:9000")).s3_options is not None
 
 
@@ -80,8 +80,8 @@ def test_what_a_store_cannot_be_is_refused_by_field(lines: str, words: str) -> N
 def test_credentials_in_a_study_are_refused_and_not_repeated(lines: str) -> None:
     with pytest.raises(StudyError) as caught:
         target(lines)
-    said = f"{caught.value} {caught.value.where} {caught.value.what} {caught.value.fix}"
-    assert "very-secret" not in said
+    text = f"{caught.value} {caught.value.where} {caught.value.what} {caught.value.fix}"
+    assert "very-secret" not in text
 
 
 def test_an_embedded_store_may_have_facts_of_its_drive() -> None:

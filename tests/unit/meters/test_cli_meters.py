@@ -15,16 +15,18 @@ def test_every_kind_of_meter_says_what_it_is_and_how_to_get_it(
 ) -> None:
     assert main(["meters", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["meters"]
-    assert {one["kind"] for one in found} == set(METERS)
-    for one in found:
-        assert all(one[name] for name in ("sensor", "rate", "accuracy", "privilege", "how")), one
+    assert {sensor["kind"] for sensor in found} == set(METERS)
+    for sensor in found:
+        assert all(sensor[name] for name in ("sensor", "rate", "accuracy", "privilege", "how")), (
+            sensor
+        )
 
 
 def test_one_kind_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["meters", "declared"]) == 0
-    said = capsys.readouterr().out
-    assert "joules_per_gb_read" in said
-    assert "1 available, 0 not" in said
+    printed = capsys.readouterr().out
+    assert "joules_per_gb_read" in printed
+    assert "1 available, 0 not" in printed
 
 
 def test_a_misspelled_kind_is_named(capsys: pytest.CaptureFixture[str]) -> None:

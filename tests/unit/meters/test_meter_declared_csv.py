@@ -92,7 +92,7 @@ def test_declared_energy_of_stages_is_that_of_what_the_device_moved(counted: boo
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({}, "energy of the bytes is missing"),
         ({"joules_per_gb_read": 1}, "energy of the bytes is missing"),
@@ -103,8 +103,8 @@ def test_declared_energy_of_stages_is_that_of_what_the_device_moved(counted: boo
         ({"joules_per_byte": 1, "rate_hz": 0}, "rate_hz"),
     ],
 )
-def test_a_declaration_that_does_not_say_enough(fields: dict[str, object], said: str) -> None:
-    with pytest.raises(StudyError, match=said):
+def test_a_declaration_that_does_not_say_enough(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
         open_declared(**fields)
 
 
@@ -199,7 +199,7 @@ def test_comments_and_a_half_written_last_row_are_left_out(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("rows", "fields", "said"),
+    ("rows", "fields", "message"),
     [
         (["9,1,x"], {"columns": ["powr"]}, "power"),
         (["9,1,x"], {"clock_offset": None}, "clock_offset"),
@@ -212,10 +212,10 @@ def test_comments_and_a_half_written_last_row_are_left_out(tmp_path: Path) -> No
     ],
 )
 def test_a_trace_that_cannot_be_placed(
-    tmp_path: Path, rows: list[str], fields: dict[str, object], said: str
+    tmp_path: Path, rows: list[str], fields: dict[str, object], message: str
 ) -> None:
     log = write(tmp_path / "log.csv", rows)
-    with pytest.raises((MeterError, StudyError), match=said):
+    with pytest.raises((MeterError, StudyError), match=message):
         open_csv(log, **fields).after_run(outcome())
 
 

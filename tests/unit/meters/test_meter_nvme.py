@@ -125,7 +125,10 @@ def test_drives_that_were_opened_are_closed_when_one_fails(
         open_meter(spec, _target(path="null:"))
     assert all(controller.closed for controller in controllers.values())
     found = discover(tmp_path)
-    assert [(one.sensor, one.available) for one in found] == [("nvme0", True), ("nvme1", False)]
+    assert [(sensor.sensor, sensor.available) for sensor in found] == [
+        ("nvme0", True),
+        ("nvme1", False),
+    ]
     assert found[0].accuracy == "3 %"
     assert "reports no power" in found[1].how
 

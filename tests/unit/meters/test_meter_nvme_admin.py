@@ -201,8 +201,8 @@ def test_the_command_is_the_structure_of_the_kernel_header(tmp_path: Path) -> No
     )
     program = tmp_path / "layout"
     subprocess.run([compiler, source, "-o", program], check=True)
-    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    *offsets, number, size = [int(word) for word in said.split()]
+    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    *offsets, number, size = [int(word) for word in printed.split()]
     assert number == nvme_transport.IOCTL_ADMIN_COMMAND
     assert size == nvme_transport._COMMAND.size
     assert offsets[-1] == nvme_transport._RESULT_OFFSET

@@ -105,11 +105,11 @@ def test_rapl_is_discovered(tmp_path: Path) -> None:
     assert not absent.available
     rapl_tree(tmp_path)
     found = rapl.discover(tmp_path)
-    assert [one.sensor for one in found if '"host" }' in one.how] == [
+    assert [sensor.sensor for sensor in found if '"host" }' in sensor.how] == [
         "rapl:package-0",
         "rapl:package-0/dram",
     ]
-    assert all(one.available for one in found)
+    assert all(sensor.available for sensor in found)
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_what_the_study_knows_of_a_sensor_counts(
 
 def test_hwmon_is_discovered(chips: Path, tmp_path: Path) -> None:
     found = hwmon.discover(chips)
-    assert [one.sensor for one in found] == [
+    assert [sensor.sensor for sensor in found] == [
         "hwmon:acpi_power_meter ACPI000D:00:power1",
         "hwmon:ina226 1-0040:energy1",
         "hwmon:ina226 1-0040:power1",

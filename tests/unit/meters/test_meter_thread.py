@@ -188,8 +188,8 @@ def test_a_meter_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_slow_meter_delays_itself_only() -> None:
     slow, quick = Probe(), Probe()
-    slow.answer_s = 0.05
-    threads = [MeterThread("slow", lambda: slow, 200), MeterThread("quick", lambda: quick, 200)]
+    slow.answer_s = 0.3
+    threads = [MeterThread("quick", lambda: quick, 200), MeterThread("slow", lambda: slow, 200)]
     for thread in threads:
         thread.open()
     wait_for(slow, 4)
@@ -208,30 +208,30 @@ RAPL = {"kind": "rapl", "boundary": "host", "rate_hz": 200}
 DECLARED = {"kind": "declared", "boundary": "device", "idle_watts": 2.0, "joules_per_byte": 1e-9}
 
 
-def metered(metering: Metering, of: Target, seconds: float = 0.25) -> RunOutcome:
+def metered(metering: Metering, of: Target, seconds: float = 1.0) -> RunOutcome:
     """A run without a load, with its pauses."""
     metering.idle_begins()
-    sleep_s(0.1)
+    sleep_s(0.3)
     metering.load_begins(of)
     start = monotonic_ns()
     sleep_s(seconds)
     end = monotonic_ns()
     metering.idle_begins()
-    sleep_s(0.1)
+    sleep_s(0.3)
     return outcome(start, end)
 
 
 def test_a_run_with_counters_that_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rapl, "ROOT", tmp_path)
-    range_uj = 40_000_000  # wraps every second at 40 W: 200 readings a second see each one, and
-    start_uj = range_uj - 12_000_000  # so do few on a busy machine; the first one after 300 ms
+    range_uj = 400_000_000  # wraps every ten seconds at 40 W, the first time after 700 ms
+    start_uj = range_uj - 28_000_000
     (counter,) = rapl_tree(tmp_path, range_uj=range_uj)
     both = target("t", RAPL, DECLARED, power_boundary="host")
     with (
         RunningCounter(counter, 40.0, range_uj, start_uj),
         Metering([both], tmp_path) as metering,
     ):
-        result = metered(metering, both, 0.4)
+        result = metered(metering, both)
         done = metering.finish(both, result)
     window_s = (result.window_end_ns - result.window_start_ns) / 1e9
     assert [s.info.sensor for s in done.summaries] == [
@@ -277,15 +277,15 @@ def test_a_sensor_gone_in_mid_run_flags_the_run_and_comes_back(
 ) -> None:
     monkeypatch.setattr(rapl, "ROOT", tmp_path)
     (counter,) = rapl_tree(tmp_path)
-    one = target("t", {**RAPL, "zones": ["package-0"]})
-    with Metering([one], tmp_path) as metering:
+    aimed = target("t", {**RAPL, "zones": ["package-0"]})
+    with Metering([aimed], tmp_path) as metering:
         with RunningCounter(counter, 40.0, 10**9):
-            metering.load_begins(one)
+            metering.load_begins(aimed)
             start = monotonic_ns()
             sleep_s(0.1)
         counter.unlink()
         sleep_s((monotonic_ns() - start) / 1e9)  # as long again: half of the window at most
-        record = record_of(one, outcome(start, monotonic_ns()), metering)
+        record = record_of(aimed, outcome(start, monotonic_ns()), metering)
         assert [flag.kind for flag in record.flags if "power" in flag.kind] == [
             "power-not-measured"
         ]
@@ -295,8 +295,8 @@ def test_a_sensor_gone_in_mid_run_flags_the_run_and_comes_back(
         assert record.metric("throughput_mb_s") is not None
         put(counter, 0)
         with RunningCounter(counter, 40.0, 10**9):
-            assert metering.load_begins(one) == ["t: rapl: answers again"]
-            record = record_of(one, metered(metering, one), metering)
+            assert metering.load_begins(aimed) == ["t: rapl: answers again"]
+            record = record_of(aimed, metered(metering, aimed), metering)
     assert record.metric("power_w") == pytest.approx(40, rel=0.3)
     assert record.metric("idle_power_w") == pytest.approx(40, rel=0.3)
     assert not [flag for flag in record.flags if flag.kind == "power-not-measured"]
@@ -308,15 +308,15 @@ def test_power_over_time_adds_parts_and_takes_shares(
     monkeypatch.setattr(rapl, "ROOT", tmp_path)
     counters = rapl_tree(tmp_path, packages=2)
     shared = {"share": 0.5, "share_rule": "half", "zones": ["package-0", "package-1"]}
-    one = target("t", {**RAPL, **shared})
+    aimed = target("t", {**RAPL, **shared})
     with (
         RunningCounter(counters[0], 40.0, 10**9),
         RunningCounter(counters[1], 20.0, 10**9),
-        Metering([one], tmp_path) as metering,
+        Metering([aimed], tmp_path) as metering,
     ):
-        result = metered(metering, one)
-        done = metering.finish(one, result)
-        record = record_of(one, result, metering)
+        result = metered(metering, aimed)
+        done = metering.finish(aimed, result)
+        record = record_of(aimed, result, metering)
     (total,) = done.totals
     assert total.mean_w == pytest.approx(30, rel=0.3)
     table = readings_from_parquet(readings_to_parquet(done.readings))

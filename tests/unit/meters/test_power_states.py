@@ -169,8 +169,8 @@ def test_a_damaged_trace_stops_the_resume(shelf: Shelf, tmp_path: Path) -> None:
 def test_preflight_says_what_would_be_done_and_changes_nothing(
     shelf: Shelf, tmp_path: Path
 ) -> None:
-    said = check_power_state(target("low", "nvme0", 2), tmp_path, shelf.open)
-    assert said == "/dev/nvme0 enters power state 2 from 0"
+    check = check_power_state(target("low", "nvme0", 2), tmp_path, shelf.open)
+    assert check == "/dev/nvme0 enters power state 2 from 0"
     assert shelf.sets == []
     with pytest.raises(MeterError, match="not operational"):
         check_power_state(target("low", "nvme0", 3), tmp_path, shelf.open)

@@ -172,16 +172,19 @@ def test_what_failed_is_counted_and_is_in_no_rate() -> None:
 
 def test_errors_are_flagged_by_kind_with_their_share() -> None:
     assert "errors" not in flags()
-    said = flags(totals=failing())["errors"].message
-    assert said == ("16 of 816 requests failed (2 %): 12 SlowDown, 3 time out, 1 connection reset")
+    message = flags(totals=failing())["errors"].message
+    assert message == (
+        "16 of 816 requests failed (2 %): 12 SlowDown, 3 time out, 1 connection reset"
+    )
     retried = flags(f"{MIXED}\nretries = 3", totals=failing())["errors"].message
     assert retried.startswith("16 of 816 attempts failed")
     many: dict[Operation, OperationTotals] = {
         "get": totals(0, 0, **{f"E{n}": 9 - n for n in range(8)})
     }
-    said = flags("", totals=many, samples=[])["errors"].message
+    message = flags("", totals=many, samples=[])["errors"].message
     assert (
-        said == "44 of 44 requests failed (100 %): 9 E0, 8 E1, 7 E2, 6 E3, 5 E4, 9 of other kinds"
+        message
+        == "44 of 44 requests failed (100 %): 9 E0, 8 E1, 7 E2, 6 E3, 5 E4, 9 of other kinds"
     )
 
 
@@ -199,11 +202,11 @@ def test_a_wrong_body_is_flagged_as_such() -> None:
         "get": totals(98, 1e7, 98 * MIB, wrong_body=1, short_body=1),
         "put": totals(33, 1e7),
     }
-    said = flags(totals=bad)["verify-failed"].message
-    assert said == "of 100 GETs, some did not bring what was PUT: 1 wrong body"
+    message = flags(totals=bad)["verify-failed"].message
+    assert message == "of 100 GETs, some did not bring what was PUT: 1 wrong body"
     named = {"error_examples": {"wrong body": "get of pool-1/0000/00000007: at 4096"}}
-    said = flags(totals=bad, details=named)["verify-failed"].message
-    assert said.endswith("1 wrong body; get of pool-1/0000/00000007: at 4096")
+    message = flags(totals=bad, details=named)["verify-failed"].message
+    assert message.endswith("1 wrong body; get of pool-1/0000/00000007: at 4096")
 
 
 def test_a_body_that_ended_with_its_connection_is_an_error_and_no_damage() -> None:
@@ -221,9 +224,9 @@ def test_an_empty_window_has_no_metrics() -> None:
 
 
 def test_concurrency_follows_from_littles_law() -> None:
-    said = OBJECT.concurrency(point(), outcome())
-    assert said.configured == 6
-    assert said.implied == pytest.approx(6)
+    concurrency = OBJECT.concurrency(point(), outcome())
+    assert concurrency.configured == 6
+    assert concurrency.implied == pytest.approx(6)
     lanes = OBJECT.concurrency(point("concurrency_per_operation = { get = 4, put = 5 }"), outcome())
     assert lanes.configured == 9
     assert metrics(outcome())["concurrency_effective", "all"] == pytest.approx(6)
@@ -261,10 +264,12 @@ def test_what_is_in_flight_at_the_end_of_a_short_window_is_not_behind() -> None:
     assert "open-loop-behind" not in flags(f"{lines} = 16", totals=late(24, 176))
     assert "open-loop-behind" in flags(f"{lines} = 16", totals=late(24, 175))
     assert "open-loop-behind" in flags(f"{lines} = 16", totals=late(25, 176))
-    said = flags(f"{lines} = 16", totals=late(25, 176))["open-loop-behind"].message
-    assert said.startswith("388 of 400 operations per second were completed, and 25 that were due")
-    said = flags(f"{lines} = 16", totals=late(25, 201))["open-loop-behind"].message
-    assert said == "25 that were due in the window of 2 s ended after it"
+    message = flags(f"{lines} = 16", totals=late(25, 176))["open-loop-behind"].message
+    assert message.startswith(
+        "388 of 400 operations per second were completed, and 25 that were due"
+    )
+    message = flags(f"{lines} = 16", totals=late(25, 201))["open-loop-behind"].message
+    assert message == "25 that were due in the window of 2 s ended after it"
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ("get_percent = 70\nput_percent = 30", "put_percent: put_percent is not a field"),
         (
@@ -247,8 +247,8 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ('payload = "chunked"', 'payload: must be one of "unsigned"'),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_field(lines: str, said: str) -> None:
-    assert said in refused(lines)
+def test_what_makes_no_sense_is_refused_with_its_field(lines: str, message: str) -> None:
+    assert message in refused(lines)
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_for_an_unknown_kind_the_known_ones_are_named(kind: str, fix: str) -> No
 
 
 def test_a_target_without_a_bucket_is_refused_with_the_fix() -> None:
-    said = refusal(OBJECT.check(point().params, Target(name="t", path="x", size=MIB)))
-    assert said is not None
-    assert said.startswith("targets: object requests need a bucket")
+    reason = refusal(OBJECT.check(point().params, Target(name="t", path="x", size=MIB)))
+    assert reason is not None
+    assert reason.startswith("targets: object requests need a bucket")
     assert refusal(OBJECT.check(point().params, TARGET)) is None
     assert refusal(OBJECT.check(point().params, Target(name="t", s3="embedded:x"))) is None
 
@@ -352,7 +352,7 @@ def test_an_estimate_counts_what_is_made_before_and_what_is_known_to_be_written(
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "wording"),
     [
         ("get_percent = 70", "70/30 GET/PUT"),
         ("get_percent = 100", "GETs only"),
@@ -362,9 +362,9 @@ def test_an_estimate_counts_what_is_made_before_and_what_is_known_to_be_written(
         ("concurrency_per_operation = { put = 8, get = 4 }", "4 GET + 8 PUT at once"),
     ],
 )
-def test_the_mix_has_a_phrase(lines: str, said: str) -> None:
+def test_the_mix_has_a_phrase(lines: str, wording: str) -> None:
     params = point(lines).params
-    assert OBJECT.page.phrase("get_percent", params) == said
+    assert OBJECT.page.phrase("get_percent", params) == wording
     for part in ("list_percent", "delete_percent", "concurrency_per_operation"):
         assert OBJECT.page.phrase(part, params) == ""
 
@@ -381,8 +381,8 @@ def test_sizes_and_concurrency_have_phrases() -> None:
     assert phrase("object_size", uniform) == "1\u00a0MiB to 8\u00a0MiB"
     weights = 'object_size = { "4KiB" = 7, "1MiB" = 3 }'
     assert phrase("object_size", weights) == "70\u00a0% 4\u00a0KiB, 30\u00a0% 1\u00a0MiB"
-    said = phrase(
+    text = phrase(
         "object_size",
         'object_size = { lognormal = { median = "1MiB", sigma = 1.2, min = 1, max = "1GiB" } }',
     )
-    assert said == "log-normal about 1\u00a0MiB (sigma 1.2, 1\u00a0B to 1\u00a0GiB)"
+    assert text == "log-normal about 1\u00a0MiB (sigma 1.2, 1\u00a0B to 1\u00a0GiB)"

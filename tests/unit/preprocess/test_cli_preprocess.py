@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import EngineError, ExitCode
+from storlab.cli.common import DOCUMENT_VERSION
 from storlab.cli.main import main
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
@@ -149,7 +150,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def begin(directory: Path, inputs: list[Any], engine: str) -> None:
     """As engines do."""
     directory.mkdir()
-    said = {
+    fields = {
         "engine": engine,
         "inputs": inputs,
         "part_bytes": 64 << 20,
@@ -159,7 +160,7 @@ def begin(directory: Path, inputs: list[Any], engine: str) -> None:
         "modulo": None,
         "numerical": "float16",
     }
-    (directory / "run.json").write_text(json.dumps(said))
+    (directory / "run.json").write_text(json.dumps(fields))
 
 
 def lines_of(text: str) -> dict[str, list[str]]:
@@ -355,14 +356,14 @@ def test_stages_digests_and_the_feature_specification_are_told(
     place: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["preprocess", "day_0", "--out", "o"]) == ExitCode.OK
-    said = capsys.readouterr()
-    rows = lines_of(said.out)
+    printed = capsys.readouterr()
+    rows = lines_of(printed.out)
     assert rows["ingest"] == ["ingest", "2", "s", "500", "2", "1.5", "3", "MB", "4"]
     assert rows["all"] == ["all", "6", "s", "167", "0.667", "4.5", "3", "MB"]
-    assert "rows: 1,000, in binary 131 KB, digest 0123456789abcdef" in said.out
-    assert "vocabularies: digest fedcba9876543210" in said.out
-    assert str(place / "o" / "binary" / "feature_spec.yaml") in said.out.replace("\n", "")
-    assert "ingest: 1 part\n" in said.err
+    assert "rows: 1,000, in binary 131 KB, digest 0123456789abcdef" in printed.out
+    assert "vocabularies: digest fedcba9876543210" in printed.out
+    assert str(place / "o" / "binary" / "feature_spec.yaml") in printed.out.replace("\n", "")
+    assert "ingest: 1 part\n" in printed.err
     del engine
 
 
@@ -389,9 +390,9 @@ def test_malformed_lines_are_told_with_the_first_of_them(
     assert "and 25 malformed lines more" in out
     assert "malformed-lines: 30 of 1,030 lines (2.9 %) are malformed and left out" in out
     assert main([*call, "--json"]) == ExitCode.OK
-    said = json.loads(capsys.readouterr().out)
-    assert said["malformed"]["samples"] == [{"file": str(day), **SAMPLE}] * 20
-    assert [flag["kind"] for flag in said["flags"]] == ["malformed-lines"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["malformed"]["samples"] == [{"file": str(day), **SAMPLE}] * 20
+    assert [flag["kind"] for flag in report["flags"]] == ["malformed-lines"]
 
 
 def test_refused_lines_fail_the_run_with_an_option_as_the_cure(
@@ -400,11 +401,11 @@ def test_refused_lines_fail_the_run_with_an_option_as_the_cure(
     engine.details = told(PreprocessJob(inputs=[str(place / "day_0")], directory="o"), malformed=30)
     engine.failure = Failure(message="30 lines are malformed", fix='set malformed = "skip"')
     assert main(["preprocess", "day_0", "--out", "o"]) == ExitCode.RUN_FAILED
-    said = capsys.readouterr()
-    assert "30 lines are malformed" in said.err
-    assert "fix: give --malformed skip" in said.err
-    assert "line 7: label" in said.out
-    assert "digest" not in said.out
+    printed = capsys.readouterr()
+    assert "30 lines are malformed" in printed.err
+    assert "fix: give --malformed skip" in printed.err
+    assert "line 7: label" in printed.out
+    assert "digest" not in printed.out
 
 
 def test_a_failed_run_says_why_and_keeps_what_its_program_printed(
@@ -414,10 +415,10 @@ def test_a_failed_run_says_why_and_keeps_what_its_program_printed(
     engine.details = {"stages": []}
     call = ["preprocess", "day_0", "--out", "o"]
     assert main(call) == ExitCode.RUN_FAILED
-    said = capsys.readouterr()
-    assert f"error: {place / 'o'}: pandas ended by signal 9" in said.err
-    assert "Traceback" not in said.err + said.out
-    (place_of_raw,) = [word for word in said.err.split() if word.endswith("stderr.txt;")]
+    printed = capsys.readouterr()
+    assert f"error: {place / 'o'}: pandas ended by signal 9" in printed.err
+    assert "Traceback" not in printed.err + printed.out
+    (place_of_raw,) = [word for word in printed.err.split() if word.endswith("stderr.txt;")]
     work_dir = Path(place_of_raw.rstrip(";")).parent
     assert work_dir.is_dir()
     work_dir.rmdir()
@@ -438,9 +439,9 @@ def test_json_has_what_the_engine_told(
     place: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["preprocess", "day_0", "--out", "o", "--json"]) == ExitCode.OK
-    said = capsys.readouterr()
-    found = json.loads(said.out)
-    assert said.err == ""
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert printed.err == ""
     assert found["directory"] == str(place / "o")
     assert found["feature_spec"] == str(place / "o" / "binary" / "feature_spec.yaml")
     assert (found["exit_code"], found["interrupted"]) == (0, False)
@@ -464,10 +465,12 @@ def test_an_interrupted_run_says_how_to_go_on(
     monkeypatch.setattr("storlab.process.execution.POLL_S", 0.001)
     call = ["preprocess", "day_0", "--out", "o", *["--json"] * as_json]
     assert main(call) == ExitCode.INTERRUPTED
-    said = capsys.readouterr()
-    assert "the same command goes on" in said.err
+    printed = capsys.readouterr()
+    assert "the same command goes on" in printed.err
     if as_json:
-        assert json.loads(said.out) == {
+        assert json.loads(printed.out) == {
+            "schema": "preprocess",
+            "version": DOCUMENT_VERSION,
             "directory": str(place / "o"),
             "interrupted": True,
             "exit_code": 7,

@@ -32,7 +32,7 @@ def point(lines: str = "") -> Point:
 
 
 def stage(name: str, start_s: float, end_s: float, **changes: Any) -> dict[str, Any]:
-    said = {
+    fields = {
         "name": name,
         "start_ns": round(start_s * S),
         "end_ns": round(end_s * S),
@@ -47,8 +47,8 @@ def stage(name: str, start_s: float, end_s: float, **changes: Any) -> dict[str, 
         "resumed_parts": 0,
         "passes": 1,
     }
-    assert changes.keys() <= said.keys()
-    return said | changes
+    assert changes.keys() <= fields.keys()
+    return fields | changes
 
 
 def stages(**ingest: Any) -> list[dict[str, Any]]:
@@ -66,8 +66,8 @@ def stages(**ingest: Any) -> list[dict[str, Any]]:
     ]
 
 
-def outcome(said: list[dict[str, Any]] | None = None, **details: Any) -> RunOutcome:
-    each = stages() if said is None else said
+def outcome(given_stages: list[dict[str, Any]] | None = None, **details: Any) -> RunOutcome:
+    each = stages() if given_stages is None else given_stages
     known = {
         "stages": each,
         "rows": ROWS,
@@ -76,10 +76,10 @@ def outcome(said: list[dict[str, Any]] | None = None, **details: Any) -> RunOutc
         "output_bytes": BINARY,
         "parquet_bytes": PARQUET,
         "malformed": {"count": 0, "by_reason": {}, "samples": []},
-        "resumed_parts": sum(one["resumed_parts"] for one in each),
+        "resumed_parts": sum(stage["resumed_parts"] for stage in each),
         "device_counters": True,
         "memory_limit_bytes": 4 << 30,
-        "peak_memory_bytes": max((one["peak_memory_bytes"] for one in each), default=0),
+        "peak_memory_bytes": max((stage["peak_memory_bytes"] for stage in each), default=0),
     }
     quick = LatencySummary(
         count=30,
@@ -94,8 +94,8 @@ def outcome(said: list[dict[str, Any]] | None = None, **details: Any) -> RunOutc
         window_end_ns=11 * S,
         samples=[],
         totals={
-            one["name"]: OperationTotals(operations=30, bytes=one["input_bytes"], latency=quick)
-            for one in each
+            stage["name"]: OperationTotals(operations=30, bytes=stage["input_bytes"], latency=quick)
+            for stage in each
         },
         cpu=CpuUse(user_ns=10 * S, system_ns=2 * S, cores=2),
         details=known | details,
@@ -160,7 +160,7 @@ def test_memory_and_bytes_of_the_device() -> None:
 
 def test_what_nobody_counted_has_no_metric() -> None:
     nobody: dict[str, Any] = {"device_read_bytes": None, "device_written_bytes": None}
-    found = named(outcome([{**one, **nobody} for one in stages()]))
+    found = named(outcome([{**entry, **nobody} for entry in stages()]))
     assert not [key for key in found if key.startswith("device_")]
     part = named(outcome(stages(**nobody)))
     assert "device_read_mb.all" not in part
@@ -212,8 +212,8 @@ def test_concurrency_is_that_of_the_workers() -> None:
 def test_malformed_lines_are_counted_by_what_is_wrong_with_them() -> None:
     reasons = {"fields": 2_000, "label": 0, "integer": 1, "category": 1_999}
     malformed = {"count": 4_000, "by_reason": reasons, "samples": []}
-    said = flags(outcome(malformed=malformed), 'malformed = "skip"')["malformed-lines"]
-    assert said == (
+    flag = flags(outcome(malformed=malformed), 'malformed = "skip"')["malformed-lines"]
+    assert flag == (
         "4,000 of 8,000,000 lines (0.05 %) are malformed and left out (not 40 fields: 2,000; no "
         "integer: 1; no category: 1,999)"
     )
@@ -223,8 +223,8 @@ def test_malformed_lines_are_counted_by_what_is_wrong_with_them() -> None:
 
 def test_raw_data_must_have_come_from_the_device() -> None:
     served = outcome(stages(device_read_bytes=RAW // 2))
-    said = flags(served)["page-cache"]
-    assert said.startswith("the device read 50 % of the raw bytes while they were ingested")
+    flag = flags(served)["page-cache"]
+    assert flag.startswith("the device read 50 % of the raw bytes while they were ingested")
     assert "page-cache" not in flags(outcome(stages(device_read_bytes=RAW * 9 // 10)))
     assert "cold = false" in flags(outcome(), "cold = false")["page-cache"]
     unknown = outcome(stages(device_read_bytes=None))
@@ -232,16 +232,16 @@ def test_raw_data_must_have_come_from_the_device() -> None:
 
 
 def test_workers_without_a_part_are_told() -> None:
-    said = flags(outcome(stages(parts=3)))["workers-idle"]
-    assert said.startswith("the raw data are 3 parts, so that 1 of 4 workers had nothing to ingest")
+    flag = flags(outcome(stages(parts=3)))["workers-idle"]
+    assert flag.startswith("the raw data are 3 parts, so that 1 of 4 workers had nothing to ingest")
     assert "workers-idle" not in flags(outcome(stages(parts=4)))
 
 
 def test_too_little_memory_is_told() -> None:
     several = stages()
     several[1]["passes"] = 3
-    said = flags(outcome(several), 'memory = "1GiB"')["several-passes"]
-    assert said == (
+    flag = flags(outcome(several), 'memory = "1GiB"')["several-passes"]
+    assert flag == (
         "memory = 1GiB is so little that data were read more than once: in vocabulary 3 times"
     )
     large = flags(outcome(peak_memory_bytes=2 * 10**9), 'memory = "1GiB"')["memory-exceeded"]

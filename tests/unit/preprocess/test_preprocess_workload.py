@@ -137,8 +137,8 @@ def test_an_implementation_is_an_engine() -> None:
     swept = points('implementation = ["native", "pandas", "polars"]')
     assert [p.engine for p in swept] == ["native", "pandas", "polars"]
     assert point().engine == "native"
-    said, fix = refused('engine = "native"\nimplementation = "pandas"')
-    assert said == "implementation: says which engine does the work, and so does engine"
+    reason, fix = refused('engine = "native"\nimplementation = "pandas"')
+    assert reason == "implementation: says which engine does the work, and so does engine"
     assert fix == "remove one of the two"
 
 
@@ -167,21 +167,21 @@ def test_an_implementation_is_an_engine() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_by_field(lines: str, field: str, cure: str) -> None:
-    said, fix = refused(lines)
-    assert said.partition(":")[0].split(".")[-1] == field
+    reason, fix = refused(lines)
+    assert reason.partition(":")[0].split(".")[-1] == field
     assert cure in fix
 
 
 def test_the_memory_that_is_missing_is_told() -> None:
-    said, _ = refused('workers = 2\nmemory = "100MiB"')
-    assert said == (
+    reason, _ = refused('workers = 2\nmemory = "100MiB"')
+    assert reason == (
         "memory: 100MiB do not hold a row group of 262,144 rows for each of 2 workers, which take "
         "159 MB"
     )
     assert point('workers = 2\nmemory = "100MiB"\nrow_group_rows = 131072').params["workers"] == 2
-    said, fix = refused("row_group_rows = 1")
-    assert said.startswith("memory: 4GiB do not hold a row group of 1 rows for the one worker")
-    assert "with all row groups of a part of 64MiB" in said
+    reason, fix = refused("row_group_rows = 1")
+    assert reason.startswith("memory: 4GiB do not hold a row group of 1 rows for the one worker")
+    assert "with all row groups of a part of 64MiB" in reason
     assert fix.startswith("make row_group_rows or memory larger")
 
 
@@ -210,7 +210,7 @@ def test_files_are_those_of_the_directory_that_was_granted(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "message"),
     [
         ("night_*", 'input: "night_*" matches no file in '),
         ("day_9", 'input: "day_9" matches no file in '),
@@ -223,7 +223,7 @@ def test_files_are_those_of_the_directory_that_was_granted(
         ("day_0.gz", "day_0.gz is compressed; unpack it first"),
     ],
 )
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, said: str) -> None:
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, message: str) -> None:
     inside = tmp_path / "in"
     target = day_files(inside, "day_0", "sub/day_1", f"{HOME}/day_0", "day_0.gz")
     (tmp_path / "day_0").write_bytes(b"\n")
@@ -231,7 +231,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, pattern: str, sai
     os.mkfifo(inside / "pipe")
     found = refusal(PREPROCESS.check(point(f'input = ["{pattern}"]').params, target))
     assert found is not None
-    assert said in found
+    assert message in found
     with pytest.raises(ValueError, match=r"matches|leads|regular|lies|compressed"):
         PREPROCESS.job(point(f'input = ["{pattern}"]'), context(target))
 
@@ -261,45 +261,49 @@ def test_a_pattern_of_any_depth_leaves_storlabs_own_files_out(tmp_path: Path) ->
 
 def test_real_files_are_neither_made_nor_counted_as_a_data_set(tmp_path: Path) -> None:
     target = day_files(tmp_path, "day_0", "day_1", size=24_500)
-    one = point('input = ["day_*"]')
-    assert (one.params["rows"], one.params["files"], one.params["data_seed"]) == (None, None, None)
-    assert PREPROCESS.prepare([one], context(target)) == []
-    said = PREPROCESS.estimate(one, HEADER, target)
-    assert (said.data_bytes, said.data_set, said.reads) == (0, "", False)
+    planned = point('input = ["day_*"]')
+    assert (planned.params["rows"], planned.params["files"], planned.params["data_seed"]) == (
+        None,
+        None,
+        None,
+    )
+    assert PREPROCESS.prepare([planned], context(target)) == []
+    estimate = PREPROCESS.estimate(planned, HEADER, target)
+    assert (estimate.data_bytes, estimate.data_set, estimate.reads) == (0, "", False)
     rows = 49_000 // ROW_BYTES
     made = PREPROCESS.estimate(point(f"rows = {rows}"), HEADER, target)
-    assert said.bytes_written == made.bytes_written
+    assert estimate.bytes_written == made.bytes_written
 
 
 def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None:
-    one = PREPROCESS.estimate(point("rows = 1_000_000"), HEADER, TARGET)
-    assert (one.writes, one.files, one.reads) == (True, 0, True)
-    assert one.data_bytes == 1_000_000 * ROW_BYTES
-    assert one.duration_ns == 5 * one.data_bytes + NS_PER_S
+    base = PREPROCESS.estimate(point("rows = 1_000_000"), HEADER, TARGET)
+    assert (base.writes, base.files, base.reads) == (True, 0, True)
+    assert base.data_bytes == 1_000_000 * ROW_BYTES
+    assert base.duration_ns == 5 * base.data_bytes + NS_PER_S
     # Parquet 170, vocabularies 26 x 12 / 15, binary 1 + 26 + 104 bytes of a row at most.
-    assert one.bytes_written == 1_000_000 * (170 + 20 + 131)
+    assert base.bytes_written == 1_000_000 * (170 + 20 + 131)
     every = PREPROCESS.estimate(
         point('rows = 1_000_000\nthreshold = 0\nnumerical = "float32"'), HEADER, TARGET
     )
     assert every.bytes_written == 1_000_000 * (170 + 312 + 157)
     slow = PREPROCESS.estimate(point('rows = 1_000_000\nimplementation = "pandas"'), HEADER, TARGET)
-    assert 5 * (slow.duration_ns - 2 * NS_PER_S) == 17 * (one.duration_ns - NS_PER_S)  # it starts
+    assert 5 * (slow.duration_ns - 2 * NS_PER_S) == 17 * (base.duration_ns - NS_PER_S)  # it starts
     all_cores = PREPROCESS.estimate(
         point(f'rows = 1_000_000\nworkers = {usable_cores()}\nmemory = "1TiB"'), HEADER, TARGET
     )
-    assert all_cores.duration_ns - NS_PER_S == pytest.approx(5 * one.data_bytes / usable_cores())
+    assert all_cores.duration_ns - NS_PER_S == pytest.approx(5 * base.data_bytes / usable_cores())
 
 
-@pytest.mark.parametrize(("size", "said"), [(0, "input: the raw files are empty"), (5000, "")])
+@pytest.mark.parametrize(("size", "message"), [(0, "input: the raw files are empty"), (5000, "")])
 def test_an_empty_raw_file_is_no_matter_of_the_size_of_parts(
-    tmp_path: Path, size: int, said: str
+    tmp_path: Path, size: int, message: str
 ) -> None:
     (tmp_path / "day_0").write_bytes(b"")
     (tmp_path / "day_1").write_bytes(b"1" * size)
     target = TARGET.model_copy(update={"directory": str(tmp_path)})
     found = PREPROCESS.estimate(point('input = ["day_*"]'), HEADER, target).cautions
-    assert len(found) == bool(said)
-    assert all(each.startswith(said) for each in found)
+    assert len(found) == bool(message)
+    assert all(each.startswith(message) for each in found)
 
 
 def test_cautions_name_their_field() -> None:

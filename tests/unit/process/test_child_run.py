@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from storlab.base.clock import sleep_s
 from storlab.model.result import EngineInfo, RunOutcome
 from storlab.process.child import ChildRun, Launch
 from storlab.process.events import Events
@@ -84,7 +85,7 @@ def test_an_error_is_told_in_its_last_words(tmp_path: Path) -> None:
 
 def wait_for(path: Path) -> None:
     while not path.exists():
-        pass
+        sleep_s(0.01)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
@@ -94,10 +95,12 @@ def test_cancelling_ends_it_and_all_that_it_started(tmp_path: Path, stubborn: bo
         f"{ignore}import os, pathlib, subprocess, sys\n"
         f"child = subprocess.Popen([sys.executable, '-c', {ignore + FOREVER!r}],"
         " start_new_session=True)\n"
-        "pathlib.Path('pid').write_text(str(child.pid))\nchild.wait()\n"
+        "pathlib.Path('pid.part').write_text(str(child.pid))\n"
+        "pathlib.Path('pid.part').rename('pid')\nchild.wait()\n"
     )
     run = start(tmp_path, code)
     wait_for(tmp_path / "ready")
+    wait_for(tmp_path / "pid")
     assert run.wait(0.01) is None
     assert run.snapshot().phase == "measure"
     pid = int((tmp_path / "pid").read_text())

@@ -17,7 +17,7 @@ def events(ends: list[int], operation: str = "read") -> Events:
     return Events.of_rows(operation, np.array(rows, dtype=np.int64).reshape(-1, 3))
 
 
-@given(st.lists(st.integers(0, 10_000), max_size=60), st.integers(1, 12_000))
+@given(st.lists(st.integers(0, 10_000), max_size=60), st.integers(40, 12_000))
 def test_samples_sum_up_to_the_totals(ends: list[int], interval_ns: int) -> None:
     each = events(ends)
     made = samples([each], (START, START + 10_000), interval_ns)

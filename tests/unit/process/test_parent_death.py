@@ -37,6 +37,14 @@ UNITS = (
     "pool = pool_of(types.SimpleNamespace(threads=False), 2)\n"
     "list(carry_out(pool, [Unit('one', work, ())], 2, print))"
 )
+READERS = (
+    "from storlab.history import read\n"
+    "def kept(place):\n"
+    "    Path('ready').touch()\n"
+    "    signal.pause()\n"
+    "read._kept, read.os.sched_getaffinity = kept, lambda _: {0, 1}\n"
+    "list(read._read([('a', 'b')] * read.ALONE))"
+)
 PARENT = (
     "import signal, sys, types\nfrom pathlib import Path\n"
     f"sys.path += [{str(HERE)!r}, {str(TESTS / 'integration/engines/warp')!r}, {str(TESTS)!r}]\n"
@@ -51,6 +59,7 @@ PARENT = (
         (WARP, ["work/ready"]),
         (RANKS, ["rank-0", "rank-1"]),
         (UNITS, ["ready"]),
+        (READERS, ["ready"]),
     ],
 )
 def test_nothing_outlives_a_killed_parent(

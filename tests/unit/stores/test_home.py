@@ -33,8 +33,8 @@ def there(directory: Path) -> list[str]:
 def test_a_home_is_made_marked_and_removed_when_nothing_came_into_it(tmp_path: Path) -> None:
     with HomeHold(tmp_path, "one") as hold:
         assert hold.path == tmp_path.resolve() / HOME
-        said = json.loads((hold.path / MARKER).read_text())
-        assert (said["schema_version"], said["made_by"]) == (1, "storlab")
+        document = json.loads((hold.path / MARKER).read_text())
+        assert (document["schema_version"], document["made_by"]) == (1, "storlab")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,12 @@ def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_", "SSD_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # tests ask nobody outside
 
 
 def target(**options: object) -> Target:
-    said = {"name": "SSD", "s3": "https://s3.example.com/bench", "s3_options": options or None}
-    return Target.model_validate({key: value for key, value in said.items() if value is not None})
+    fields = {"name": "SSD", "s3": "https://s3.example.com/bench", "s3_options": options or None}
+    return Target.model_validate({key: value for key, value in fields.items() if value is not None})
 
 
 def write(tmp_path: Path, name: str, text: str) -> None:
@@ -81,9 +84,9 @@ def test_variables_of_a_prefix_of_ones_own_and_no_others(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "other")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "other")
-    said = refused(tmp_path, credentials_env="SSD")
-    assert "SSD_ACCESS_KEY_ID" in said
-    assert "SSD_SECRET_ACCESS_KEY" in said
+    reason = refused(tmp_path, credentials_env="SSD")
+    assert "SSD_ACCESS_KEY_ID" in reason
+    assert "SSD_SECRET_ACCESS_KEY" in reason
     monkeypatch.setenv("SSD_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("SSD_SECRET_ACCESS_KEY", SECRET)
     assert found(tmp_path, credentials_env="SSD") == (keys_of("AKID"), "us-east-1")
@@ -158,10 +161,10 @@ def test_the_sections_of_each_file(tmp_path: Path) -> None:
 
 def test_nothing_anywhere_names_all_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    said = refused(tmp_path)
+    reason = refused(tmp_path)
     places = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", '"mine"')
     for place in (*places, str(tmp_path / ".aws/credentials"), str(tmp_path / ".aws/config")):
-        assert place in said
+        assert place in reason
     assert '"store"' in refused(tmp_path, profile="store")
 
 
@@ -174,8 +177,8 @@ def test_half_a_pair_in_the_environment(
     monkeypatch.setenv(f"{prefix}_{half}", SECRET)
     other = {"ACCESS_KEY_ID": "SECRET_ACCESS_KEY", "SECRET_ACCESS_KEY": "ACCESS_KEY_ID"}[half]
     options = {} if prefix == "AWS" else {"credentials_env": prefix}
-    said = refused(tmp_path, **options)
-    assert f"has {prefix}_{half} but not {prefix}_{other}" in said
+    reason = refused(tmp_path, **options)
+    assert f"has {prefix}_{half} but not {prefix}_{other}" in reason
 
 
 def test_half_a_pair_in_a_profile(tmp_path: Path) -> None:
@@ -189,9 +192,9 @@ def test_half_a_pair_in_a_profile(tmp_path: Path) -> None:
 )
 def test_a_broken_file_is_named_without_its_content(tmp_path: Path, text: str, line: str) -> None:
     write(tmp_path, "credentials", text)
-    said = refused(tmp_path)
-    assert str(tmp_path / ".aws/credentials") in said
-    assert line in said
+    reason = refused(tmp_path)
+    assert str(tmp_path / ".aws/credentials") in reason
+    assert line in reason
 
 
 def test_no_exception_behind_the_error_holds_the_secret(tmp_path: Path) -> None:
@@ -208,11 +211,109 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert "UTF-8" in refused(tmp_path)
 
 
-def test_a_profile_that_needs_the_aws_cli_says_how(tmp_path: Path) -> None:
+def test_without_botocore_a_profile_that_needs_it_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
     write(tmp_path, "config", "[profile corp]\nsso_session = corp\nregion = eu-west-1\n")
-    said = refused(tmp_path, profile="corp")
-    assert "sso_session" in said
-    assert "aws configure export-credentials --profile corp" in said
+    reason = refused(tmp_path, profile="corp")
+    assert "sso_session" in reason
+    assert "aws configure export-credentials --profile corp" in reason
+    assert "storlab[aws]" in reason
+
+
+PROGRAM = """\
+#!/bin/sh
+echo "$1" >> "$(dirname "$0")/calls"
+echo 'no word of this: {secret}' >&2
+{prints}
+"""
+KEYS = """cat <<'END'
+{{"Version": 1, "AccessKeyId": "AKPROCESS", "SecretAccessKey": "{secret}", "SessionToken": "t/1+="}}
+END"""
+
+
+def program(tmp_path: Path, prints: str, profile: str = "profile corp") -> Path:
+    """A credential_process of a profile; returns the file of its calls."""
+    script = tmp_path / "keys of corp"
+    script.write_text(PROGRAM.format(secret=SECRET, prints=prints.format(secret=SECRET)))
+    script.chmod(0o755)
+    lines = f"credential_process = '{script}' ssd\nregion = eu-west-3\n"
+    write(tmp_path, "config", f"[{profile}]\n{lines}")
+    return tmp_path / "calls"
+
+
+def test_a_profiles_program_gives_its_keys(tmp_path: Path) -> None:
+    calls = program(tmp_path, KEYS)
+    keys, region = found(tmp_path, profile="corp")
+    assert keys == keys_of("AKPROCESS", token="t/1+=")
+    assert keys is not None
+    assert "corp" in keys.token_place
+    assert region == "eu-west-3"
+    assert calls.read_text() == "ssd\n"
+
+
+def test_the_default_profiles_program_is_asked_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = program(tmp_path, KEYS, "default")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    assert found(tmp_path) == (keys_of("AKENV"), "eu-west-3")
+    assert not calls.exists()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert found(tmp_path) == (keys_of("AKPROCESS", token="t/1+="), "eu-west-3")
+
+
+def test_keys_in_a_profile_are_taken_before_its_program(tmp_path: Path) -> None:
+    calls = program(tmp_path, KEYS)
+    write(tmp_path, "credentials", f"[corp]\naws_access_key_id=A\naws_secret_access_key={SECRET}\n")
+    assert found(tmp_path, profile="corp")[0] == keys_of("A")
+    assert not calls.exists()
+
+
+def test_files_of_other_names_reach_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, KEYS)
+    (tmp_path / ".aws/config").rename(tmp_path / "mine")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "mine")  # relative to the study
+    assert found(tmp_path, profile="corp")[0] == keys_of("AKPROCESS", token="t/1+=")
+
+
+@pytest.mark.parametrize(
+    "prints", ["exit 3", "echo '{secret}'", 'echo \'{{"Version": 1, "AccessKeyId": "{secret}"}}\'']
+)
+def test_a_program_that_fails_is_told_without_its_words(tmp_path: Path, prints: str) -> None:
+    program(tmp_path, prints)
+    with pytest.raises(PreflightError) as caught:
+        found(tmp_path, profile="corp")
+    assert caught.value.__cause__ is None
+    reason = refused(tmp_path, profile="corp")
+    assert 'profile "corp"' in reason
+    assert "aws sts get-caller-identity --profile corp" in reason
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    program(tmp_path, KEYS)
+    (tmp_path / "keys of corp").unlink()
+    assert "its program failed" in refused(tmp_path, profile="corp")
+
+
+def test_a_login_that_is_missing_is_told(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "config",
+        "[profile corp]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = r\n"
+        "[sso-session corp]\nsso_region = eu-west-1\nsso_start_url = https://corp.example.com\n",
+    )
+    assert "aws sso login" in refused(tmp_path, profile="corp")
+
+
+def test_no_command_imports_botocore(tmp_path: Path) -> None:
+    code = "import sys, storlab.stores.s3.target; sys.exit('botocore' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_storlabs_own_server_needs_none(tmp_path: Path) -> None:

@@ -87,9 +87,13 @@ def test_a_key_outside_of_the_prefix_is_foreign() -> None:
 
 
 def test_the_marker_says_whose_it_is() -> None:
-    said = read_marker(marker_content(CAMPAIGN, "SSD", made_bucket=True))
-    assert said is not None
-    assert (said["campaign"], said["target"], said["made_bucket"]) == (CAMPAIGN, "SSD", True)
+    document = read_marker(marker_content(CAMPAIGN, "SSD", made_bucket=True))
+    assert document is not None
+    assert (document["campaign"], document["target"], document["made_bucket"]) == (
+        CAMPAIGN,
+        "SSD",
+        True,
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"schema_version": 2}'])
@@ -181,26 +185,26 @@ def error(
     ],
 )
 def test_refusals_in_words(code: str, status: int, what: str, fix: str) -> None:
-    said = error(status, code)
-    assert said.where == "https://s3.example.com/bench"
-    assert said.what.startswith("cannot list the bucket: ")
-    assert what in said.what
-    assert str(status) in said.what
-    assert fix in said.fix
+    reason = error(status, code)
+    assert reason.where == "https://s3.example.com/bench"
+    assert reason.what.startswith("cannot list the bucket: ")
+    assert what in reason.what
+    assert str(status) in reason.what
+    assert fix in reason.fix
 
 
 @pytest.mark.parametrize("code", ["InvalidToken", "InvalidTokenId"])
 @pytest.mark.parametrize("place", ["AWS_SESSION_TOKEN", "SSD_SESSION_TOKEN"])
 def test_a_bad_token_is_named_by_where_it_came_from(code: str, place: str) -> None:
-    def said(token: str | None) -> PreflightError:
+    def refusal(token: str | None) -> PreflightError:
         keys = Credentials("AKIDEXAMPLE", "the secret", token, place)
         store = STORE.model_copy(update={"credentials": keys})
         return refused(store, "list the bucket", 403, {}, ErrorBody(code, ""), None, [])
 
-    assert "the session token is not valid" in said("t").what
-    assert said("t").fix == f"set {place} anew, or remove it where the keys need none"
-    assert "there is none" in said(None).what
-    assert place in said(None).fix
+    assert "the session token is not valid" in refusal("t").what
+    assert refusal("t").fix == f"set {place} anew, or remove it where the keys need none"
+    assert "there is none" in refusal(None).what
+    assert place in refusal(None).fix
 
 
 @pytest.mark.parametrize(
@@ -213,19 +217,19 @@ def test_prefixes_with_nothing_between_slashes(prefix: str, well: bool) -> None:
 
 
 def test_the_right_region_is_named_wherever_it_is_found() -> None:
-    for said in (
+    for reason in (
         error(301, "PermanentRedirect", x_amz_bucket_region="eu-west-1"),
         error(301, x_amz_bucket_region="eu-west-1"),
         error(400, "AuthorizationHeaderMalformed", "'us-east-1' is wrong; expecting 'eu-west-1'"),
         error(403, "AccessDenied", x_amz_bucket_region="eu-west-1"),
     ):
-        assert said.fix == 'set s3_options.region = "eu-west-1"'
-        assert "us-east-1" in said.what
+        assert reason.fix == 'set s3_options.region = "eu-west-1"'
+        assert "us-east-1" in reason.what
 
 
 def test_the_same_region_is_no_reason() -> None:
-    said = error(403, "AccessDenied", x_amz_bucket_region="us-east-1")
-    assert "may not do it" in said.what
+    reason = error(403, "AccessDenied", x_amz_bucket_region="us-east-1")
+    assert "may not do it" in reason.what
 
 
 def test_a_clock_that_is_wrong_is_told_by_how_much() -> None:
@@ -236,10 +240,10 @@ def test_a_clock_that_is_wrong_is_told_by_how_much() -> None:
 
 
 def test_keys_that_a_store_repeats_are_hidden() -> None:
-    said = error(403, "InvalidAccessKeyId", "no key AKIDEXAMPLE; did you mean the secret?")
-    assert "AKIDEXAMPLE" not in str(said)
-    assert "the secret" not in str(said)
-    assert "***" in said.what
+    reason = error(403, "InvalidAccessKeyId", "no key AKIDEXAMPLE; did you mean the secret?")
+    assert "AKIDEXAMPLE" not in str(reason)
+    assert "the secret" not in str(reason)
+    assert "***" in reason.what
 
 
 @pytest.mark.parametrize(
@@ -261,8 +265,8 @@ def test_keys_that_a_store_repeats_are_hidden() -> None:
     ],
 )
 def test_no_answer_in_words(raised: OSError, what: str, fix: str) -> None:
-    said = unreachable("https://h:1/bench", raised, [])
-    assert said.where == "https://h:1/bench"
-    assert what in said.what
-    assert fix in said.fix
-    assert json.dumps(said.as_dict())
+    text = unreachable("https://h:1/bench", raised, [])
+    assert text.where == "https://h:1/bench"
+    assert what in text.what
+    assert fix in text.fix
+    assert json.dumps(text.as_dict())

@@ -143,9 +143,9 @@ def test_utilisation_averages_accelerators_then_epochs() -> None:
 
 def on_schedule(late_ms: float, waits_ms: float = 0) -> dict[str, int]:
     """11 steps of 10 ms; each but the first waits for its batch, and its thread comes late."""
-    one = accelerator(11, 10, 0, waits_ms + late_ms)
+    timed = accelerator(11, 10, 0, waits_ms + late_ms)
     scheduled = round((110 + 10 * waits_ms) * MS)
-    return one | {
+    return timed | {
         "scheduled_ns": scheduled,
         "first_scheduled_ns": 10 * MS,
         "late_ns": round(11 * late_ms * MS),
@@ -298,17 +298,17 @@ def test_a_store_tells_of_itself() -> None:
 def test_a_data_set_that_memory_holds_is_flagged_with_the_numbers() -> None:
     steps = accelerator(600, 1, 1, 0)
 
-    def said(target: Target, memory_bytes: int | None) -> list[str]:
+    def messages(target: Target, memory_bytes: int | None) -> list[str]:
         run = outcome(epoch(steps), host_memory_bytes=memory_bytes)
         flags = TRAINING.flags(point("files = 4200"), target, run)
         return [f.message for f in flags if f.kind == "data-set-small"]
 
-    assert said(BUFFERED, 10**9) == []
-    assert said(BUFFERED, None) == []  # a machine of which nothing is known
-    (small,) = said(BUFFERED, 10**12)
+    assert messages(BUFFERED, 10**9) == []
+    assert messages(BUFFERED, None) == []  # a machine of which nothing is known
+    (small,) = messages(BUFFERED, 10**12)
     assert "4,200 samples" in small
     assert f"{-(-5 * 10**12 // 146_600_628):,}" in small
-    (direct,) = said(DIRECT, 10**12)
+    (direct,) = messages(DIRECT, 10**12)
     assert direct.startswith(small)
     assert "O_DIRECT" in direct
 

@@ -104,7 +104,7 @@ def test_no_computing_is_no_demand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("num_files_train", "number_of_files"), "number_of_files is no field"),
         (("num_files_train = 4", ""), "num_files_train"),
@@ -118,13 +118,13 @@ def test_no_computing_is_no_demand(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_profile_is_named(
-    tmp_path: Path, change: tuple[str, str], said: str
+    tmp_path: Path, change: tuple[str, str], message: str
 ) -> None:
     path = own(tmp_path, OWN.replace(*change))
     with pytest.raises(StudyError) as caught:
         load_profile(path)
     assert caught.value.where == path
-    assert said in caught.value.what
+    assert message in caught.value.what
     assert caught.value.fix
 
 

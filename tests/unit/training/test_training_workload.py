@@ -19,6 +19,7 @@ from storlab.model.study import Header, Target
 from storlab.stores.s3.keys import is_own_key
 from storlab.workloads.training.job import TrainingJob
 from storlab.workloads.training.page import TRAINING_PAGE
+from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import EDITIONS, least_samples, settings_of
 from support.refusals import refusal
 
@@ -132,7 +133,7 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edition", "said"),
+    ("edition", "reading"),
     [
         ("storlab", ("epoch", True, "header", True, False)),
         ("dlio-2.0", ("none", False, "crc", False, False)),
@@ -140,9 +141,9 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
         ("dlio-3.0", ("epoch", True, "bytes", False, True)),
     ],
 )
-def test_an_edition_reads_as_that_version_did(edition: str, said: tuple[Any, ...]) -> None:
+def test_an_edition_reads_as_that_version_did(edition: str, reading: tuple[Any, ...]) -> None:
     made = job(f'edition = "{edition}"')
-    assert (made.shuffle, made.reshard, made.check, made.place.direct, made.drop_caches) == said
+    assert (made.shuffle, made.reshard, made.check, made.place.direct, made.drop_caches) == reading
     assert made.barrier
     assert edition in EDITIONS
 
@@ -151,9 +152,9 @@ def test_only_our_own_edition_follows_the_target() -> None:
     buffered = Target(name="t", directory="d", direct=False)
     assert not job(target=buffered).place.direct
     assert refusal(TRAINING.check(point().params, buffered)) is None
-    said = refusal(TRAINING.check(point('edition = "dlio-2.0-odirect"').params, buffered))
-    assert said is not None
-    assert said.startswith("edition: ")
+    reason = refusal(TRAINING.check(point('edition = "dlio-2.0-odirect"').params, buffered))
+    assert reason is not None
+    assert reason.startswith("edition: ")
 
 
 def test_an_edition_of_dlio_leaves_nothing_open() -> None:
@@ -175,7 +176,7 @@ def test_sweeps_are_products() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ('profile = "unet3d-h10"', 'did you mean "unet3d-h100"?'),
         ('profile = "dir/mine"', "ends with .toml"),
@@ -186,25 +187,25 @@ def test_sweeps_are_products() -> None:
         ('engine = "native"\nloader = "pytorch"', "says which engine reads"),
     ],
 )
-def test_what_contradicts_itself_is_refused(lines: str, said: str) -> None:
+def test_what_contradicts_itself_is_refused(lines: str, message: str) -> None:
     with pytest.raises(StudyError) as caught:
         points(lines)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_profile_of_ones_own_is_part_of_the_point(tmp_path: Path) -> None:
     lines = own_profile(tmp_path)
-    one = point(lines)
+    planned = point(lines)
     (tmp_path / "own.toml").unlink()
-    settings = settings_of(one.params)
+    settings = settings_of(TrainingParams.of(planned.params))
     assert (settings.files, settings.batch, settings.reader_threads) == (4, 6, 3)
     assert (settings.epochs, settings.computation_ns) == (2, 5 * MS)
     assert (settings.shuffle, settings.threshold_percent) == ("none", pytest.approx(70))
-    made = TRAINING.job(one, context())
+    made = TRAINING.job(planned, context())
     assert isinstance(made, TrainingJob)
     assert (made.prefetch, made.records.prefix) == (9, "part")
     changed = point(own_profile(tmp_path, OWN.replace("5ms", "6ms")))
-    assert changed.point_id != one.point_id
+    assert changed.point_id != planned.point_id
     assert point("profile = 'unet3d-h100'").params["profile_data"] is None
 
 
@@ -220,10 +221,10 @@ def test_a_profile_that_is_not_there_is_refused_by_the_plan(tmp_path: Path) -> N
 
 
 def test_a_data_set_that_gives_no_batch_is_refused() -> None:
-    one = point("files = 20\naccelerators = 3")
-    said = refusal(TRAINING.check(one.params, TARGET))
-    assert said is not None
-    assert said.startswith("files: 20 samples give 3 accelerators not one batch of 7 each")
+    planned = point("files = 20\naccelerators = 3")
+    reason = refusal(TRAINING.check(planned.params, TARGET))
+    assert reason is not None
+    assert reason.startswith("files: 20 samples give 3 accelerators not one batch of 7 each")
     assert refusal(TRAINING.check(point("files = 21\naccelerators = 3").params, TARGET)) is None
     scaled = refusal(TRAINING.check(point("scale = 0.01").params, TARGET))
     assert scaled is not None
@@ -292,9 +293,9 @@ def test_a_bucket_is_a_place_too() -> None:
 
 
 def test_what_a_bucket_does_not_have_is_refused(tmp_path: Path) -> None:
-    said = refusal(TRAINING.check(point('edition = "dlio-2.0-odirect"').params, STORE))
-    assert said is not None
-    assert said.startswith("edition: ")
+    reason = refusal(TRAINING.check(point('edition = "dlio-2.0-odirect"').params, STORE))
+    assert reason is not None
+    assert reason.startswith("edition: ")
     many = OWN.replace("num_samples_per_file = 30", "num_samples_per_file = 3_000_000")
     huge = refusal(TRAINING.check(point(own_profile(tmp_path, many)).params, STORE))
     assert huge is not None
@@ -312,7 +313,7 @@ def test_a_loader_is_an_engine() -> None:
 
 
 def test_the_rule_of_mlperf_storage_for_the_size_of_a_data_set() -> None:
-    settings = settings_of(point("accelerators = 3").params)
+    settings = settings_of(TrainingParams.of(point("accelerators = 3").params))
     assert least_samples(settings, 0) == 500 * 7 * 3
     memory = 512 << 30
     assert least_samples(settings, memory) == -(-5 * memory // 146_600_628)
@@ -335,7 +336,7 @@ def test_the_shipped_study_has_as_many_steps_as_the_rule_asks(name: str, steps: 
     file = Path(__file__).parents[3] / "studies" / f"micron-6550-ion-{name}.toml"
     (workload,) = load_study(file).study.workload
     (params,) = workload.values()
-    settings = settings_of(params)
+    settings = settings_of(TrainingParams.of(params))
     whole = settings.samples // (settings.batch * settings.accelerators)
     assert whole == steps
     assert ("small" in workload.label) == (steps < 500)

@@ -1,24 +1,18 @@
 //! What the next operation is: its kind, length and place, each from its own seeded stream.
 
 use rand_core::Rng as _;
-use storlab_base::{Offsets, OpKind, Pattern, Result, Rng, stream};
+use storlab_base::{Offsets, OpKind, Result, Rng, stream};
+use storlab_run::mix::{KindDraw, bound};
 
 use crate::layout::Layout;
-use crate::spec::{BlockJob, gcd};
+use crate::spec::BlockJob;
 
 /// Draws operations for one job.
 pub struct Draw {
     kinds: KindDraw,
     sizes: SizeDraw,
     offsets: Offsets,
-    kind_rng: Rng,
     size_rng: Rng,
-}
-
-enum KindDraw {
-    Always(OpKind),
-    /// Read below the first bound, write below the second, else trim; of the whole range of u64.
-    Mixed([u64; 2]),
 }
 
 enum SizeDraw {
@@ -29,17 +23,9 @@ enum SizeDraw {
 
 impl Draw {
     /// For job `index`, over its layout's space.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Spec`] for a pattern that cannot be.
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
-        // A sequential pass reaches the end of the space, also where that is no multiple of the
-        // block.
-        let unit = match job.offsets {
-            Pattern::Sequential => gcd(job.unit(), layout.space),
-            _ => job.unit(),
-        };
+        let unit = job.offsets.unit(job.unit(), layout.space);
         // Independent offsets for every job, whatever it shares; the pattern's own permutations are
         // keyed by the seed alone, so that jobs agree on what is hot.
         let offsets = Offsets::new(
@@ -51,10 +37,9 @@ impl Draw {
             job.seed.wrapping_add(layout.members().next().map_or(0, u64::from) << 32),
         )?;
         Ok(Draw {
-            kinds: KindDraw::new(job),
+            kinds: KindDraw::new(&job.mix, job.seed, index),
             sizes: SizeDraw::new(job),
             offsets,
-            kind_rng: stream(job.seed, "kind", index as u64),
             size_rng: stream(job.seed, "size", index as u64),
         })
     }
@@ -62,14 +47,7 @@ impl Draw {
     /// Kind of the next operation.
     #[inline]
     pub fn kind(&mut self) -> OpKind {
-        match self.kinds {
-            KindDraw::Always(kind) => kind,
-            KindDraw::Mixed([read, write]) => match self.kind_rng.next_u64() {
-                x if x < read => OpKind::Read,
-                x if x < write => OpKind::Write,
-                _ => OpKind::Trim,
-            },
-        }
+        self.kinds.draw()
     }
 
     /// Length of the next operation.
@@ -89,27 +67,6 @@ impl Draw {
     #[inline]
     pub fn offset(&mut self, len: u32) -> u64 {
         self.offsets.next(u64::from(len))
-    }
-}
-
-/// `share` of the range of u64.
-fn bound(share: f64) -> u64 {
-    (share.clamp(0.0, 1.0) * 2f64.powi(64)) as u64
-}
-
-impl KindDraw {
-    fn new(job: &BlockJob) -> Self {
-        let mix = &job.mix;
-        for (percent, kind) in
-            [(mix.read, OpKind::Read), (mix.write, OpKind::Write), (mix.trim, OpKind::Trim)]
-        {
-            if percent >= 100.0 {
-                return KindDraw::Always(kind);
-            }
-        }
-        // Without trims the last bound is the whole range, or rounding would let one through.
-        let write = if mix.trim > 0.0 { bound((mix.read + mix.write) / 100.0) } else { u64::MAX };
-        KindDraw::Mixed([bound(mix.read / 100.0), write])
     }
 }
 

@@ -6,31 +6,33 @@ use std::sync::Arc;
 use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 use storlab_io::{Arena, Backend, File, NullBackend, PosixBackend, UringBackend, probe};
 use storlab_run::Secrets;
-use storlab_run::cpu::{available_cores, pin_to, sharpen_timers};
+use storlab_run::cpu::sharpen_timers;
 use storlab_run::handle::Run;
-use storlab_run::order::Order as _;
+use storlab_run::order::{MemberKind, Order as _};
 use storlab_run::outcome::Totals;
-use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
+use storlab_run::threads::{cores_for, pin_in_turn};
+use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 
 use crate::layout::Layout;
 use crate::shared::Shared;
-use crate::spec::{BackendKind, BlockJob, MemberKind};
+use crate::spec::{BackendKind, BlockJob};
 use crate::verify::Verifier;
 use crate::worker::Worker;
 
 /// Threads of one job of the posix backend, unless its queue is deeper.
 const THREADS_MAX: usize = 512;
 
-/// Open the files and start. The load begins when all workers are ready.
+/// Open the files and start. The load begins when all workers are ready and, where the run is
+/// held, not before it is told to.
 ///
 /// # Errors
 /// [`Error::Spec`] for an impossible order, [`Error::Io`] for what cannot be opened,
 /// [`Error::Backend`] where the backend asked for is forbidden here.
-pub fn start(order: &str, _: &Secrets) -> Result<Run> {
-    begin(BlockJob::from_json(order)?)
+pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
+    begin(BlockJob::from_json(order)?, held)
 }
 
-fn begin(job: BlockJob) -> Result<Run> {
+fn begin(job: BlockJob, held: bool) -> Result<Run> {
     Clock::prepare();
     let (backend, note) = choose_backend(&job)?;
     for index in 0..job.jobs {
@@ -42,7 +44,7 @@ fn begin(job: BlockJob) -> Result<Run> {
         None => None,
     };
     let (shared, receiver) = Shared::new(job, backend, files, verifier, note);
-    timed::begin(shared, receiver)
+    timed::begin(shared, receiver, held)
 }
 
 fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
@@ -71,10 +73,6 @@ fn open_all(job: &BlockJob) -> Result<Vec<File>> {
 impl Load for Shared {
     const WORKER: &'static str = "job";
 
-    fn timed(&self) -> &Timed {
-        self
-    }
-
     fn backend(&self) -> &'static str {
         self.backend.name()
     }
@@ -85,13 +83,7 @@ impl Load for Shared {
             BackendKind::Posix => job.jobs * job.queue_depth,
             _ => job.jobs,
         };
-        let allowed = job.cpus.as_ref().map_or_else(available_cores, |cpus| {
-            let mut cpus = cpus.clone();
-            cpus.sort_unstable();
-            cpus.dedup();
-            cpus.len().max(1)
-        });
-        threads.min(allowed)
+        cores_for(threads, job.cpus.as_deref())
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
@@ -144,13 +136,7 @@ impl Shared {
 
 fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     let job = &shared.job;
-    if let Some(cpus) = job.cpus.as_ref().filter(|c| !c.is_empty()) {
-        let cpu = cpus[index % cpus.len()];
-        pin_to(cpu).map_err(|e| {
-            let what = format!("job {index} cannot run on CPU {cpu}: {e}");
-            Error::spec("cpus", what, "name CPUs that this process may use")
-        })?;
-    }
+    pin_in_turn(job.cpus.as_deref(), index, format_args!("job {index}"))?;
     if job.open_loop() {
         sharpen_timers();
     }

@@ -3,38 +3,14 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use storlab_base::{CHUNK_BYTES, Error, OpKind, Pattern, PayloadSpec, Result};
+use storlab_base::{CHUNK_BYTES, Pattern, PayloadSpec, Result, Share, gcd};
 use storlab_io::Access;
-use storlab_run::order::{Arrival, Order, WeightedSize, bearable};
+use storlab_run::mix::Mix;
+use storlab_run::order::{
+    Arrival, Member, Order, WeightedSize, alignment, bearable, bearable_buffers, must, one_window,
+    whole_sectors,
+};
 use storlab_run::sampling::Kind;
-
-/// What a member of a target is.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum MemberKind {
-    /// A regular file that exists.
-    File,
-    /// A block device.
-    BlockDevice,
-    /// Nothing: every I/O completes at once.
-    Null,
-}
-
-/// One file or device; the run touches `[offset, offset + size)` of it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Member {
-    /// What to open.
-    pub path: PathBuf,
-    /// What to call it in messages.
-    pub name: String,
-    /// File, device or nothing.
-    pub kind: MemberKind,
-    /// Bytes of it that the run may touch.
-    pub size: u64,
-    /// Where they begin.
-    #[serde(default)]
-    pub offset: u64,
-}
 
 /// How jobs and members meet.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -71,17 +47,6 @@ impl BackendKind {
             BackendKind::Uring | BackendKind::Auto => "uring",
         }
     }
-}
-
-/// Percent of operations by kind.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Mix {
-    /// Reads.
-    pub read: f64,
-    /// Writes.
-    pub write: f64,
-    /// Deallocations.
-    pub trim: f64,
 }
 
 /// Which flush a job sends.
@@ -122,8 +87,6 @@ pub struct VerifySpec {
 /// One run of block I/O.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BlockJob {
-    /// Of this format: 1.
-    pub version: u32,
     /// Which backend.
     pub backend: BackendKind,
     /// Files or devices.
@@ -170,58 +133,29 @@ pub struct BlockJob {
     pub seed: u64,
 }
 
-/// Buffers may take this share of the machine's memory.
-const MEMORY_SHARE: u64 = 2;
 const BLOCK_MAX: u64 = 1 << 30;
 
 impl Order for BlockJob {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
     fn check(&self) -> Result<()> {
-        let wrong = |field: &str, what: String, fix: &str| Err(Error::spec(field, what, fix));
-        if self.members.is_empty() || self.members.len() > usize::from(u16::MAX) {
-            return wrong(
-                "members",
-                format!("there are {}", self.members.len()),
-                "name 1 to 65,535",
-            );
-        }
-        let most = usize::from(u16::MAX);
-        if self.jobs == 0 || self.jobs > most || self.batch == 0 {
-            let what = "one of them is out of bounds".to_owned();
-            return wrong("jobs, batch", what, "use 1 or more, and 65,535 jobs at most");
-        }
-        if self.queue_depth == 0 || self.queue_depth > usize::from(u16::MAX) {
-            let what = format!("{} is out of bounds", self.queue_depth);
-            return wrong("queue_depth", what, "use 1 to 65,535");
-        }
-        if self.window_ns.is_some() == self.window_bytes.is_some() {
-            let what = "give exactly one of them".to_owned();
-            return wrong("window_ns, window_bytes", what, "remove one");
-        }
-        if self.window_ns == Some(0) || self.window_bytes == Some(0) {
-            return wrong("window_ns, window_bytes", "is 0".into(), "use more");
-        }
+        let (most, members) = (usize::from(u16::MAX), self.members.len());
+        let some = |number: usize| (1..=most).contains(&number);
+        must(some(members), "members", || format!("there are {members}"), "name 1 to 65,535")?;
+        let what = || "one of them is out of bounds".into();
+        let fix = "use 1 or more, and 65,535 jobs at most";
+        must(some(self.jobs) && self.batch > 0, "jobs, batch", what, fix)?;
+        let what = || format!("{} is out of bounds", self.queue_depth);
+        must(some(self.queue_depth), "queue_depth", what, "use 1 to 65,535")?;
+        one_window(self.window_ns, self.window_bytes)?;
         bearable(&[
             ("ramp_ns", self.ramp_ns),
             ("window_ns", self.window_ns.unwrap_or(0)),
             ("drain_timeout_ns", self.drain_timeout_ns),
         ])?;
-        let total = self.mix.read + self.mix.write + self.mix.trim;
-        if (total - 100.0).abs() > 1e-6 {
-            return wrong("mix", format!("adds up to {total} %"), "make it 100 %");
-        }
+        self.mix.check()?;
         self.arrival.check()?;
-        if self.verify.is_some() && self.mix.trim > 0.0 {
-            let what = "verify mode cannot follow trimmed blocks".to_owned();
-            return wrong("mix.trim", what, "use 0, or turn verify off");
-        }
+        let followed = self.verify.is_none() || self.mix.trim <= 0.0;
+        let what = || "verify mode cannot follow trimmed blocks".into();
+        must(followed, "mix.trim", what, "use 0, or turn verify off")?;
         self.check_verify()?;
         self.check_sizes()
     }
@@ -239,52 +173,28 @@ impl BlockJob {
             ("window_bytes", self.window_bytes.is_none_or(whole)),
             ("members", members),
         ] {
-            if !fits {
-                let what = format!("is no multiple of the verification block, {granule} bytes");
-                return Err(Error::spec(field, what, "make it one, or turn verify off"));
-            }
+            let what = || format!("is no multiple of the verification block, {granule} bytes");
+            must(fits, field, what, "make it one, or turn verify off")?;
         }
         Ok(())
     }
 
     fn check_sizes(&self) -> Result<()> {
-        let wrong = |what: String, fix: &str| Err(Error::spec("block_sizes", what, fix));
-        if self.block_sizes.is_empty() {
-            return wrong("there are none".into(), "give at least one");
+        let field = "block_sizes";
+        must(!self.block_sizes.is_empty(), field, || "there are none".into(), "give at least one")?;
+        for WeightedSize { bytes, weight } in &self.block_sizes {
+            let what = || format!("{bytes} bytes with weight {weight}");
+            let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
+            must(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
+            whole_sectors(field, *bytes, self.direct && self.backend != BackendKind::Null)?;
         }
-        for size in &self.block_sizes {
-            if size.bytes == 0
-                || size.bytes > BLOCK_MAX
-                || size.weight.is_nan()
-                || size.weight <= 0.0
-            {
-                let what = format!("{} bytes with weight {}", size.bytes, size.weight);
-                return wrong(what, "use 1 byte to 1 GiB, and a weight above 0");
-            }
-            if self.direct && size.bytes % 512 != 0 && self.backend != BackendKind::Null {
-                let what = format!("{} bytes cannot be read with O_DIRECT", size.bytes);
-                return wrong(what, "use a multiple of 512, or direct = false");
-            }
-        }
-        if self.direct && self.members.iter().any(|m| m.offset % self.alignment() != 0) {
-            let what = format!("do not begin at a multiple of {} bytes", self.alignment());
-            return Err(Error::spec("members", what, "move the region, or use direct = false"));
-        }
+        let aligned = self.members.iter().all(|m| m.offset % self.alignment() == 0);
+        let what = || format!("do not begin at a multiple of {} bytes", self.alignment());
+        must(aligned, "members", what, "move the region, or use direct = false")?;
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
-        let memory = storlab_run::memory_bytes();
-        if needed > memory / MEMORY_SHARE {
-            return Err(Error::spec(
-                "queue_depth",
-                format!(
-                    "jobs x queue_depth x block_size need {} MB of this machine's {} MB",
-                    needed / 1_000_000,
-                    memory / 1_000_000
-                ),
-                "lower queue_depth, jobs or block_size",
-            ));
-        }
-        Ok(())
+        let fix = "lower queue_depth, jobs or block_size";
+        bearable_buffers(needed, "jobs x queue_depth x block_size", fix)
     }
 
     /// Length of the longest operation.
@@ -297,36 +207,30 @@ impl BlockJob {
         self.block_sizes.iter().fold(0, |unit, s| gcd(unit, s.bytes)).max(1)
     }
 
-    /// What `O_DIRECT` wants offsets and lengths to be multiples of: 4,096 bytes satisfy every
-    /// device, and blocks that are no multiple of them say that 512 do.
+    /// What offsets and lengths are multiples of.
     pub fn alignment(&self) -> u64 {
-        match self.direct {
-            true if self.unit().is_multiple_of(4096) => 4096,
-            true => 512,
-            false => 1,
-        }
+        alignment(self.unit(), self.direct)
     }
 
     /// Bytes that job `index` moves in a window by bytes: whole blocks, the first jobs one more
     /// where they do not come out even; the last job takes what is no whole block.
-    pub fn window_bytes_of(&self, index: usize) -> u64 {
-        let Some(total) = self.window_bytes else { return u64::MAX };
-        let (unit, jobs, index) = (self.unit(), self.jobs as u64, index as u64);
-        let blocks = total / unit;
-        let rest = if index + 1 == jobs { total % unit } else { 0 };
+    pub fn window_bytes_of(&self, index: usize) -> Option<u64> {
+        let (total, unit) = (self.window_bytes?, self.unit());
+        let share = Share { index: index as u64, count: self.jobs as u64 };
+        let rest = if index + 1 == self.jobs { total % unit } else { 0 };
         let rest = rest.next_multiple_of(self.alignment()).min(unit);
-        (blocks / jobs + u64::from(index < blocks % jobs)) * unit + rest
+        Some(share.of(total / unit) * unit + rest)
     }
 
     /// Buffers for reads that each job needs.
     pub fn read_slots(&self) -> usize {
-        if self.mix.read > 0.0 { self.queue_depth } else { 0 }
+        if self.mix.reads() { self.queue_depth } else { 0 }
     }
 
     /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that
     /// their share comes out right.
     pub fn write_slots(&self) -> usize {
-        if self.mix.write <= 0.0 {
+        if !self.mix.writes() {
             return 0;
         }
         let chunks_per_slot = (self.longest_block() as usize).div_ceil(CHUNK_BYTES);
@@ -343,8 +247,8 @@ impl BlockJob {
     /// What the files are opened for.
     pub fn access(&self) -> Access {
         Access {
-            read: self.mix.read > 0.0,
-            write: self.mix.write > 0.0 || self.mix.trim > 0.0,
+            read: self.mix.reads(),
+            write: self.mix.writes() || self.mix.trim > 0.0,
             direct: self.direct,
         }
     }
@@ -352,15 +256,8 @@ impl BlockJob {
     /// The kinds of operation that this load has.
     pub fn kinds(&self) -> Vec<Kind> {
         let syncs = self.sync.kind != SyncKind::None && self.sync.every_writes > 0;
-        let has = [self.mix.read > 0.0, self.mix.write > 0.0, self.mix.trim > 0.0, syncs];
-        let all = OpKind::ALL.map(|kind| Kind { place: kind as usize, name: kind.name() });
-        all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
+        self.mix.kinds(syncs)
     }
-}
-
-/// The greatest common divisor.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

@@ -22,8 +22,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use storlab_base::{Error, Result};
+use storlab_run::order::{Member, MemberKind};
 
-use crate::spec::{Member, MemberKind, VerifySpec};
+use crate::spec::VerifySpec;
 use header::{Found, Header};
 use mapping::Mapping;
 pub use report::{BadBlock, BadKind, VerifyReport};

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
 use storlab_io::{Backend, Completion, Op};
-use storlab_run::cpu::WorkerCpu;
 use storlab_run::pacing::Pacing;
-use storlab_run::sampling::{KindStats, KindTable, Report};
-use storlab_run::timed::{Message, WorkerEnd};
+use storlab_run::recorder::{Reading, Recorder, Success};
+use storlab_run::sampling::empty_table;
+use storlab_run::timed::{Timed, WorkerEnd};
+use storlab_run::turns::{self, Schedule, Sent, Turns};
 use storlab_run::window::Window;
 
 use crate::draw::Draw;
@@ -79,40 +80,29 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
     index: usize,
     backend: B,
     clock: T,
-    window: Window,
+    schedule: Schedule,
     layout: Layout,
     draw: Draw,
-    pacing: Pacing,
     payload: Payload,
     slots: Slots,
     flights: Vec<Flight>,
     free: Vec<u16>,
     fresh: Vec<u16>,
     completions: Vec<Completion>,
-    stats: KindTable,
     verify_report: Option<VerifyReport>,
-    open_loop: bool,
-    issuing: bool,
+    recorder: Recorder,
     blocked: bool,
-    interval: i64,
-    boundary_ns: u64,
-    cpu: Option<WorkerCpu>,
     serial: u64,
-    bytes_left: u64,
     writes_since_sync: u64,
-    last_completion_ns: u64,
-    unserved: u64,
 }
 
 impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Fills the payload pool; everything else waits for [`Worker::run`].
-    ///
-    /// # Errors
-    /// Those of the layout, the pattern and the payload.
     pub fn new(shared: &'r Shared, index: usize, backend: B, clock: T) -> Result<Self> {
         let job = &shared.job;
         let layout = Layout::for_job(job, index)?;
-        let depth = job.queue_depth;
+        let (depth, open_loop) = (job.queue_depth, job.open_loop());
+        let empty = empty_table(&job.kinds(), open_loop);
         let mut worker = Worker {
             draw: Draw::new(job, index, &layout)?,
             payload: Payload::new(&job.payload, job.seed, index as u64)?,
@@ -121,21 +111,12 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             free: (0..depth as u16).rev().collect(),
             fresh: Vec::with_capacity(job.batch.min(depth)),
             completions: Vec::with_capacity(depth),
-            stats: KindTable::new(),
             verify_report: shared.verifier.is_some().then(VerifyReport::default),
-            open_loop: job.open_loop(),
-            issuing: true,
+            recorder: Recorder::new(index, job.interval_ns, open_loop, empty),
+            schedule: Schedule::new(open_loop, job.drain_timeout_ns, job.window_bytes_of(index)),
             blocked: false,
-            interval: -1,
-            boundary_ns: 0,
-            cpu: None,
             serial: 0,
-            bytes_left: job.window_bytes_of(index),
             writes_since_sync: 0,
-            last_completion_ns: 0,
-            unserved: 0,
-            window: Window::default(),
-            pacing: Pacing::Closed,
             shared,
             index,
             backend,
@@ -162,38 +143,14 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Of the backend itself; errors of operations are left in the shared state.
     pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
         let job = &self.shared.job;
-        self.window = window;
-        self.pacing =
-            Pacing::new(&job.arrival, self.index, job.jobs, window.load_start_ns, job.seed);
-        self.stats = self.empty_stats();
-        self.interval = self.interval_at(window.load_start_ns);
-        self.boundary_ns = self.next_boundary(window.load_start_ns);
-        let mut now = self.wait_for_start();
-        self.cpu = Some(WorkerCpu::begin(&window, self.helped_by(), self.cpu_now(), now));
+        let (load_start_ns, jobs) = (window.load_start_ns, job.jobs);
+        let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
+        let now = self.schedule.begin(window, pacing, &self.clock);
+        let reading = Reading { at_ns: now, ..self.reading() };
+        self.recorder.begin(window, self.helped_by(), reading);
         self.shared.cpu.pass(&window, now);
-        while self.issuing && !self.shared.control.stopping() {
-            self.issue(now);
-            now = self.turn(now)?;
-        }
+        let now = turns::load(&mut self, now)?;
         self.drain(now)
-    }
-
-    /// All jobs begin together.
-    fn wait_for_start(&self) -> u64 {
-        loop {
-            let now = self.clock.now_ns();
-            if now >= self.window.load_start_ns {
-                return now;
-            }
-            std::thread::sleep(Duration::from_nanos(self.window.load_start_ns - now));
-        }
-    }
-
-    /// One system call, and what it brought.
-    #[inline]
-    fn turn(&mut self, now: u64) -> Result<u64> {
-        let (wait, timeout) = self.waiting(now);
-        self.hand_in(wait, timeout, self.shared.job.batch)
     }
 
     /// Submit what is fresh, and take at most `limit` completions. Returns the time of the latter.
@@ -207,7 +164,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             .submit(wait, timeout)
             .map_err(|e| Error::io("submit", self.shared.job.members[0].name.clone(), 0, e))?;
         let now = self.clock.now_ns();
-        if now >= self.boundary_ns {
+        if now >= self.recorder.boundary_ns() {
             self.cross(now);
         }
         let mut completions = std::mem::take(&mut self.completions);
@@ -219,48 +176,19 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         Ok(now)
     }
 
-    /// Start operations: as many as a batch, the depth and the schedule allow.
-    #[inline]
-    fn issue(&mut self, now: u64) {
-        self.blocked = false;
-        while self.fresh.len() < self.shared.job.batch && !self.free.is_empty() {
-            let mut intended = 0;
-            if let Some(due) = self.pacing.due_ns() {
-                if due >= self.window.end_ns {
-                    // Not before it: the window lasts as long as it was ordered to.
-                    self.issuing = now < self.window.end_ns;
-                    return;
-                }
-                if due > now {
-                    return;
-                }
-                intended = due;
-            }
-            if self.bytes_left == 0 {
-                self.issuing = false;
-                return;
-            }
-            if !self.start(intended, now) {
-                self.blocked = true;
-                return;
-            }
-            self.pacing.advance();
-        }
-    }
-
     /// Whether the next call waits for a completion, and how long at most.
     #[inline]
     fn waiting(&self, now: u64) -> (bool, Option<Duration>) {
         if self.free.is_empty() {
             return (true, None);
         }
-        if self.fresh.len() >= self.shared.job.batch || !self.issuing {
+        if self.fresh.len() >= self.shared.job.batch || !self.schedule.issuing() {
             return (false, None);
         }
         if self.blocked {
             return (true, Some(Duration::from_nanos(BLOCKED_NS)));
         }
-        let until = self.pacing.due_ns().map(|due| due.min(self.boundary_ns));
+        let until = self.schedule.next_due_ns().map(|due| due.min(self.recorder.boundary_ns()));
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
@@ -277,15 +205,13 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return true;
         }
         let kind = self.draw.kind();
-        let len = u64::from(self.draw.len()).min(self.bytes_left) as u32;
+        let len = u64::from(self.draw.len()).min(self.schedule.bytes_left()) as u32;
         let Some(slot) = self.slots.take(kind) else { return false };
         let Some(offset) = self.place(len) else {
             self.slots.give_back(kind, slot);
             return false;
         };
-        if self.shared.job.window_bytes.is_some() && now >= self.window.start_ns {
-            self.bytes_left -= u64::from(len);
-        }
+        self.schedule.spend(u64::from(len), now);
         if kind == OpKind::Write {
             self.writes_since_sync += 1;
             self.prepare_write(slot, offset, len);
@@ -433,29 +359,56 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         if flight.failed {
             return;
         }
-        self.last_completion_ns = now;
-        let inside = now >= self.window.start_ns && now < self.window.end_ns;
-        let due = self.open_loop
-            && flight.intended_ns >= self.window.start_ns
-            && flight.intended_ns < self.window.end_ns;
-        // The ramp is for the live view; the collector keeps it out of rows and totals.
-        let ramp = now < self.window.start_ns;
-        if !(inside || due || ramp) {
-            return;
+        let done = Success {
+            place: flight.kind as usize,
+            start_ns: flight.submitted_ns,
+            due_ns: flight.intended_ns,
+            first_byte_ns: None,
+            bytes: u64::from(flight.len),
+        };
+        self.recorder.succeed(&done, now);
+    }
+}
+
+impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
+    fn timed(&self) -> &Timed {
+        self.shared
+    }
+
+    #[inline]
+    fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// As many as a batch, the depth and the schedule allow.
+    #[inline]
+    fn issue(&mut self, now: u64) {
+        self.blocked = false;
+        while self.fresh.len() < self.shared.job.batch && !self.free.is_empty() {
+            let Some(intended) = self.schedule.due(now) else { return };
+            if !self.start(intended, now) {
+                self.blocked = true;
+                return;
+            }
+            self.schedule.advance();
         }
-        let Some(stats) = self.stats[flight.kind as usize].as_deref_mut() else { return };
-        if inside || ramp {
-            stats.operations += 1;
-            stats.bytes += u64::from(flight.len);
-        } else {
-            stats.late += 1;
-        }
-        if due || ramp || !self.open_loop {
-            stats.latency.record(now.saturating_sub(flight.submitted_ns));
-        }
-        if let (true, Some(intended)) = (due || ramp, &mut stats.intended) {
-            intended.record(now.saturating_sub(flight.intended_ns));
-        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<u16> {
+        self.fresh.first().copied()
+    }
+
+    fn sent(&self, number: u16) -> Sent {
+        let Flight { submitted_ns, intended_ns, .. } = self.flights[usize::from(number)];
+        Sent { at_ns: submitted_ns, due_ns: intended_ns }
+    }
+
+    /// One system call, and what it brought.
+    #[inline]
+    fn turn(&mut self, now: u64) -> Result<u64> {
+        let (wait, timeout) = self.waiting(now);
+        self.hand_in(wait, timeout, self.shared.job.batch)
     }
 }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::{fs, io};
 
 use storlab_base::{Error, Result, monotonic_ns};
+use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, Tally};
-use storlab_run::handle::Board;
+use storlab_run::fixed::{Books, Extras, Tally};
 use storlab_run::outcome::Outcome;
 
 use super::publish::Shelf;
@@ -22,7 +22,8 @@ pub fn run(
     control: &Control,
     board: &Board,
 ) -> Outcome {
-    let tally = Tally::begin(0, job.interval_ns, &KINDS, board);
+    let (books, _) = Books::new(job.interval_ns, &KINDS);
+    let tally = Tally::begin(0, &books, control, board);
     let failure = remove(shelf, home, control).err();
     let end_ns = monotonic_ns().max(tally.start_ns() + 1);
     tally.finish(end_ns, control, Extras { failure, ..Extras::default() })

@@ -1,20 +1,19 @@
 //! Checkpoints as files of a directory: a thread for each rank, which stays.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
-use storlab_base::{Content, Error, Result, monotonic_ns};
-use storlab_io::{DeviceBytes, DeviceCounters, drop_cache, resident_bytes};
+use storlab_base::{Content, Error, Result, failed};
+use storlab_io::{DeviceBytes, DeviceCounters, Stream, drop_cache, resident_bytes};
 use storlab_run::control::Control;
-use storlab_run::cpu::pin_to;
-use storlab_run::fixed::Extras;
+use storlab_run::fixed::{Books, Extras};
+use storlab_run::threads::{Silence, guarded, pin_in_turn, spawn};
 
 use crate::publish::{Manifest, Shelf};
 use crate::rank::{Crew, Order, Rank, RankTimes, slots};
-use crate::run::{Books, Home, LOOK, Look};
+use crate::run::{Home, LOOK, Look};
 use crate::spec::{CheckpointJob, Cold};
 
 /// See the module.
@@ -46,7 +45,7 @@ impl Directory {
 
     /// Every rank carries out the order. `None` when the run is to end; the first error of a rank
     /// ends it for all.
-    fn all(&mut self, order: &Order, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
+    fn order_all(&mut self, order: &Order, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let answers = self.answers.as_ref().ok_or_else(mistake)?;
         for rank in &self.orders {
             let _ = rank.send(order.clone());
@@ -54,17 +53,19 @@ impl Directory {
         let mut times = Vec::with_capacity(self.orders.len());
         let mut failed = None;
         let mut answered = 0;
-        let mut stopping_since = None;
+        let mut silence = Silence::default();
         while answered < self.orders.len() {
             match answers.recv_timeout(LOOK) {
-                Ok(Ok(one)) => times.push(one),
+                Ok(Ok(rank)) => times.push(rank),
                 Ok(Err(error)) => {
                     failed.get_or_insert(error);
                     self.crew.control.end_soon();
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     look();
-                    self.give_up(&mut stopping_since, self.orders.len() - answered)?;
+                    let (drain_ns, left) =
+                        (self.crew.job.drain_timeout_ns, self.orders.len() - answered);
+                    silence.bear(&self.crew.control, drain_ns, left)?;
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -82,27 +83,13 @@ impl Directory {
         }
     }
 
-    /// A rank that is stuck in the kernel cannot be joined: it is left behind.
-    fn give_up(&self, since: &mut Option<u64>, outstanding: usize) -> Result<()> {
-        if !self.crew.control.stopping() {
-            return Ok(());
-        }
-        let now = monotonic_ns();
-        let waited = now - *since.get_or_insert(now);
-        if waited < self.crew.job.drain_timeout_ns + 5_000_000_000 {
-            return Ok(());
-        }
-        Err(Error::Hung { job: 0, outstanding, waited_ms: waited / 1_000_000 })
-    }
-
     fn drop_caches(&self, directory: &Path) -> Result<()> {
         if self.crew.job.cold == Cold::AsIs {
             return Ok(());
         }
         for file in &self.crew.job.files {
             let path = directory.join(&file.name);
-            drop_cache(&path)
-                .map_err(|e| Error::io("drop the cache of", path.display().to_string(), 0, e))?;
+            drop_cache(&path).map_err(failed("drop the cache of", &path))?;
         }
         Ok(())
     }
@@ -112,15 +99,14 @@ impl Directory {
         let mut sum = 0;
         for file in &self.crew.job.files {
             let path = directory.join(&file.name);
-            sum += resident_bytes(&path)
-                .map_err(|e| Error::io("open", path.display().to_string(), 0, e))?;
+            sum += resident_bytes(&path).map_err(failed("open", &path))?;
         }
         Ok(sum)
     }
 }
 
 impl Home for Directory {
-    fn start(&mut self, books: Books) -> Result<()> {
+    fn arm(&mut self, books: &Books) -> Result<()> {
         let (answer, answers) = channel();
         let (ready, is_ready) = channel();
         self.answers = Some(answers);
@@ -129,25 +115,25 @@ impl Home for Directory {
             let (crew, answer, ready) = (self.crew.clone(), answer.clone(), ready.clone());
             let books = books.clone();
             let work = move || {
-                let rank =
-                    pin(&crew, index).and_then(|()| Rank::new(crew, index, books.ledger(index)));
+                let mut ready = Some(ready); // gone before it waits: whoever counts them waits too
+                let mut report = |armed| ready.take().map(|ready| ready.send(armed));
+                let begin = |stream: &Stream| {
+                    report(Ok((stream.backend(), stream.features())));
+                    books.ledger(index)
+                };
+                let cpus = crew.job.cpus.clone();
+                let rank = pin_in_turn(cpus.as_deref(), index, format_args!("rank {index}"))
+                    .and_then(|()| Rank::new(crew, index, begin));
                 drop(books);
                 match rank {
-                    Err(error) => drop(ready.send(Err(error))),
-                    Ok(rank) => {
-                        let _ = ready.send(Ok(rank.backend()));
-                        drop(ready);
-                        serve(rank, index, &orders, &answer);
-                    }
+                    Err(error) => drop(report(Err(error))),
+                    Ok(rank) => serve(rank, index, &orders, &answer),
                 }
             };
-            std::thread::Builder::new()
-                .name(format!("storlab-rank{index}"))
-                .spawn(work)
-                .map_err(|e| Error::io("start a thread for", format!("rank {index}"), 0, e))?;
+            spawn(format!("storlab-rank{index}"), &format!("rank {index}"), work)?;
             self.orders.push(order);
         }
-        drop((ready, books));
+        drop(ready);
         for backend in is_ready {
             self.backend = Some(backend?);
         }
@@ -181,7 +167,7 @@ impl Home for Directory {
 
     fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let directory = self.aside.clone();
-        self.all(&Order::Write { number, directory }, look)
+        self.order_all(&Order::Write { number, directory }, look)
     }
 
     fn publish(&mut self, manifest: &Manifest) -> Result<()> {
@@ -202,7 +188,7 @@ impl Home for Directory {
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let (number, directory) = (manifest.number, self.shelf.whole(manifest.number));
         let content = self.crew.content.of_seed(manifest.seed);
-        self.all(&Order::Restore { number, content, directory }, look)
+        self.order_all(&Order::Restore { number, content, directory }, look)
     }
 
     fn remove(&mut self, number: u32) -> Result<()> {
@@ -233,20 +219,13 @@ fn mistake() -> Error {
     Error::Backend { backend: "checkpoint", what: "its ranks were not started".into() }
 }
 
-fn pin(crew: &Crew, index: usize) -> Result<()> {
-    let Some(cpus) = crew.job.cpus.as_ref().filter(|cpus| !cpus.is_empty()) else { return Ok(()) };
-    let cpu = cpus[index % cpus.len()];
-    pin_to(cpu).map_err(|e| {
-        let what = format!("rank {index} cannot run on CPU {cpu}: {e}");
-        Error::spec("cpus", what, "name CPUs that this process may use")
-    })
-}
-
-/// A run must end, whatever becomes of one of its threads.
 fn serve(rank: Rank, index: usize, orders: &Receiver<Order>, answer: &Sender<Result<RankTimes>>) {
-    let work = AssertUnwindSafe(|| rank.serve(orders, answer));
-    if catch_unwind(work).is_err() {
-        let what = format!("rank {index} ended by a mistake in storlab: see standard error");
-        let _ = answer.send(Err(Error::Backend { backend: "checkpoint", what }));
+    let who = format!("rank {index}");
+    let served = guarded("checkpoint", who, || {
+        rank.serve(orders, answer);
+        Ok(())
+    });
+    if let Err(error) = served {
+        let _ = answer.send(Err(error));
     }
 }

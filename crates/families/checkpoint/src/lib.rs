@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 use storlab_base::{Clock, Result, monotonic_ns};
 use storlab_run::Secrets;
+use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, Tally};
-use storlab_run::handle::{Board, Run};
+use storlab_run::fixed::{Books, Extras, Tally};
+use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Outcome;
 use storlab_s3::{Credentials, Store};
@@ -31,32 +32,35 @@ use rank::KINDS;
 use run::write_and_restore;
 use spec::{CheckpointJob, Task};
 
-/// Start writing and restoring, or removing what that left.
+/// Start writing and restoring, or removing what that left; where the run is held, not before it
+/// is told to.
 ///
 /// # Errors
 /// [`storlab_base::Error::Spec`] for an order that cannot be, [`storlab_base::Error::Io`] where the
 /// place cannot be made.
-pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
-    begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?)
+pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
+    begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
 
-fn begin(job: CheckpointJob, credentials: Option<Credentials>) -> Result<Run> {
+fn begin(job: CheckpointJob, credentials: Option<Credentials>, held: bool) -> Result<Run> {
     Clock::prepare();
-    let control = Arc::new(Control::default());
-    let mine = control.clone();
+    let control = Arc::new(Control::new(held));
+    let run_control = control.clone();
     let Some(home) = job.place.directory.clone() else {
         let store = objects::store_of(&job, credentials)?;
-        return Run::begin(control, move |board| in_bucket(&job, store, &mine, board));
+        return Run::begin(control, move |board| in_bucket(&job, store, &run_control, board));
     };
     let shelf = Shelf::new(&job, &home);
     if job.task == Task::Clean {
-        return Run::begin(control, move |board| clean::run(&job, &shelf, &home, &mine, board));
+        return Run::begin(control, move |board| {
+            clean::run(&job, &shelf, &home, &run_control, board)
+        });
     }
     shelf.open()?;
     shelf.tidy()?;
     Run::begin(control, move |board| {
-        let place = Directory::new(&job, shelf, &home, &mine);
-        run::run(&job, place, &mine, board, write_and_restore)
+        let place = Directory::new(&job, shelf, &home, &run_control);
+        run::run(&job, place, &run_control, board, write_and_restore)
     })
 }
 
@@ -65,7 +69,9 @@ fn in_bucket(job: &CheckpointJob, store: Store, control: &Control, board: &Board
         (Ok(place), Task::Run) => run::run(job, place, control, board, write_and_restore),
         (Ok(place), Task::Clean) => run::run(job, place, control, board, |run| run.home.clean()),
         (Err(error), _) => {
-            let tally = Tally::begin(job.ranks, job.interval_ns, &KINDS, board);
+            control.end_soon();
+            let (books, _) = Books::new(job.interval_ns, &KINDS);
+            let tally = Tally::begin(job.ranks, &books, control, board);
             let extras = Extras { failure: Some(error), ..Extras::default() };
             let end_ns = monotonic_ns().max(tally.start_ns() + 1);
             tally.finish(end_ns, control, extras)

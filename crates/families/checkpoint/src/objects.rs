@@ -5,13 +5,14 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use storlab_base::{Error, Result, monotonic_ns};
 use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, Ledger};
+use storlab_run::fixed::{Books, Extras, Ledger};
+use storlab_run::threads::mistake;
 use storlab_s3::transfer::{Bucket, Moved};
 use storlab_s3::{Credentials, Store};
 
 use crate::publish::Manifest;
 use crate::rank::RankTimes;
-use crate::run::{Books, Home, LOOK, Look, written_otherwise};
+use crate::run::{Home, LOOK, Look, written_otherwise};
 use crate::spec::{CheckpointJob, Format};
 
 const MANIFEST: &str = "storlab-checkpoint.json";
@@ -45,6 +46,8 @@ pub struct Objects<'o> {
     control: &'o Control,
     /// For manifests and listings.
     desk: Bucket,
+    /// Of ranks to be, before the window.
+    buckets: Vec<Bucket>,
     ranks: Vec<Rank>,
 }
 
@@ -53,12 +56,10 @@ type Transfer = fn(&CheckpointJob, &Control, &mut Rank, &str, u64) -> Result<boo
 
 impl<'o> Objects<'o> {
     /// Of an order, with its ranks to be started.
-    ///
-    /// # Errors
-    /// Those of [`Bucket::new`].
     pub fn new(job: &'o CheckpointJob, store: Store, control: &'o Control) -> Result<Self> {
         let desk = Bucket::new(store.clone(), 1, 0, &job.place.patience())?;
-        Ok(Objects { job, store, control, desk, ranks: Vec::new() })
+        let (buckets, ranks) = (Vec::new(), Vec::new());
+        Ok(Objects { job, store, control, desk, buckets, ranks })
     }
 
     /// What the keys of a checkpoint begin with.
@@ -86,16 +87,13 @@ impl<'o> Objects<'o> {
     }
 
     /// Remove every checkpoint, whole or not.
-    ///
-    /// # Errors
-    /// What the store refuses.
     pub fn clean(&mut self) -> Result<()> {
         self.delete_all(&format!("{}checkpoint-", self.job.place.prefix))
     }
 
     /// Every rank moves its files. `None` when the run is to end; the first error of a rank ends it
     /// for all.
-    fn all(
+    fn move_all(
         &mut self,
         below: &str,
         transfer: Transfer,
@@ -121,7 +119,12 @@ impl<'o> Objects<'o> {
             while overs.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 look();
             }
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| mistake())).collect()
+            threads
+                .into_iter()
+                .map(|thread| {
+                    thread.join().unwrap_or_else(|_| Err(mistake("checkpoint", "a rank")))
+                })
+                .collect()
         });
         self.ranks = ranks;
         look();
@@ -132,14 +135,19 @@ impl<'o> Objects<'o> {
 }
 
 impl Home for Objects<'_> {
-    fn start(&mut self, books: Books) -> Result<()> {
+    fn arm(&mut self, _: &Books) -> Result<()> {
         let patience = self.job.place.patience();
         for index in 0..self.job.ranks {
-            let ledger = books.ledger(index);
             let bucket = Bucket::new(self.store.clone(), self.job.queue_depth, index, &patience)?;
-            self.ranks.push(Rank { bucket, ledger });
+            self.buckets.push(bucket);
         }
         Ok(())
+    }
+
+    fn begin(&mut self, books: &Books) {
+        let buckets = self.buckets.drain(..).enumerate();
+        let ranks = buckets.map(|(rank, bucket)| Rank { bucket, ledger: books.ledger(rank) });
+        self.ranks.extend(ranks);
     }
 
     fn numbers(&mut self) -> Result<Vec<u32>> {
@@ -168,11 +176,11 @@ impl Home for Objects<'_> {
     fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let transfer: Transfer = |job, control, rank, key, bytes| {
             let Rank { bucket, ledger } = rank;
-            let heard = &mut |moved: Moved| record(ledger, WRITE, moved);
+            let on_moved = &mut |moved: Moved| record(ledger, WRITE, moved);
             let stopping = || control.stopping();
-            bucket.put_content(key, bytes, job.part_size, &stopping, heard)
+            bucket.put_content(key, bytes, job.part_size, &stopping, on_moved)
         };
-        self.all(&self.below(number), transfer, look)
+        self.move_all(&self.below(number), transfer, look)
     }
 
     fn publish(&mut self, manifest: &Manifest) -> Result<()> {
@@ -190,11 +198,11 @@ impl Home for Objects<'_> {
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let transfer: Transfer = |job, control, rank, key, bytes| {
             let Rank { bucket, ledger } = rank;
-            let heard = &mut |moved: Moved| record(ledger, READ, moved);
+            let on_moved = &mut |moved: Moved| record(ledger, READ, moved);
             let stopping = || control.stopping();
-            bucket.get_content(key, bytes, job.part_size, job.verify, &stopping, heard)
+            bucket.get_content(key, bytes, job.part_size, job.verify, &stopping, on_moved)
         };
-        self.all(&self.below(manifest.number), transfer, look)
+        self.move_all(&self.below(manifest.number), transfer, look)
     }
 
     fn remove(&mut self, number: u32) -> Result<()> {
@@ -215,11 +223,6 @@ fn record(ledger: &mut Ledger, place: usize, moved: Moved) {
     ledger.record(place, moved.bytes, moved.latency_ns, moved.start_ns + moved.latency_ns);
 }
 
-fn mistake() -> Result<RankTimes> {
-    let what = "a rank ended by a mistake in storlab: see standard error".to_owned();
-    Err(Error::Backend { backend: "checkpoint", what })
-}
-
 fn move_files(
     job: &CheckpointJob,
     control: &Control,
@@ -231,7 +234,7 @@ fn move_files(
     rank.ledger.on_this_thread();
     let start_ns = monotonic_ns();
     let mut times = RankTimes {
-        rank: index,
+        rank: job.first_rank + index,
         bytes: 0,
         start_ns,
         moved_ns: start_ns,

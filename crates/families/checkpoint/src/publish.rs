@@ -58,9 +58,6 @@ impl Shelf {
     }
 
     /// Make the directory itself where it is missing; what it lies in has to be there.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where that is refused.
     pub fn open(&self) -> Result<()> {
         match fs::create_dir(&self.home) {
             Ok(()) if self.sync == SyncMode::Fsync => {
@@ -73,9 +70,6 @@ impl Shelf {
     }
 
     /// What is in it: checkpoints, whole or not, and what is none of storlab's.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where the directory cannot be listed.
     pub fn entries(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let listed = fs::read_dir(&self.home).map_err(failed("list", &self.home))?;
         let mut paths = listed
@@ -91,9 +85,6 @@ impl Shelf {
 
     /// Remove one of them. First the name: a crash in between must not leave half a checkpoint
     /// under it.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where that is refused.
     pub fn remove(&self, path: &Path) -> Result<()> {
         let mut gone = path.to_owned();
         if let Some(number) = name_of(path).strip_prefix(WHOLE) {
@@ -104,9 +95,6 @@ impl Shelf {
     }
 
     /// Remove what crashes left behind.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where that is refused.
     pub fn tidy(&self) -> Result<()> {
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
             let path = entry.map_err(failed("list", &self.home))?.path();
@@ -118,9 +106,6 @@ impl Shelf {
     }
 
     /// The directories of a new checkpoint. One of the same number is replaced.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where that is refused.
     pub fn prepare(&self, number: u32, names: &[&str]) -> Result<PathBuf> {
         let aside = self.aside(number);
         for old in [self.whole(number), aside.clone()] {
@@ -177,9 +162,6 @@ impl Shelf {
     }
 
     /// Numbers of the checkpoints that are whole, the newest last.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where the directory cannot be listed.
     pub fn numbers(&self) -> Result<Vec<u32>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
@@ -194,9 +176,6 @@ impl Shelf {
     }
 
     /// What a checkpoint says of itself.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where it cannot be read.
     pub fn manifest(&self, number: u32) -> Result<Manifest> {
         let path = self.whole(number).join(MANIFEST);
         let text = fs::read(&path).map_err(failed("read", &path))?;

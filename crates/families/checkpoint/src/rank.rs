@@ -81,22 +81,19 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// With buffers that hold the pattern.
-    ///
-    /// # Errors
-    /// Those of [`Stream::new`].
-    pub fn new(crew: Arc<Crew>, rank: usize, ledger: Ledger) -> Result<Self> {
+    /// With buffers that hold the pattern; `begin` opens its counters once it has them.
+    pub fn new(
+        crew: Arc<Crew>,
+        rank: usize,
+        begin: impl FnOnce(&Stream) -> Ledger,
+    ) -> Result<Self> {
         let job = &crew.job;
         let io_bytes = job.io_bytes as usize;
         let mut stream =
             Stream::new(StreamSpec { io_bytes, depth: job.queue_depth, slots: slots(job) })?;
         stream.fill(|slot, buffer| buffer.copy_from_slice(crew.content.pattern(slot)));
+        let ledger = begin(&stream);
         Ok(Rank { crew, rank, stream, ledger })
-    }
-
-    /// `uring` or `posix`, and what of the kernel it uses.
-    pub fn backend(&self) -> (&'static str, Vec<&'static str>) {
-        (self.stream.backend(), self.stream.features())
     }
 
     /// Carry out orders until there are no more.
@@ -233,7 +230,7 @@ impl Rank {
     fn begin(&self) -> RankTimes {
         let now = monotonic_ns();
         RankTimes {
-            rank: self.rank,
+            rank: self.crew.job.first_rank + self.rank,
             bytes: 0,
             start_ns: now,
             moved_ns: now,

@@ -1,14 +1,14 @@
 //! First all writes, then all restores, wherever checkpoints lie.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use storlab_base::{Error, Result, monotonic_ns};
 use storlab_io::DeviceBytes;
+use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::Board;
+use storlab_run::fixed::{Books, Extras, Tally};
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Report;
 
@@ -24,48 +24,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Called while ranks work.
 pub type Look<'l> = &'l mut dyn FnMut();
 
-/// What ranks keep their counters in.
-#[derive(Clone)]
-pub struct Books {
-    interval_ns: u64,
-    start_ns: u64,
-    report: Sender<Report>,
-}
-
-impl Books {
-    /// For the thread that the rank is on.
-    pub fn ledger(&self, rank: usize) -> Ledger {
-        Ledger::new(rank, &KINDS, self.interval_ns, self.start_ns, self.report.clone())
-    }
-}
-
 /// Where checkpoints lie, and the ranks that move them there and back.
 pub trait Home {
-    /// Start the ranks.
-    ///
-    /// # Errors
-    /// What they lack.
-    fn start(&mut self, books: Books) -> Result<()>;
+    /// Start the ranks, which then have all that they need.
+    fn arm(&mut self, books: &Books) -> Result<()>;
+
+    /// The window has begun.
+    fn begin(&mut self, _books: &Books) {}
 
     /// Of the whole ones, the newest last.
-    ///
-    /// # Errors
-    /// Where that cannot be seen.
     fn numbers(&mut self) -> Result<Vec<u32>>;
 
     /// What a checkpoint by this order says of itself.
     fn describe(&self, number: u32) -> Manifest;
 
     /// What a checkpoint that is there says of itself.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
     fn manifest(&mut self, number: u32) -> Result<Manifest>;
 
     /// Before a checkpoint is written.
-    ///
-    /// # Errors
-    /// Where there can be none.
     fn prepare(&mut self, _number: u32) -> Result<()> {
         Ok(())
     }
@@ -87,9 +63,6 @@ pub trait Home {
     fn discard(&mut self, number: u32) -> Option<String>;
 
     /// Out of the caches with it. Bytes that lie in them nevertheless.
-    ///
-    /// # Errors
-    /// Where that is refused.
     fn chill(&mut self, _number: u32) -> Result<u64> {
         Ok(0)
     }
@@ -101,9 +74,6 @@ pub trait Home {
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>>;
 
     /// Remove one that is whole.
-    ///
-    /// # Errors
-    /// Where that is refused.
     fn remove(&mut self, number: u32) -> Result<()>;
 
     /// Moved by the device until now, where something counts that.
@@ -127,30 +97,34 @@ pub struct Checkpoints<'b, H> {
     extras: Extras,
     writes: Vec<Value>,
     restores: Vec<Value>,
+    /// Meetings with the other clients' ranks, until now.
+    met: u64,
 }
 
 /// Start the ranks, let them work, and say how it ended.
 pub fn run<H: Home>(
     job: &CheckpointJob,
-    home: H,
+    mut home: H,
     control: &Control,
     board: &Board,
     work: fn(&mut Checkpoints<'_, H>) -> Result<()>,
 ) -> Outcome {
-    let tally = Tally::begin(job.ranks, job.interval_ns, &KINDS, board);
-    let (report, reports) = channel();
-    let books = Books { interval_ns: job.interval_ns, start_ns: tally.start_ns(), report };
+    let (books, reports) = Books::new(job.interval_ns, &KINDS);
+    let armed = home.arm(&books);
+    if armed.is_err() {
+        control.end_soon();
+    }
+    let tally = Tally::begin(job.ranks, &books, control, board);
+    home.begin(&books);
+    drop(books);
     let (extras, writes, restores) = (Extras::default(), Vec::new(), Vec::new());
     let mut run =
-        Checkpoints { job, home, control, board, tally, reports, extras, writes, restores };
-    let done = run.home.start(books).and_then(|()| work(&mut run));
+        Checkpoints { job, home, control, board, tally, reports, extras, writes, restores, met: 0 };
+    let done = armed.and_then(|()| if control.stopping() { Ok(()) } else { work(&mut run) });
     run.finish(done)
 }
 
 /// Write and restore: in this order, since restores may leave buffers unfit for writing.
-///
-/// # Errors
-/// What ended it.
 pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
     let first = run.home.numbers()?.last().map_or(1, |last| last + 1);
     for number in first..first + run.job.writes {
@@ -177,8 +151,20 @@ impl<H: Home> Checkpoints<'_, H> {
         !self.control.stopping()
     }
 
+    /// All ranks of all clients begin together. False when the run is to end.
+    fn meet(&mut self) -> bool {
+        let (meeting, ready_ns) = (self.control.meeting(), monotonic_ns());
+        meeting.announce(ready_ns);
+        let met = meeting.end_of(self.met, ready_ns, &|| self.control.stopping());
+        self.met += 1;
+        met.is_some()
+    }
+
     fn write(&mut self, number: u32) -> Result<bool> {
         self.home.prepare(number)?;
+        if !self.meet() {
+            return Ok(false);
+        }
         let before = self.home.device_bytes();
         let start_ns = monotonic_ns();
         let Self { home, tally, reports, board, .. } = self;
@@ -253,6 +239,9 @@ impl<H: Home> Checkpoints<'_, H> {
             return Err(written_otherwise());
         }
         let resident = self.home.chill(number)?;
+        if !self.meet() {
+            return Ok(false);
+        }
         let before = self.home.device_bytes();
         let start_ns = monotonic_ns();
         let Self { home, tally, reports, board, .. } = self;

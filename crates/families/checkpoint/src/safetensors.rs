@@ -10,12 +10,12 @@ pub fn header(name: &str, bytes: u64) -> Option<Vec<u8>> {
     let data = bytes.checked_sub(BLOCK as u64)?;
     let tensor = name.rsplit('/').next().unwrap_or(name);
     let tensor = tensor.strip_suffix(".safetensors").unwrap_or(tensor);
-    let said = serde_json::json!({
+    let description = serde_json::json!({
         tensor: {"dtype": "U8", "shape": [data], "data_offsets": [0, data]},
         "__metadata__": {"made_by": "storlab"},
     });
     let mut header = vec![0; 8];
-    header.extend(said.to_string().into_bytes());
+    header.extend(description.to_string().into_bytes());
     if header.len() > BLOCK {
         return None;
     }
@@ -31,8 +31,9 @@ mod tests {
         let header = super::header("layer_0/model.safetensors", 10_000).unwrap();
         assert_eq!(header.len(), 4096);
         let length = u64::from_le_bytes(header[..8].try_into().unwrap()) as usize;
-        let said: serde_json::Value = serde_json::from_slice(&header[8..8 + length]).unwrap();
-        assert_eq!(said["model"]["data_offsets"], serde_json::json!([0, 5904]));
+        let description: serde_json::Value =
+            serde_json::from_slice(&header[8..8 + length]).unwrap();
+        assert_eq!(description["model"]["data_offsets"], serde_json::json!([0, 5904]));
         assert!(super::header("m", 100).is_none());
     }
 }

@@ -1,9 +1,9 @@
 //! The order for checkpoints.
 
 use serde::Deserialize;
-use storlab_base::{Error, Result};
+use storlab_base::Result;
 use storlab_io::SECTOR;
-use storlab_run::order::{Order, at_least_one, stay_below};
+use storlab_run::order::{Order, at_least_one, must, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
 /// What the run is for.
@@ -75,7 +75,6 @@ pub enum Cold {
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct CheckpointJob {
-    pub version: u32,
     pub interval_ns: u64,
     #[serde(default)]
     pub drain_timeout_ns: u64,
@@ -85,6 +84,9 @@ pub struct CheckpointJob {
     pub place: PlaceSpec,
     pub files: Vec<FileSpec>,
     pub ranks: usize,
+    /// Of the ranks of all clients, the number of this order's first one.
+    #[serde(default)]
+    pub first_rank: usize,
     pub format: Format,
     pub writes: u32,
     pub restores: u32,
@@ -108,30 +110,18 @@ fn yes() -> bool {
 }
 
 impl Order for CheckpointJob {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
     fn check(&self) -> Result<()> {
-        let wrong = |field: &str, what: &str, fix: &str| Err(Error::spec(field, what, fix));
         self.place.check()?;
         at_least_one(&[("ranks", self.ranks as u64), ("queue_depth", self.queue_depth as u64)])?;
-        if self.io_bytes == 0 || !self.io_bytes.is_multiple_of(SECTOR) || self.io_bytes > 1 << 30 {
-            return wrong("io_bytes", "is no multiple of 4096 up to 1 GiB", "use 4MiB");
-        }
-        if self.part_size == 0 {
-            return wrong("part_size", "is 0", "use 64MiB");
-        }
-        if self.keep_last == Some(0) {
-            return wrong("keep_last", "is 0: no checkpoint would be left", "use 1 or more");
-        }
-        if self.files.iter().any(|file| file.rank >= self.ranks) {
-            return wrong("files", "one has a rank that there is not", "number ranks from 0");
-        }
+        let io = self.io_bytes;
+        let whole = io > 0 && io.is_multiple_of(SECTOR) && io <= 1 << 30;
+        must(whole, "io_bytes", || "is no multiple of 4096 up to 1 GiB".into(), "use 4MiB")?;
+        must(self.part_size > 0, "part_size", || "is 0".into(), "use 64MiB")?;
+        let what = || "is 0: no checkpoint would be left".into();
+        must(self.keep_last != Some(0), "keep_last", what, "use 1 or more")?;
+        let ranked = self.files.iter().all(|file| file.rank < self.ranks);
+        let what = || "one has a rank that there is not".into();
+        must(ranked, "files", what, "number ranks from 0")?;
         stay_below("files", self.files.iter().map(|file| file.name.as_str()))
     }
 }

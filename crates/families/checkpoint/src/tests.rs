@@ -30,7 +30,7 @@ fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
 
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
     let job = CheckpointJob::from_json(&order(home, change).to_string()).unwrap();
-    let run = begin(job, None).unwrap();
+    let run = begin(job, None, false).unwrap();
     assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
@@ -186,7 +186,7 @@ fn cancelling_publishes_nothing() {
         job["writes"] = json!(1000);
         job["pause_ns"] = json!(3_600_000_000_000u64);
     });
-    let run = begin(CheckpointJob::from_json(&job.to_string()).unwrap(), None).unwrap();
+    let run = begin(CheckpointJob::from_json(&job.to_string()).unwrap(), None, false).unwrap();
     while !home.path().join("checkpoint-000001").exists() {
         std::thread::yield_now();
     }
@@ -212,6 +212,7 @@ fn the_place_is_made_and_removed_with_all_its_checkpoints() {
     let failed = begin(
         CheckpointJob::from_json(&order(&place.join("a/b"), |_| {}).to_string()).unwrap(),
         None,
+        false,
     );
     assert!(failed.is_err_and(|e| e.to_string().contains("create of")));
 }
@@ -259,5 +260,97 @@ fn files_have_their_length_whether_it_was_set_aside_or_not() {
             let file = home.path().join("checkpoint-000002").join(name);
             assert_eq!(file.metadata().unwrap().len(), bytes);
         }
+    }
+}
+
+#[test]
+fn a_file_that_is_set_aside_has_its_whole_length_before_its_bytes() {
+    let home = home();
+    let order = order(home.path(), |job| {
+        job["files"][0]["bytes"] = json!(1 << 28);
+        job["preallocate"] = json!(true);
+    });
+    let run = begin(CheckpointJob::from_json(&order.to_string()).unwrap(), None, false).unwrap();
+    // Also when its name is gone, the file tells what became of it.
+    let begun = || {
+        let names = [".partial-000001", "checkpoint-000001"].map(|name| home.path().join(name));
+        names.iter().find_map(|name| std::fs::File::open(name.join("rank0/a.bin")).ok())
+    };
+    let file = loop {
+        let over = run.wait(Some(Duration::from_micros(100)));
+        if let Some(file) = begun() {
+            break file;
+        }
+        assert!(!over, "it has written nothing");
+    };
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_mins(1))));
+    assert_eq!(file.metadata().unwrap().len(), 1 << 28);
+}
+
+#[test]
+fn held_ranks_write_nothing_before_their_time() {
+    let (kept, left) = (home(), home());
+    let held = |home: &Path| {
+        let job = CheckpointJob::from_json(&order(home, |_| {}).to_string()).unwrap();
+        let run = begin(job, None, true).unwrap();
+        while !run.armed() {
+            std::thread::yield_now();
+        }
+        run
+    };
+    let there = |home: &Path| std::fs::read_dir(home).unwrap().count();
+    let (first, second) = (held(kept.path()), held(left.path()));
+    let before = there(kept.path());
+    let start_ns = monotonic_ns() + 3_000_000_000;
+    assert!(first.open_at(start_ns));
+    second.cancel();
+    assert!(second.wait(Some(Duration::from_mins(1))) && first.wait(Some(Duration::from_mins(1))));
+    let summary = first.outcome().unwrap().summary;
+    assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+    assert_eq!(summary.window_start_ns, start_ns);
+    assert!(summary.first_io_late_ns.is_some());
+    assert!(summary.first_io_late_ns <= summary.last_worker_late_ns);
+    assert!(kept.path().join("checkpoint-000002").exists());
+    let summary = second.outcome().unwrap().summary;
+    assert_eq!(summary.status, Status::Cancelled);
+    assert_eq!((there(left.path()), summary.first_io_late_ns), (before, None));
+    assert!(summary.spans.is_empty() && summary.notes.is_empty(), "{:?}", summary.notes);
+}
+
+#[test]
+fn ranks_of_several_clients_begin_each_checkpoint_and_restore_together() {
+    let homes = [home(), home()];
+    let parts: Vec<Run> = homes
+        .iter()
+        .zip([0, 2])
+        .map(|(home, first)| {
+            let order = order(home.path(), |job| job["first_rank"] = json!(first));
+            let job = CheckpointJob::from_json(&order.to_string()).unwrap();
+            let run = begin(job, None, true).unwrap();
+            run.meeting().share();
+            assert!(run.open_at(0));
+            run
+        })
+        .collect();
+    let soon = Duration::from_mins(1);
+    for number in 0..3 {
+        let ready_ns = parts[0].meeting().announced(number, soon).unwrap();
+        // The other is there, too, and neither goes on before it is told.
+        assert!(parts[1].meeting().announced(number, soon).is_some());
+        assert!(!parts[0].wait(Some(Duration::ZERO)));
+        assert!(parts.iter().all(|part| part.meeting().tell(ready_ns)));
+    }
+    for (part, first) in parts.iter().zip([0, 2]) {
+        assert!(part.wait(Some(soon)));
+        let summary = part.outcome().unwrap().summary;
+        assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+        assert_eq!(part.meeting().met().len(), 3);
+        let written = summary.details["writes"][1].clone();
+        assert_eq!(
+            [&written["ranks"][0]["rank"], &written["ranks"][1]["rank"]],
+            [first, first + 1]
+        );
+        assert!(written["start_ns"].as_u64().unwrap() >= part.meeting().met()[1].told_ns);
     }
 }

@@ -6,21 +6,11 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use storlab_run::{Outcome, Secrets, Status};
-use storlab_testing::{Fault, Seen, Server, first_two_fail};
-
-fn place(server: &Server) -> Value {
-    json!({
-        "directory": null, "direct": true, "prefix": "p/own/",
-        "store": {"endpoints": server.endpoints(), "bucket": "b", "region": "us-east-1",
-                  "addressing": "path", "ca_file": null, "verify_tls": true},
-    })
-}
+use storlab_run::{Outcome, Status};
+use storlab_testing::{Fault, Seen, Server, first_two_fail, patient, secrets};
 
 fn go(job: &Value) -> Outcome {
-    let secrets = [("access_key", "AK"), ("secret_key", "SK")];
-    let secrets: Secrets = secrets.map(|(name, value)| (name.into(), value.into())).into();
-    let run = storlab_checkpoint::start(&job.to_string(), &secrets).unwrap();
+    let run = storlab_checkpoint::start(&job.to_string(), &secrets(), false).unwrap();
     assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
     run.outcome().unwrap()
 }
@@ -28,7 +18,7 @@ fn go(job: &Value) -> Outcome {
 fn checkpoint(server: &Server, writes: u32, restores: u32) -> Value {
     json!({
         "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
-        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": "run", "place": place(server),
+        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": "run", "place": server.place(),
         "files": [
             {"name": "rank0/a.bin", "rank": 0, "bytes": 12_000_001},
             {"name": "rank0/b.bin", "rank": 0, "bytes": 0},
@@ -68,8 +58,8 @@ fn a_failed_upload_leaves_the_last_checkpoint_whole() {
     });
     let failed = go(&checkpoint(&server, 1, 0)).summary;
     assert_eq!(failed.status, Status::Failed);
-    let said = failed.failure.unwrap().message;
-    assert!(said.contains("rank1.bin") && said.contains("InternalError"), "{said}");
+    let message = failed.failure.unwrap().message;
+    assert!(message.contains("rank1.bin") && message.contains("InternalError"), "{message}");
     let note = failed.notes.join(" ");
     assert!(note.contains("checkpoint 1 is the newest whole one"), "{note}");
     server.judge(|_| Fault::None);
@@ -90,8 +80,8 @@ fn a_byte_that_the_store_changed_ends_a_restore() {
     let failure = failed.failure.unwrap();
     assert_eq!(failure.operation.as_deref(), Some("verify"));
     assert!(failure.offset.is_some_and(|offset| offset > 0), "{failure:?}");
-    let said = failure.message;
-    assert!(said.contains("rank0/a.bin") && said.contains("body is wrong"), "{said}");
+    let message = failure.message;
+    assert!(message.contains("rank0/a.bin") && message.contains("body is wrong"), "{message}");
 }
 
 #[test]
@@ -103,13 +93,6 @@ fn a_clean_task_removes_every_checkpoint() {
     assert_eq!(go(&job).summary.status, Status::Finished);
     let nothing = go(&checkpoint(&server, 0, 1)).summary.failure.unwrap();
     assert!(nothing.message.contains("no whole checkpoint"), "{nothing:?}");
-}
-
-/// Requests that failed are sent again, soon.
-fn patient(mut job: Value) -> Value {
-    job["place"]["retries"] = json!(5);
-    job["place"]["backoff_ns"] = json!(1_000_000);
-    job
 }
 
 #[test]
@@ -135,7 +118,13 @@ fn a_request_without_an_answer_in_time_is_sent_again() {
         _ => Fault::None,
     });
     let mut job = patient(checkpoint(&server, 1, 0));
-    job["place"]["request_timeout_ns"] = json!(3_000_000_000u64);
+    // So small that only the request that stalls can take that long, however busy the machine is.
+    job["files"] = json!([
+        {"name": "rank0.bin", "rank": 0, "bytes": 65_537},
+        {"name": "rank1.bin", "rank": 1, "bytes": 1},
+    ]);
+    job["part_size"] = json!(65_536);
+    job["place"]["request_timeout_ns"] = json!(10_000_000_000u64);
     let done = go(&job).summary;
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
     assert!(done.notes.join(" ").contains("1 after time-out"), "{:?}", done.notes);
@@ -200,6 +189,6 @@ fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
     let short = server.held().objects[&key].slice(..4_999_999);
     server.held().objects.insert(key, short);
     let failed = go(&patient(checkpoint(&server, 0, 1))).summary;
-    let said = failed.failure.unwrap().message;
-    assert!(said.contains("rank1.bin") && said.contains("body is wrong"), "{said}");
+    let message = failed.failure.unwrap().message;
+    assert!(message.contains("rank1.bin") && message.contains("body is wrong"), "{message}");
 }

@@ -24,9 +24,6 @@ pub struct Draw {
 
 impl Draw {
     /// For worker `index`.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Spec`] for a law of keys that cannot be.
     pub fn new(job: &ObjectJob, index: usize) -> Result<Self> {
         let index = index as u64;
         let objects = job.pool.as_ref().map_or(0, |pool| pool.objects);
@@ -251,8 +248,8 @@ mod tests {
                 j["keys"]["kind"] = json!(kind);
                 j["keys"][field] = json!(value);
             });
-            let said = Draw::new(&job, 0).err().unwrap().to_string();
-            assert!(said.starts_with(&format!("keys.{field}")), "{said}");
+            let message = Draw::new(&job, 0).err().unwrap().to_string();
+            assert!(message.starts_with(&format!("keys.{field}")), "{message}");
         }
     }
 

@@ -10,7 +10,6 @@ mod multipart;
 mod names;
 mod pool;
 mod progress;
-mod recorder;
 mod requests;
 mod run;
 mod shared;

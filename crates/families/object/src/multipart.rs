@@ -11,7 +11,7 @@ use storlab_s3::transfer::content::Content;
 use storlab_s3::transfer::{Parts, is_missing, try_join_all};
 use storlab_s3::{Call, Failure, PayloadHash, sha256, xml};
 
-use super::requests::{Outgoing, exchange, send_object};
+use super::requests::{Outgoing, Wire};
 use super::slot::{Links, Slot};
 use super::spec::PayloadMode;
 use super::worker::Worker;
@@ -39,7 +39,8 @@ impl Upload<'_> {
             let crc = Arc::new(AtomicU32::new(0));
             // The object's latency began with its first request.
             let start_ns = &mut Some(0);
-            let answer = send_object(self.worker, links, call, out, &crc, start_ns).await?;
+            let answer =
+                Wire { worker: self.worker, links, start_ns }.send_object(call, out, &crc).await?;
             let (headers, _) = answer.whole().await?;
             self.parts.sent(part, &headers, self.with_crc.then(|| crc.load(Relaxed)))?;
         }
@@ -65,8 +66,7 @@ impl Slot {
             headers: if with_crc { &headers } else { &[] },
             ..Call::new(Method::POST, Some(key))
         };
-        let none = RequestBody::none();
-        let answer = exchange(&worker, &mut self.links, &call, none, start_ns).await?;
+        let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
         let id = xml::upload_id(&answer.whole().await?.1)?;
         self.upload = Some((key.to_owned(), id.clone()));
         let parts = Parts::of(size, part_size);
@@ -82,7 +82,7 @@ impl Slot {
             ..Call::new(Method::POST, Some(key))
         };
         let body = RequestBody::plain(body);
-        let answer = exchange(&worker, &mut self.links, &call, body, start_ns).await?;
+        let answer = self.wire(start_ns).exchange(&call, body).await?;
         xml::completed(&answer.whole().await?.1)?;
         self.upload = None;
         Ok(())
@@ -92,19 +92,12 @@ impl Slot {
     pub(super) async fn abort_upload(&mut self) {
         let Some((key, id)) = self.upload.take() else { return };
         let worker = self.worker.clone();
-        let abort = abort(&worker, &mut self.links, &key, &id);
+        let mut start_ns = None;
+        let abort = self.wire(&mut start_ns).abort(&key, &id);
         match tokio::time::timeout(ABORT, abort).await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) if is_missing(&failure) => {}
             Ok(Err(_)) | Err(_) => worker.count(|counts| &counts.aborts_failed, 1),
         }
     }
-}
-
-/// Give up one upload.
-pub async fn abort(worker: &Worker, links: &mut Links, key: &str, id: &str) -> Result<(), Failure> {
-    let query = [("uploadId", id)];
-    let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
-    let answer = exchange(worker, links, &call, RequestBody::none(), &mut None).await?;
-    answer.whole().await.map(drop)
 }

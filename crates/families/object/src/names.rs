@@ -16,17 +16,13 @@ pub struct PoolSpec {
     /// How many.
     pub objects: u64,
     /// Prefixes that they are spread over.
-    #[serde(default = "one")]
+    #[serde(default = "crate::spec::single")]
     pub shards: u64,
     /// Their sizes.
     pub sizes: SizesSpec,
     /// Of the sizes.
-    #[serde(default = "one")]
+    #[serde(default = "crate::spec::single")]
     pub seed: u64,
-}
-
-fn one() -> u64 {
-    1
 }
 
 /// Names and sizes of a pool's objects.
@@ -39,9 +35,6 @@ pub struct Names {
 
 impl Names {
     /// Of the pool that `spec` describes.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Spec`] for sizes that cannot be.
     pub fn new(spec: &PoolSpec) -> Result<Self> {
         let sizes = Sizes::new(&spec.sizes, spec.seed, "pool.sizes")?;
         Ok(Names { prefix: spec.prefix.clone(), shards: spec.shards, sizes })

@@ -56,9 +56,6 @@ pub struct Objects {
 
 impl Objects {
     /// Of a run; `deletes`: it has requests that delete.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Spec`] for sizes that cannot be.
     pub fn new(job: &ObjectJob, deletes: bool) -> Result<Self> {
         let names = job.pool.as_ref().map(Names::new).transpose()?;
         let sizes = job.sizes.as_ref();
@@ -191,11 +188,11 @@ impl Objects {
         let Written { leftover, pinned, .. } = &mut *written;
         leftover.retain(|&object| {
             let free = !pinned.contains_key(&object) && !self.is_read(object);
-            let mine = free && taken.len() < count;
-            if mine {
+            let take = free && taken.len() < count;
+            if take {
                 taken.push(object);
             }
-            !mine
+            !take
         });
         while taken.len() < count {
             let shrink = |live: u64| live.checked_sub(1);

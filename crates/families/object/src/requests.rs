@@ -66,127 +66,119 @@ impl Answer<'_> {
     }
 }
 
-/// Send a call. `start_ns` is set when that begins, signature done and connection not yet made,
-/// unless it is set already.
-pub async fn exchange<'s>(
-    worker: &'s Worker,
-    links: &'s mut Links,
-    call: &Call<'_>,
-    body: RequestBody,
-    start_ns: &mut Option<u64>,
-) -> Result<Answer<'s>, Failure> {
-    send(worker, links, call, |_| body, start_ns).await
+/// How a request goes out: over a worker's kept connections.
+pub struct Wire<'s> {
+    /// Whose they are.
+    pub worker: &'s Worker,
+    /// By endpoint.
+    pub links: &'s mut Links,
+    /// Set when the request is sent, signature done and connection not yet made, unless it is set
+    /// already.
+    pub start_ns: &'s mut Option<u64>,
 }
 
-async fn send<'s>(
-    worker: &'s Worker,
-    links: &'s mut Links,
-    call: &Call<'_>,
-    body: impl FnOnce(Option<storlab_s3::chunked::ChunkSigner>) -> RequestBody,
-    start_ns: &mut Option<u64>,
-) -> Result<Answer<'s>, Failure> {
-    let store = &worker.shared.store;
-    let routed = worker.route();
-    let signed = store.request(routed.endpoint, call, ());
-    let request = signed.request.map(|()| body(signed.chunks));
-    start_ns.get_or_insert_with(|| worker.now());
-    let home = &mut links[routed.endpoint];
-    let open = home.take().filter(Connection::usable);
-    let mut connection = if let Some(connection) = open {
-        connection
-    } else {
-        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
-        let connection = Connection::open(store, routed.endpoint, limit).await?;
-        worker.count(|counts| &counts.connections, 1);
-        connection
-    };
-    let response = connection.send(request).await?;
-    Ok(Answer { response, connection, home, _routed: routed })
-}
+impl<'s> Wire<'s> {
+    /// Send a call.
+    pub async fn exchange(self, call: &Call<'_>, body: RequestBody) -> Result<Answer<'s>, Failure> {
+        self.send(call, |_| body).await
+    }
 
-/// Send a part of an object, by the job's payload mode. `crc` is told the part's CRC32 where the
-/// mode has one.
-pub async fn send_object<'s>(
-    worker: &'s Worker,
-    links: &'s mut Links,
-    call: Call<'_>,
-    out: Outgoing,
-    crc: &Arc<AtomicU32>,
-    start_ns: &mut Option<u64>,
-) -> Result<Answer<'s>, Failure> {
-    let Outgoing { content, at, len } = out;
-    let piece = PIECE_BYTES as u64;
-    let signs = worker.shared.store.signs();
-    let (payload, wire) = match worker.shared.job.payload {
-        PayloadMode::TrailerCrc => {
-            (PayloadHash::TrailerCrc32 { decoded_length: len }, crc_length(len, piece))
-        }
-        PayloadMode::Signed if signs => (PayloadHash::Sha256(hash_of(content, at, len)), len),
-        PayloadMode::Streaming if signs => {
-            (PayloadHash::Streaming { decoded_length: len }, signed_length(len, piece))
-        }
-        // Without credentials nothing is signed.
-        _ => (PayloadHash::Unsigned, len),
-    };
-    let call = Call { payload, content_length: wire, ..call };
-    let body = |signer| {
-        let framing = match (payload, signer) {
-            (PayloadHash::TrailerCrc32 { .. }, _) => {
-                Framing::Crc(CrcChunks::default(), crc32fast::Hasher::new(), crc.clone())
-            }
-            (_, Some(signer)) => Framing::Signed(Box::new(signer)),
-            (_, None) => Framing::None,
+    async fn send(
+        self,
+        call: &Call<'_>,
+        body: impl FnOnce(Option<storlab_s3::chunked::ChunkSigner>) -> RequestBody,
+    ) -> Result<Answer<'s>, Failure> {
+        let Wire { worker, links, start_ns } = self;
+        let store = &worker.shared.store;
+        let routed = worker.route();
+        let signed = store.request(routed.endpoint, call, ());
+        let request = signed.request.map(|()| body(signed.chunks));
+        worker.sent(*start_ns.get_or_insert_with(|| worker.now()));
+        let home = &mut links[routed.endpoint];
+        let open = home.take().filter(Connection::usable);
+        let mut connection = if let Some(connection) = open {
+            connection
+        } else {
+            let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+            let connection = Connection::open(store, routed.endpoint, limit).await?;
+            worker.count(|counts| &counts.connections, 1);
+            connection
         };
-        RequestBody::object(content, at, len, framing, wire)
-    };
-    send(worker, links, &call, body, start_ns).await
-}
+        let response = connection.send(request).await?;
+        Ok(Answer { response, connection, home, _routed: routed })
+    }
 
-/// One page of a listing.
-pub async fn list(
-    worker: &Worker,
-    links: &mut Links,
-    prefix: &str,
-    after: Option<&str>,
-    start_ns: &mut Option<u64>,
-) -> Result<Bytes, Failure> {
-    let max_keys = worker.shared.job.list_max_keys.to_string();
-    let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
-    query.extend(after.map(|token| ("continuation-token", token)));
-    let call = Call { query: &query, ..Call::new(Method::GET, None) };
-    let answer = exchange(worker, links, &call, RequestBody::none(), start_ns).await?;
-    Ok(answer.whole().await?.1)
-}
+    /// Send a part of an object, by the job's payload mode. `crc` is told the part's CRC32 where
+    /// the mode has one.
+    pub async fn send_object(
+        self,
+        call: Call<'_>,
+        Outgoing { content, at, len }: Outgoing,
+        crc: &Arc<AtomicU32>,
+    ) -> Result<Answer<'s>, Failure> {
+        let piece = PIECE_BYTES as u64;
+        let signs = self.worker.shared.store.signs();
+        let (payload, wire) = match self.worker.shared.job.payload {
+            PayloadMode::TrailerCrc => {
+                (PayloadHash::TrailerCrc32 { decoded_length: len }, crc_length(len, piece))
+            }
+            PayloadMode::Signed if signs => (PayloadHash::Sha256(hash_of(content, at, len)), len),
+            PayloadMode::Streaming if signs => {
+                (PayloadHash::Streaming { decoded_length: len }, signed_length(len, piece))
+            }
+            // Without credentials nothing is signed.
+            _ => (PayloadHash::Unsigned, len),
+        };
+        let call = Call { payload, content_length: wire, ..call };
+        let body = |signer| {
+            let framing = match (payload, signer) {
+                (PayloadHash::TrailerCrc32 { .. }, _) => {
+                    Framing::Crc(CrcChunks::default(), crc32fast::Hasher::new(), crc.clone())
+                }
+                (_, Some(signer)) => Framing::Signed(Box::new(signer)),
+                (_, None) => Framing::None,
+            };
+            RequestBody::object(content, at, len, framing, wire)
+        };
+        self.send(&call, body).await
+    }
 
-/// Delete keys with one request.
-pub async fn delete_all(
-    worker: &Worker,
-    links: &mut Links,
-    keys: &[String],
-    start_ns: &mut Option<u64>,
-) -> Result<Vec<xml::NotDeleted>, Failure> {
-    let body = xml::delete_body(keys.iter().map(String::as_str));
-    let headers = [(HeaderName::from_static("content-md5"), content_md5(&body))];
-    let call = Call {
-        query: &[("delete", "")],
-        headers: &headers,
-        payload: PayloadHash::Sha256(sha256(&body)),
-        content_length: body.len() as u64,
-        ..Call::new(Method::POST, None)
-    };
-    let answer = exchange(worker, links, &call, RequestBody::plain(body), start_ns).await?;
-    xml::not_deleted(&answer.whole().await?.1)
-}
+    /// One page of a listing.
+    pub async fn list(self, prefix: &str, after: Option<&str>) -> Result<Bytes, Failure> {
+        let max_keys = self.worker.shared.job.list_max_keys.to_string();
+        let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
+        query.extend(after.map(|token| ("continuation-token", token)));
+        let call = Call { query: &query, ..Call::new(Method::GET, None) };
+        Ok(self.exchange(&call, RequestBody::none()).await?.whole().await?.1)
+    }
 
-/// Delete one key.
-pub async fn delete_one(
-    worker: &Worker,
-    links: &mut Links,
-    key: &str,
-    start_ns: &mut Option<u64>,
-) -> Result<(), Failure> {
-    let call = Call::new(Method::DELETE, Some(key));
-    exchange(worker, links, &call, RequestBody::none(), start_ns).await?.whole().await.map(drop)
+    /// Delete keys with one request.
+    pub async fn delete_all(self, keys: &[String]) -> Result<Vec<xml::NotDeleted>, Failure> {
+        let body = xml::delete_body(keys.iter().map(String::as_str));
+        let headers = [(HeaderName::from_static("content-md5"), content_md5(&body))];
+        let call = Call {
+            query: &[("delete", "")],
+            headers: &headers,
+            payload: PayloadHash::Sha256(sha256(&body)),
+            content_length: body.len() as u64,
+            ..Call::new(Method::POST, None)
+        };
+        let answer = self.exchange(&call, RequestBody::plain(body)).await?;
+        xml::not_deleted(&answer.whole().await?.1)
+    }
+
+    /// Delete one key.
+    pub async fn delete_one(self, key: &str) -> Result<(), Failure> {
+        let call = Call::new(Method::DELETE, Some(key));
+        self.exchange(&call, RequestBody::none()).await?.whole().await.map(drop)
+    }
+
+    /// Give up one upload.
+    pub async fn abort(self, key: &str, id: &str) -> Result<(), Failure> {
+        let query = [("uploadId", id)];
+        let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
+        self.exchange(&call, RequestBody::none()).await?.whole().await.map(drop)
+    }
 }
 
 /// Why a batch did not succeed, by its first key that did not.
@@ -197,6 +189,11 @@ pub fn partly(first: &xml::NotDeleted, count: usize) -> Failure {
 }
 
 impl Slot {
+    /// Over its own connections.
+    pub(super) fn wire<'s>(&'s mut self, start_ns: &'s mut Option<u64>) -> Wire<'s> {
+        Wire { worker: &self.worker, links: &mut self.links, start_ns }
+    }
+
     /// One attempt. An error leaves nothing behind but, of a multipart upload, its id.
     pub(super) async fn attempt(
         &mut self,
@@ -214,7 +211,7 @@ impl Slot {
                 self.head(key, *size, start_ns).await.map(|()| Moved::default())
             }
             Request::List { prefix } => {
-                let page = list(&worker, &mut self.links, prefix, None, start_ns).await?;
+                let page = self.wire(start_ns).list(prefix, None).await?;
                 if worker.shared.job.verify {
                     xml::list(&page)?;
                 }
@@ -222,11 +219,11 @@ impl Slot {
             }
             Request::Delete { batch: false, keys, .. } => {
                 let key = keys.first().map_or("", String::as_str);
-                delete_one(&worker, &mut self.links, key, start_ns).await?;
+                self.wire(start_ns).delete_one(key).await?;
                 Ok(Moved::default())
             }
             Request::Delete { objects, keys, .. } => {
-                let left = delete_all(&worker, &mut self.links, keys, start_ns).await?;
+                let left = self.wire(start_ns).delete_all(keys).await?;
                 let Some(first) = left.first() else { return Ok(Moved::default()) };
                 let there = |key: &String| left.iter().any(|not| not.key == *key);
                 let mut kept = keys.iter().map(there);
@@ -254,8 +251,7 @@ impl Slot {
         });
         let headers: Vec<_> = ranged.into_iter().flatten().collect();
         let call = Call { headers: &headers, ..Call::get(key) };
-        let none = RequestBody::none();
-        let answer = exchange(&worker, &mut self.links, &call, none, start_ns).await?;
+        let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
         if !answer.response.status().is_success() {
             return Err(answer.refused().await);
         }
@@ -291,14 +287,15 @@ impl Slot {
     ) -> Result<(), Failure> {
         let worker = self.worker.clone();
         let call = Call::new(Method::HEAD, Some(key));
-        let none = RequestBody::none();
-        let answer = exchange(&worker, &mut self.links, &call, none, start_ns).await?;
+        let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
         let (headers, _) = answer.whole().await?;
         let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
         let same = length.and_then(|text| text.parse().ok()) == Some(size);
         if worker.shared.job.verify && !same {
-            let said = length.unwrap_or("no");
-            return Err(Failure::WrongBody(format!("HEAD says {said} bytes instead of {size}")));
+            let announced = length.unwrap_or("no");
+            return Err(Failure::WrongBody(format!(
+                "HEAD says {announced} bytes instead of {size}"
+            )));
         }
         Ok(())
     }
@@ -318,7 +315,7 @@ impl Slot {
         let call = Call::new(Method::PUT, Some(key));
         let out = Outgoing { content, at: 0, len: size };
         let crc = Arc::default();
-        let answer = send_object(&worker, &mut self.links, call, out, &crc, start_ns).await?;
+        let answer = self.wire(start_ns).send_object(call, out, &crc).await?;
         answer.whole().await.map(drop)
     }
 }

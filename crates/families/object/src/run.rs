@@ -7,14 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use storlab_base::{Clock, Error, Result, TimeSource, monotonic_ns};
+use storlab_base::{Clock, Error, Result, monotonic_ns};
 use storlab_io::Wake;
 use storlab_run::Secrets;
 use storlab_run::cpu::{available_cores, sharpen_timers};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
-use storlab_run::timed::{self, Ending, Load, Message, Timed, WorkerEnd, unserved_note};
+use storlab_run::recorder::Reading;
+use storlab_run::threads::mistake;
+use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
 use storlab_s3::{Credentials, Store, advice};
 use tokio::sync::Notify;
@@ -23,7 +25,7 @@ use tokio::task::{JoinSet, LocalSet};
 use super::draw::Draw;
 use super::kind::ObjectKind;
 use super::pool::Objects;
-use super::shared::{Said, Shared};
+use super::shared::{Examples, Shared};
 use super::slot::Slot;
 use super::spec::{ObjectJob, Task};
 use super::tasks;
@@ -36,17 +38,17 @@ const HOPELESS_ERRORS: u64 = 1_000;
 /// So many pauses say the same: attempts that nobody hears are spaced.
 const HOPELESS_RESTS: u64 = 100;
 
-/// Start a run. The load begins when all workers are ready. Without credentials, requests are not
-/// signed.
+/// Start a run. The load begins when all workers are ready and, where the run is held, not before
+/// it is told to. Without credentials, requests are not signed.
 ///
 /// # Errors
 /// [`storlab_base::Error::Spec`] for an impossible order or store, [`storlab_base::Error::Io`] for
 /// an endpoint's name that does not resolve or a file that cannot be read.
-pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
-    begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?)
+pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
+    begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
 
-fn begin(job: ObjectJob, credentials: Option<Credentials>) -> Result<Run> {
+fn begin(job: ObjectJob, credentials: Option<Credentials>, held: bool) -> Result<Run> {
     Clock::prepare();
     Draw::new(&job, 0)?;
     let store = Store::new(&job.store, credentials)?;
@@ -55,15 +57,11 @@ fn begin(job: ObjectJob, credentials: Option<Credentials>) -> Result<Run> {
     let objects = Objects::new(&job, deletes)?;
     let threads = job.threads.unwrap_or_else(available_cores).min(job.slots().len());
     let (shared, receiver) = Shared::new(job, store, objects, threads);
-    timed::begin(shared, receiver)
+    timed::begin(shared, receiver, held)
 }
 
 impl Load for Shared {
     const WORKER: &'static str = "worker";
-
-    fn timed(&self) -> &Timed {
-        self
-    }
 
     fn backend(&self) -> &'static str {
         "s3"
@@ -96,23 +94,23 @@ impl Load for Shared {
     }
 
     fn end(&self, totals: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
-        let said = self.take_said();
+        let examples = self.take_examples();
         Ending {
-            notes: self.notes(&said, unserved),
-            details: self.details(&said),
-            failure: nothing_done(totals, &said),
+            notes: self.notes(&examples, unserved),
+            details: self.details(&examples),
+            failure: nothing_done(totals, &examples),
             ..Ending::default()
         }
     }
 }
 
 impl Shared {
-    fn notes(&self, said: &Said, unserved: u64) -> Vec<String> {
+    fn notes(&self, examples: &Examples, unserved: u64) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(unserved_note(unserved, "requests"));
         for (bodies, what) in [
-            (&said.wrong, "were not what was stored"),
-            (&said.short, "were cut short with their connection"),
+            (&examples.wrong, "were not what was stored"),
+            (&examples.short, "were cut short with their connection"),
         ] {
             if bodies.count > 0 {
                 let examples = bodies.examples.join("; ");
@@ -140,7 +138,7 @@ impl Shared {
         notes
     }
 
-    fn details(&self, said: &Said) -> Map<String, Value> {
+    fn details(&self, examples: &Examples) -> Map<String, Value> {
         let counts = &self.counts;
         let mut details = Map::new();
         for (name, count) in [
@@ -152,7 +150,7 @@ impl Shared {
             details.insert(name.to_owned(), json!(count.load(Relaxed)));
         }
         details.insert("threads".to_owned(), json!(self.threads));
-        details.insert("error_examples".to_owned(), json!(said.errors));
+        details.insert("error_examples".to_owned(), json!(examples.errors));
         details
     }
 }
@@ -170,8 +168,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     shared.control.add_waker(nudge.clone());
     shared.send(Message::Ready);
     let window = shared.wait_at_gate();
-    let now = clock.now_ns();
-    std::thread::sleep(Duration::from_nanos(window.load_start_ns.saturating_sub(now)));
+    window.wait_for_start(&clock);
     LocalSet::new().block_on(&runtime, async {
         let worker = Rc::new(Worker::new(shared, index, clock, draw, window)?);
         drive(&worker, &nudge).await
@@ -182,8 +179,8 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
 async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
     let mut slots = JoinSet::new();
     let job = &worker.shared.job;
-    let mine = job.slots().into_iter().enumerate();
-    for (number, lane) in mine.filter(|(n, _)| n % worker.shared.threads == worker.index) {
+    let slot_lanes = job.slots().into_iter().enumerate();
+    for (number, lane) in slot_lanes.filter(|(n, _)| n % worker.shared.threads == worker.index) {
         let slot = Slot::new(worker.clone(), lane);
         match job.task {
             Task::Run => slots.spawn_local(slot.run()),
@@ -192,8 +189,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
         };
     }
     while !worker.shared.control.stopping() {
-        let now = worker.now();
-        worker.recorder.borrow_mut().tick(now);
+        let now = worker.tick();
         let give_up = worker.give_up_ns();
         if now >= give_up {
             worker.fail_as_hung();
@@ -204,7 +200,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
             ended = slots.join_next() => match ended {
                 None => break,
                 Some(Ok(())) => {}
-                Some(Err(_)) => return Err(mistake(worker)),
+                Some(Err(_)) => return Err(mistake("s3", format_args!("worker {}", worker.index))),
             },
             () = nudge.0.notified() => {}
             () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
@@ -213,7 +209,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
     wait_for_the_end(worker, nudge).await;
     let unserved = worker.count_unserved().await;
     let mut recorder = worker.recorder.borrow_mut();
-    recorder.finish();
+    recorder.finish(&worker.shared, Reading::of_this_thread);
     Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved })
 }
 
@@ -221,8 +217,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
 async fn wait_for_the_end(worker: &Worker, nudge: &Nudge) {
     let end_ns = worker.window.end_ns;
     while end_ns != u64::MAX && !worker.shared.control.stopping() {
-        let now = worker.now();
-        worker.recorder.borrow_mut().tick(now);
+        let now = worker.tick();
         if now >= end_ns {
             return;
         }
@@ -232,11 +227,6 @@ async fn wait_for_the_end(worker: &Worker, nudge: &Nudge) {
             () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
         }
     }
-}
-
-fn mistake(worker: &Worker) -> Error {
-    let what = format!("worker {} ended by a mistake in storlab: see standard error", worker.index);
-    Error::Backend { backend: "s3", what }
 }
 
 /// Wakes a worker's runtime from any thread.
@@ -250,7 +240,7 @@ impl Wake for Nudge {
 }
 
 /// A run in which nothing succeeded has measured nothing, and says why.
-fn nothing_done(totals: &BTreeMap<&'static str, Totals>, said: &Said) -> Option<Error> {
+fn nothing_done(totals: &BTreeMap<&'static str, Totals>, examples: &Examples) -> Option<Error> {
     if totals.values().any(|t| t.operations + t.late_operations > 0) {
         return None;
     }
@@ -259,9 +249,9 @@ fn nothing_done(totals: &BTreeMap<&'static str, Totals>, said: &Said) -> Option<
         *errors.entry(kind).or_default() += count;
     }
     let (kind, count) = errors.into_iter().max_by_key(|&(_, count)| count)?;
-    let example = said.errors.get(kind).map_or(kind, String::as_str);
+    let example = examples.errors.get(kind).map_or(kind, String::as_str);
     let what = format!("no request succeeded; {count} ended with {kind}, such as: {example}");
-    Some(Error::Store { what, fix: advice(kind).to_owned() })
+    Some(Error::dependency(what, advice(kind)))
 }
 
 #[cfg(test)]

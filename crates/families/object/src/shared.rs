@@ -32,9 +32,9 @@ pub struct Counts {
     pub failed: AtomicU64,
 }
 
-/// What is told in words.
+/// Failures in words, for notes and details.
 #[derive(Default)]
-pub struct Said {
+pub struct Examples {
     /// An example of each kind of error.
     pub errors: BTreeMap<String, String>,
     /// That came whole, and are not what was stored.
@@ -68,7 +68,7 @@ pub struct Shared {
     /// For notes and details.
     pub counts: Counts,
     busy: Vec<AtomicUsize>,
-    said: Mutex<Said>,
+    examples: Mutex<Examples>,
 }
 
 impl Shared {
@@ -95,7 +95,7 @@ impl Shared {
             busy: (0..store.endpoints()).map(|_| AtomicUsize::new(0)).collect(),
             progress: Progress::new(&job),
             counts: Counts::default(),
-            said: Mutex::default(),
+            examples: Mutex::default(),
             job,
             store,
             objects,
@@ -107,26 +107,25 @@ impl Shared {
     /// The endpoint of the next request; `turn` is whose turn it is.
     pub fn route(&self, turn: usize) -> Routed<'_> {
         let count = self.busy.len();
-        let in_turn = (0..count).map(|step| turn.wrapping_add(step) % count);
         let endpoint = match self.job.routing {
-            Routing::RoundRobin => turn % count,
-            Routing::LeastBusy => {
-                in_turn.min_by_key(|&e| self.busy[e].load(Relaxed)).unwrap_or_default()
+            Routing::RoundRobin => {
+                self.busy[turn % count].fetch_add(1, Relaxed);
+                turn % count
             }
+            Routing::LeastBusy => join_least_busy(&self.busy, turn),
         };
-        self.busy[endpoint].fetch_add(1, Relaxed);
         Routed { endpoint, busy: &self.busy[endpoint] }
     }
 
     /// An attempt failed; `what` it was, such as the key.
-    pub fn heard(&self, kind: ObjectKind, what: &str, failure: &Failure) {
+    pub fn note_failure(&self, kind: ObjectKind, what: &str, failure: &Failure) {
         self.counts.failed.fetch_add(1, Relaxed);
-        let mut said = lock(&self.said);
+        let mut examples = lock(&self.examples);
         let word = failure.kind();
         let text = || format!("{} of {what}: {failure}", kind.name());
         let bodies = match failure {
-            Failure::WrongBody(_) => Some(&mut said.wrong),
-            Failure::ShortBody => Some(&mut said.short),
+            Failure::WrongBody(_) => Some(&mut examples.wrong),
+            Failure::ShortBody => Some(&mut examples.short),
             _ => None,
         };
         if let Some(bodies) = bodies {
@@ -135,12 +134,12 @@ impl Shared {
                 bodies.examples.push(text());
             }
         }
-        said.errors.entry(word).or_insert_with(text);
+        examples.errors.entry(word).or_insert_with(text);
     }
 
-    /// What has been told until now.
-    pub fn take_said(&self) -> Said {
-        std::mem::take(&mut lock(&self.said))
+    /// What has been noted until now.
+    pub fn take_examples(&self) -> Examples {
+        std::mem::take(&mut lock(&self.examples))
     }
 }
 
@@ -149,6 +148,23 @@ impl Deref for Shared {
 
     fn deref(&self) -> &Timed {
         &self.timed
+    }
+}
+
+/// The endpoint with the fewest requests, which has one more from now on. Of several, the first one
+/// from `turn` on. Threads that choose at the same time see each other's choice.
+fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
+    let count = busy.len();
+    loop {
+        let in_turn = (0..count).map(|step| turn.wrapping_add(step) % count);
+        let (endpoint, requests) = in_turn
+            .map(|endpoint| (endpoint, busy[endpoint].load(Relaxed)))
+            .min_by_key(|&(_, requests)| requests)
+            .unwrap_or_default();
+        let joined = busy[endpoint].compare_exchange(requests, requests + 1, Relaxed, Relaxed);
+        if joined.is_ok() {
+            return endpoint;
+        }
     }
 }
 
@@ -162,5 +178,44 @@ pub struct Routed<'s> {
 impl Drop for Routed<'_> {
     fn drop(&mut self) {
         self.busy.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads come to each pair of endpoints together, as often as they can.
+    #[test]
+    fn threads_that_choose_at_once_share_endpoints_evenly() {
+        const ROUNDS: usize = 20_000;
+        let pairs: Vec<_> = (0..ROUNDS).map(|_| [const { AtomicUsize::new(0) }; 2]).collect();
+        let arrived = AtomicUsize::new(0);
+        let choose = || {
+            for (round, busy) in pairs.iter().enumerate() {
+                arrived.fetch_add(1, Relaxed);
+                // A thread that sleeps here would come too late to meet the other.
+                let mut looks = 0;
+                while arrived.load(Relaxed) < 2 * (round + 1) {
+                    looks += 1;
+                    if looks % 10_000 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                join_least_busy(busy, 0);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(choose);
+            choose();
+        });
+        let uneven = pairs.into_iter().map(|busy| busy.map(AtomicUsize::into_inner));
+        assert_eq!(uneven.filter(|busy| *busy != [1, 1]).count(), 0);
+    }
+
+    #[test]
+    fn of_equally_busy_endpoints_the_next_in_turn_is_chosen() {
+        let busy = [0, 3, 0].map(AtomicUsize::new);
+        assert_eq!([1, 0, 0, 2].map(|turn| join_least_busy(&busy, turn)), [2, 0, 0, 2]);
     }
 }

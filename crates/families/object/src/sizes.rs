@@ -69,9 +69,6 @@ enum Law {
 
 impl Sizes {
     /// By the law of `spec`; `field` names it in messages.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] for a law that cannot be.
     pub fn new(spec: &SizesSpec, seed: u64, field: &str) -> Result<Self> {
         let wrong = |what: String, fix: &str| Err(Error::spec(field, what, fix));
         let law = match *spec {
@@ -186,8 +183,8 @@ mod tests {
 
     fn refused(spec: Value, names: &str) {
         let spec: SizesSpec = serde_json::from_value(spec).unwrap();
-        let said = Sizes::new(&spec, 7, "pool.sizes").unwrap_err().to_string();
-        assert!(said.starts_with("pool.sizes: ") && said.contains(names), "{said}");
+        let message = Sizes::new(&spec, 7, "pool.sizes").unwrap_err().to_string();
+        assert!(message.starts_with("pool.sizes: ") && message.contains(names), "{message}");
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use storlab_base::{Error, Result};
+use storlab_run::recorder::Success;
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::{Connection, Failure};
 
 use super::kind::ObjectKind;
 use super::pool::Object;
-use super::recorder::Success;
 use super::worker::Worker;
 
 /// So many draws are made before it is clear that there is nothing to do.
@@ -148,7 +148,7 @@ impl Slot {
             if !job.kinds().contains(&ObjectKind::Put) {
                 let fix = "make the pool larger or the window shorter, or let the mix have PUTs";
                 let what = "deletes have taken all objects before the window was over";
-                return Err(Error::Store { what: what.into(), fix: fix.into() });
+                return Err(Error::dependency(what, fix));
             }
             worker.count(|counts| &counts.repeated_draws, repeated.max(1));
             tokio::time::sleep(WAIT).await;
@@ -223,7 +223,7 @@ impl Slot {
         }
         if let Ok(moved) = &ended {
             worker.succeed(&Success {
-                kind: request.kind(),
+                place: request.kind() as usize,
                 start_ns: start_ns.unwrap_or_default(),
                 due_ns,
                 first_byte_ns: moved.first_byte_ns,

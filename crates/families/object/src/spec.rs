@@ -74,7 +74,6 @@ pub enum Routing {
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct ObjectJob {
-    pub version: u32,
     #[serde(default)]
     pub ramp_ns: u64,
     pub interval_ns: u64,
@@ -90,7 +89,7 @@ pub struct ObjectJob {
     pub sizes: Option<SizesSpec>,
     #[serde(default)]
     pub mix: ObjectMix,
-    #[serde(default = "one")]
+    #[serde(default = "single")]
     pub concurrency: usize,
     #[serde(default)]
     pub lanes: Option<BTreeMap<String, usize>>,
@@ -101,7 +100,7 @@ pub struct ObjectJob {
     pub join_pool: bool,
     #[serde(default)]
     pub part_size: Option<u64>,
-    #[serde(default = "one")]
+    #[serde(default = "single")]
     pub part_concurrency: usize,
     #[serde(default)]
     pub range_size: Option<u64>,
@@ -125,7 +124,7 @@ pub struct ObjectJob {
     pub window_ns: Option<u64>,
 }
 
-fn one<T: From<u8>>() -> T {
+pub(crate) fn single<T: From<u8>>() -> T {
     T::from(1)
 }
 
@@ -145,14 +144,6 @@ const OBJECTS_MAX: u64 = 1 << 32;
 const SHARDS_MAX: u64 = 1 << 16;
 
 impl Order for ObjectJob {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
     fn check(&self) -> Result<()> {
         self.check_numbers()?;
         self.check_pool()?;
@@ -345,8 +336,8 @@ pub(crate) mod tests {
     fn refused(names: &str, change: impl Fn(&mut Value)) {
         let mut job = job_json();
         change(&mut job);
-        let said = ObjectJob::from_json(&job.to_string()).unwrap_err().to_string();
-        assert!(said.starts_with(names), "{said}");
+        let message = ObjectJob::from_json(&job.to_string()).unwrap_err().to_string();
+        assert!(message.starts_with(names), "{message}");
     }
 
     #[test]
@@ -367,6 +358,7 @@ pub(crate) mod tests {
         refused("list_max_keys", |j| j["list_max_keys"] = json!(1001));
         refused("delete_batch", |j| j["delete_batch"] = json!(0));
         refused("range_size", |j| j["range_size"] = json!(0));
+        refused("part_size", |j| j["part_size"] = json!(0));
         refused("part_concurrency", |j| j["part_concurrency"] = json!(0));
         refused("job", |j| j["payload"] = json!("sealed"));
         refused("job", |j| j["keys"]["kind"] = json!("random"));

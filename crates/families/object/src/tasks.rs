@@ -8,15 +8,14 @@ use std::time::Duration;
 
 use http::Method;
 use storlab_base::Error;
+use storlab_run::recorder::Success;
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::transfer::is_missing;
 use storlab_s3::{Call, Failure, advice, xml};
 
 use super::kind::ObjectKind;
-use super::multipart::abort;
 use super::names::Names;
-use super::recorder::Success;
-use super::requests::{delete_all, delete_one, exchange, list, partly};
+use super::requests::partly;
 use super::slot::{Slot, back_off};
 use super::spec::Task;
 
@@ -106,8 +105,8 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
             let page = slot.lasting_list(prefix, after.as_deref()).await?;
             found += page.objects.len();
             // A store that does not keep to the prefix must not cost anybody his objects.
-            let mine = |key: &String| key.starts_with(prefix);
-            let keys: Vec<_> = page.objects.into_iter().map(|o| o.key).filter(mine).collect();
+            let has_prefix = |key: &String| key.starts_with(prefix);
+            let keys: Vec<_> = page.objects.into_iter().map(|o| o.key).filter(has_prefix).collect();
             pages.put(keys);
             while pages.crowded() || shared.job.concurrency == 1 {
                 let Some(keys) = pages.take() else { break };
@@ -125,7 +124,7 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
         }
     }
     let what = format!("objects below {prefix} appear as fast as they are deleted");
-    Err(Error::Store { what, fix: "look for another program that writes there".into() })
+    Err(Error::dependency(what, "look for another program that writes there"))
 }
 
 async fn delete_pages(slot: &mut Slot) -> Result<(), Error> {
@@ -155,7 +154,7 @@ async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
         }
     }
     let what = format!("uploads below {prefix} are still open after they were given up");
-    Err(Error::Store { what, fix: "look for another program that writes there".into() })
+    Err(Error::dependency(what, "look for another program that writes there"))
 }
 
 /// Give up those below `prefix` of all that are listed below `asked`. Whether there were any.
@@ -180,7 +179,7 @@ fn lasting_error(task: Task, kind: ObjectKind, what: &str, failure: &Failure) ->
         _ => "cleaning up",
     };
     let what = format!("{task}: {} of {what}: {failure}", kind.name());
-    Error::Store { what, fix: advice(&failure.kind()).to_owned() }
+    Error::dependency(what, advice(&failure.kind()))
 }
 
 impl Slot {
@@ -203,9 +202,13 @@ impl Slot {
             let failure = match ended.unwrap_or(Err(Failure::TimeOut)) {
                 Err(failure) => failure,
                 Ok((bytes, value)) => {
-                    let start_ns = start_ns.unwrap_or_default();
-                    let done = Success { kind, start_ns, due_ns: 0, first_byte_ns: None, bytes };
-                    worker.succeed(&done);
+                    worker.succeed(&Success {
+                        place: kind as usize,
+                        start_ns: start_ns.unwrap_or_default(),
+                        due_ns: 0,
+                        first_byte_ns: None,
+                        bytes,
+                    });
                     return Ok(value);
                 }
             };
@@ -234,8 +237,7 @@ impl Slot {
         after: Option<&str>,
     ) -> Result<xml::Page, Error> {
         self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
-            let worker = slot.worker.clone();
-            let page = list(&worker, &mut slot.links, prefix, after, start_ns).await?;
+            let page = slot.wire(start_ns).list(prefix, after).await?;
             Ok((0, xml::list(&page)?))
         })
         .await
@@ -245,13 +247,12 @@ impl Slot {
         let what = keys.first().cloned().unwrap_or_default();
         let each = self
             .lasting(ObjectKind::MultiDelete, &what, async |slot, start_ns| {
-                let worker = slot.worker.clone();
-                let deleted = delete_all(&worker, &mut slot.links, &keys, start_ns).await;
+                let deleted = slot.wire(start_ns).delete_all(&keys).await;
                 let left = match deleted {
                     Err(failure) if lacks_multi_delete(&failure) => return Ok((0, true)),
                     other => other?,
                 };
-                worker.count(|counts| &counts.deleted_keys, (keys.len() - left.len()) as u64);
+                slot.worker.count(|counts| &counts.deleted_keys, (keys.len() - left.len()) as u64);
                 if let Some(first) = left.first() {
                     let failure = partly(first, left.len());
                     keys.retain(|key| left.iter().any(|not| not.key == *key));
@@ -270,11 +271,10 @@ impl Slot {
 
     async fn lasting_delete_one(&mut self, key: &str) -> Result<(), Error> {
         self.lasting(ObjectKind::Delete, key, async |slot, start_ns| {
-            let worker = slot.worker.clone();
-            match delete_one(&worker, &mut slot.links, key, start_ns).await {
+            match slot.wire(start_ns).delete_one(key).await {
                 Err(failure) if !is_missing(&failure) => Err(failure),
                 _ => {
-                    worker.count(|counts| &counts.deleted_keys, 1);
+                    slot.worker.count(|counts| &counts.deleted_keys, 1);
                     Ok((0, ()))
                 }
             }
@@ -288,11 +288,9 @@ impl Slot {
         after: Option<&(String, String)>,
     ) -> Result<xml::UploadPage, Error> {
         self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
-            let worker = slot.worker.clone();
             let query = xml::uploads_query(prefix, after);
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
-            let none = RequestBody::none();
-            let answer = exchange(&worker, &mut slot.links, &call, none, start_ns).await?;
+            let answer = slot.wire(start_ns).exchange(&call, RequestBody::none()).await?;
             match answer.whole().await {
                 Ok((_, body)) => Ok((0, xml::uploads(&body)?)),
                 // A store without multipart uploads has none to give up. Who may list only below
@@ -309,9 +307,8 @@ impl Slot {
 
     async fn lasting_abort(&mut self, upload: &xml::Upload) -> Result<(), Error> {
         self.lasting(ObjectKind::Delete, &upload.key, async |slot, start_ns| {
-            let worker = slot.worker.clone();
-            start_ns.get_or_insert_with(|| worker.now());
-            match abort(&worker, &mut slot.links, &upload.key, &upload.upload_id).await {
+            start_ns.get_or_insert_with(|| slot.worker.now());
+            match slot.wire(start_ns).abort(&upload.key, &upload.upload_id).await {
                 Err(failure) if !is_missing(&failure) => Err(failure),
                 _ => Ok((0, ())),
             }

@@ -3,8 +3,13 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use rustix::io::read;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -15,32 +20,23 @@ pub struct Timer {
 
 impl Timer {
     /// Within a runtime.
-    ///
-    /// # Errors
-    /// The kernel's, when there are no more descriptors.
     pub fn new() -> io::Result<Self> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: takes two numbers and touches no memory.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // SAFETY: the descriptor is owned: it stays open, and the same, until both are dropped.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(Timer { fd })
     }
 
     /// Until `at_ns` on the monotonic clock.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub async fn sleep_until(&mut self, at_ns: u64) -> io::Result<()> {
         self.set(at_ns)?;
         loop {
             let mut ready = self.fd.readable().await?;
-            if ready.try_io(|fd| expirations(fd.get_ref())).is_ok_and(|read| read.is_ok()) {
+            if ready
+                .try_io(|fd| Ok(read(fd.get_ref(), &mut [0; 8])?))
+                .is_ok_and(|read| read.is_ok())
+            {
                 return Ok(());
             }
         }
@@ -49,33 +45,16 @@ impl Timer {
     fn set(&self, at_ns: u64) -> io::Result<()> {
         // All zeros would be no time at all, but turn the timer off.
         let at_ns = at_ns.max(1);
-        let spec = libc::itimerspec {
-            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: libc::timespec {
-                tv_sec: (at_ns / 1_000_000_000) as libc::time_t,
-                tv_nsec: (at_ns % 1_000_000_000) as libc::c_long,
+        let time = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: (at_ns / 1_000_000_000) as i64,
+                tv_nsec: (at_ns % 1_000_000_000) as i64,
             },
         };
-        let fd = self.fd.get_ref().as_raw_fd();
-        // SAFETY: `spec` is valid to read, and no old value is asked for.
-        let result = unsafe {
-            libc::timerfd_settime(
-                fd,
-                libc::TFD_TIMER_ABSTIME,
-                &raw const spec,
-                std::ptr::null_mut(),
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &time)?;
+        Ok(())
     }
-}
-
-/// How often it has gone off since the last call; [`io::ErrorKind::WouldBlock`] for never.
-fn expirations(fd: &OwnedFd) -> io::Result<u64> {
-    let mut count = 0u64;
-    // SAFETY: `count` has the 8 bytes that are asked for.
-    let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
-    if read == size_of::<u64>() as isize { Ok(count) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use storlab_base::{Clock, Error, Result, TimeSource};
+use storlab_base::{Clock, Error, Histogram, Result, TimeSource};
 use storlab_run::pacing::Pacing;
+use storlab_run::recorder::{Reading, Recorder, Success};
+use storlab_run::sampling::empty_table;
 use storlab_run::window::Window;
 use storlab_s3::Failure;
 use tokio::sync::Mutex;
@@ -14,7 +16,6 @@ use tokio::sync::Mutex;
 use super::draw::Draw;
 use super::kind::ObjectKind;
 use super::pool::Object;
-use super::recorder::{Recorder, Success};
 use super::shared::{Routed, Shared};
 use super::timer::Timer;
 
@@ -41,15 +42,16 @@ pub struct Worker {
     /// Open loop: requests that were due inside the window and never sent.
     unserved: Cell<u64>,
     in_flight: Cell<usize>,
+    /// When the first request was due, once it is known: at the load's start, or later in open
+    /// loop.
+    first_due_ns: Cell<Option<u64>>,
+    begun: Cell<bool>,
     serial: Cell<u64>,
     turn: Cell<usize>,
 }
 
 impl Worker {
     /// Of a worker whose window is known.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for a timer that cannot be had.
     pub fn new(
         shared: &Arc<Shared>,
         index: usize,
@@ -66,8 +68,15 @@ impl Worker {
         } else {
             None
         };
+        let kinds: Vec<_> = job.kinds().into_iter().map(ObjectKind::entry).collect();
+        let mut empty = empty_table(&kinds, job.open_loop());
+        if let Some(Some(gets)) = empty.get_mut(ObjectKind::Get as usize) {
+            gets.ttfb = Some(Histogram::new());
+        }
+        let mut recorder = Recorder::new(index, job.interval_ns, job.open_loop(), empty);
+        recorder.begin(window, 1, Reading::of_this_thread());
         Ok(Worker {
-            recorder: RefCell::new(Recorder::new(shared, index, window)),
+            recorder: RefCell::new(recorder),
             draw: RefCell::new(draw),
             shared: shared.clone(),
             index,
@@ -77,6 +86,8 @@ impl Worker {
             issued_until_ns: Cell::new(0),
             unserved: Cell::new(0),
             in_flight: Cell::new(0),
+            first_due_ns: Cell::new(None),
+            begun: Cell::new(false),
             serial: Cell::new(0),
             // Workers begin at different endpoints.
             turn: Cell::new(index),
@@ -97,9 +108,7 @@ impl Worker {
 
     /// Requests in flight have been given up.
     pub fn fail_as_hung(&self) {
-        let waited_ms = self.shared.job.drain_timeout_ns / 1_000_000;
-        let outstanding = self.in_flight.get();
-        self.shared.fail(Error::Hung { job: self.index, outstanding, waited_ms });
+        self.shared.fail_as_hung(self.index, self.in_flight.get());
     }
 
     /// Those that nobody took, and those that somebody took and could not send.
@@ -131,7 +140,7 @@ impl Worker {
         if due_ns >= self.window.start_ns {
             self.unserved.set(self.unserved.get() + 1);
             let kind = self.draw.borrow_mut().kind();
-            self.recorder.borrow_mut().unserved(kind, due_ns, now);
+            self.recorder.borrow_mut().unserved(kind as usize, due_ns, now);
         }
     }
 
@@ -155,6 +164,9 @@ impl Worker {
             };
             if due <= now {
                 pacer.pacing.advance();
+                if self.first_due_ns.get().is_none() {
+                    self.first_due_ns.set(Some(due));
+                }
                 return Some(due);
             }
             if let Err(error) = pacer.timer.sleep_until(due).await {
@@ -182,6 +194,17 @@ impl Worker {
         self.clock.now_ns()
     }
 
+    /// Hand over the interval that ended, if one did. Returns the time.
+    #[inline]
+    pub fn tick(&self) -> u64 {
+        let now = self.now();
+        let mut recorder = self.recorder.borrow_mut();
+        if now >= recorder.boundary_ns() {
+            recorder.cross(&self.shared, now, Reading::of_this_thread);
+        }
+        now
+    }
+
     /// The endpoint of the next request.
     pub fn route(&self) -> Routed<'_> {
         let turn = self.turn.get();
@@ -202,16 +225,27 @@ impl Worker {
         Flying(&self.in_flight)
     }
 
+    /// A request is sent.
+    pub fn sent(&self, at_ns: u64) {
+        if !self.begun.replace(true) {
+            let load_start_ns = self.window.load_start_ns;
+            let due_ns = self.first_due_ns.get().unwrap_or(load_start_ns).max(load_start_ns);
+            self.shared.first_io.submitted(at_ns, due_ns);
+        }
+    }
+
     /// A request ended well, just now.
     pub fn succeed(&self, done: &Success) {
         self.count(|counts| &counts.succeeded, 1);
-        self.recorder.borrow_mut().succeed(done, self.now());
+        let now = self.tick();
+        self.recorder.borrow_mut().succeed(done, now);
     }
 
     /// An attempt at a request failed, just now.
     pub fn fail(&self, kind: ObjectKind, what: &str, failure: &Failure, due_ns: u64) {
-        self.shared.heard(kind, what, failure);
-        self.recorder.borrow_mut().fail(kind, &failure.kind(), due_ns, self.now());
+        self.shared.note_failure(kind, what, failure);
+        let now = self.tick();
+        self.recorder.borrow_mut().fail(kind as usize, &failure.kind(), due_ns, now);
     }
 
     /// Add to one of the run's counters.

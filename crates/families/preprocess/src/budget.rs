@@ -25,8 +25,8 @@ impl Budget {
 
     /// Take `bytes`; false, with nothing taken, where that is more than is left.
     pub fn take(&self, bytes: usize) -> bool {
-        let all = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        let taken = self.used.fetch_update(Relaxed, Relaxed, all);
+        let sum = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let taken = self.used.fetch_update(Relaxed, Relaxed, sum);
         taken.map(|used| self.peak.fetch_max(used + bytes, Relaxed)).is_ok()
     }
 

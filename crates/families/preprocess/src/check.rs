@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use storlab_base::{Error, Result, failed, lock};
 use storlab_run::cpu::available_cores;
+use storlab_run::threads::mistake;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use features::Features;
@@ -90,17 +91,14 @@ fn each<T: Send>(
         let Some(task) = lock(&tasks).next() else { return Ok(()) };
         work(task)?;
     };
-    let mistake = || {
-        let what = "a thread ended by a mistake in storlab: see standard error".to_owned();
-        Err(Error::Backend { backend: "check", what })
-    };
+    let mistake = || Err(mistake("check", "a thread"));
     std::thread::scope(|scope| {
         // Where no more threads can be had, there are fewer.
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
-        let mine = run();
+        let first = run();
         let ended = others.into_iter().map(|other| other.join().unwrap_or_else(|_| mistake()));
-        ended.fold(mine, Result::and)
+        ended.fold(first, Result::and)
     })
 }
 

@@ -37,10 +37,8 @@ pub struct Column {
 
 impl Column {
     /// Of the rows that have one.
-    #[allow(unsafe_code)]
     pub fn unsigned(&self) -> &[u32] {
-        // SAFETY: the two have the same size and alignment, and any bits are a value of both.
-        unsafe { std::slice::from_raw_parts(self.values.as_ptr().cast(), self.values.len()) }
+        bytemuck::must_cast_slice(&self.values)
     }
 
     /// As they are stored.

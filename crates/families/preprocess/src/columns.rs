@@ -94,28 +94,19 @@ impl Columns {
     }
 
     /// Write all rows as one row group.
-    ///
-    /// # Errors
-    /// Those of `file`.
     pub fn write<W: Write + Send>(&mut self, file: &mut SerializedFileWriter<W>) -> Result<()> {
         let mut group = file.next_row_group()?;
         write_column(&mut group, &self.labels, None)?;
         for column in 0..NULLABLE {
             self.levels.clear();
             self.levels.extend(self.present.iter().map(|mask| (mask >> column & 1) as i16));
-            let values = signed(&self.values[column][..self.lengths[column]]);
+            // Parquet's 32-bit columns hold `i32`, whatever their sign.
+            let values = bytemuck::must_cast_slice(&self.values[column][..self.lengths[column]]);
             write_column(&mut group, values, Some(&self.levels))?;
         }
         group.close()?;
         Ok(())
     }
-}
-
-/// Parquet's 32-bit columns hold `i32`, whatever their sign.
-#[allow(unsafe_code)]
-fn signed(values: &[u32]) -> &[i32] {
-    // SAFETY: the two have the same size and alignment, and any bits are a value of both.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
 }
 
 fn write_column<W: Write + Send>(
@@ -137,9 +128,6 @@ fn name_of(column: usize) -> String {
 
 /// `label` int8, `I1`.. nullable int32, `C1`.. nullable uint32. Made once: every part and every
 /// footer asks for it.
-///
-/// # Errors
-/// None: the names and types are fixed.
 pub fn schema() -> Result<TypePtr> {
     static MADE: OnceLock<TypePtr> = OnceLock::new();
     if let Some(made) = MADE.get() {

@@ -10,10 +10,10 @@ use std::sync::atomic::{
     AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use storlab_base::{Error, Result};
+use storlab_base::{Error, Result, lock};
 
 use super::budget::{Budget, Held};
 use super::lookup::lines::mix;
@@ -176,9 +176,6 @@ impl<'b> Counting<'b> {
     }
 
     /// Bring all that a worker has gathered to the shards: before `finish`, for each worker.
-    ///
-    /// # Errors
-    /// As [`Counting::add`].
     pub fn flush(&self, scatter: &mut Scatter<'b>) -> Result<()> {
         self.settle(scatter)?;
         (0..SHARDS).try_for_each(|shard| self.drain(scatter, shard))
@@ -244,7 +241,7 @@ impl<'b> Counting<'b> {
                 .flat_map(|thread| thread.join().unwrap_or_else(|cause| resume_unwind(cause)))
                 .collect()
         });
-        heavy.sort_unstable_by_key(|one| (u64::MAX - one.count, one.value));
+        heavy.sort_unstable_by_key(|entry| (u64::MAX - entry.count, entry.value));
         Sorted { end, tables, heavy }
     }
 }
@@ -279,13 +276,10 @@ impl Sorted<'_> {
 
     /// Values (32 bits) and their counts (64 bits), little endian, by count, the highest first,
     /// then by value.
-    ///
-    /// # Errors
-    /// The writers'.
     pub fn write(self, values: &mut dyn Write, counts: &mut dyn Write) -> io::Result<()> {
         let mut vocabulary = Vocabulary::new(values, counts);
-        for one in &self.heavy {
-            vocabulary.write(one.value, one.count)?;
+        for entry in &self.heavy {
+            vocabulary.write(entry.value, entry.count)?;
         }
         let mut shards: Vec<_> = self.tables.iter().map(Table::kept).collect();
         let firsts = shards.iter_mut().map(|ranks| ranks.next().unwrap_or(END));
@@ -296,10 +290,6 @@ impl Sorted<'_> {
         }
         vocabulary.finish().map(drop)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn too_little(budget: &Budget) -> Error {

@@ -1,17 +1,16 @@
 //! The workers of a run: each takes the next part until none is left.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use storlab_base::{Error, Result, lock, monotonic_ns};
+use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::cpu::pin_to;
-use storlab_run::fixed::{Ledger, Tally};
-use storlab_run::handle::Board;
+use storlab_run::fixed::{Books, Ledger, Tally};
 use storlab_run::sampling::{Kind, Report};
+use storlab_run::threads::{guarded, pin_in_turn};
 
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -70,11 +69,10 @@ impl<'b> Crew<'b> {
         board: &'b Board,
         control: &Arc<Control>,
     ) -> Self {
-        let tally = Tally::begin(workers, interval_ns, kinds, board);
-        let (sender, reports) = channel();
-        let start_ns = tally.start_ns();
+        let (books, reports) = Books::new(interval_ns, kinds);
+        let tally = Tally::begin(workers, &books, control, board);
         let ledger = |worker| {
-            let mut made = Ledger::new(worker, kinds, interval_ns, start_ns, sender.clone());
+            let mut made = books.ledger(worker);
             made.leave_thread();
             made
         };
@@ -124,15 +122,17 @@ impl<'b> Crew<'b> {
         let Crew { ledgers, tally, reports, board, control, cpus, moved } = self;
         std::thread::scope(|scope| {
             for (index, ledger) in ledgers.iter_mut().enumerate().take(tasks.max(1)) {
-                let (next, stop, failure, work, moved) = (&next, &stop, &failure, &work, &*moved);
+                let (next, stop, failure, work) = (&next, &stop, &failure, &work);
+                let (moved, cpus) = (&*moved, &*cpus);
                 let (end, control) = (end.clone(), &**control);
-                let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
                 let name = format!("storlab-prep{index}");
                 let started =
                     std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
                         ledger.on_this_thread();
                         let mut turn = Turn { ledger, next, tasks, stop, control, moved };
-                        if let Err(error) = guarded(cpu, || work(&mut turn)) {
+                        let ended = pin_in_turn(Some(cpus), index, "a worker")
+                            .and_then(|()| guarded("preprocess", "a worker", || work(&mut turn)));
+                        if let Err(error) = ended {
                             lock(failure).get_or_insert(error);
                             stop.store(true, Relaxed);
                         }
@@ -172,18 +172,4 @@ impl<'b> Crew<'b> {
         }
         self.tally
     }
-}
-
-/// A run must end, whatever becomes of one of its threads.
-fn guarded(cpu: Option<usize>, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    if let Some(cpu) = cpu {
-        pin_to(cpu).map_err(|e| {
-            let what = format!("a worker cannot run on CPU {cpu}: {e}");
-            Error::spec("cpus", what, "name CPUs that this process may use")
-        })?;
-    }
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let what = "a worker ended by a mistake in storlab: see standard error".to_owned();
-        Err(Error::Backend { backend: "preprocess", what })
-    })
 }

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
@@ -17,12 +16,13 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use storlab_base::{Error, Result, failed, lock, monotonic_ns};
+use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::Board;
+use storlab_run::fixed::{Books, Extras, Ledger, Tally};
 use storlab_run::outcome::{Outcome, Span};
-use storlab_run::sampling::Kind;
+use storlab_run::sampling::{Kind, Report};
+use storlab_run::threads::{guarded, mistake};
 
 use super::clicks::{BLOCK_ROWS, Text};
 use super::outputs;
@@ -47,14 +47,15 @@ pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcom
 }
 
 fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Board) -> Outcome {
-    let mut tally = Tally::begin(threads, job.interval_ns, &KINDS, board);
+    let (books, reports) = Books::new(job.interval_ns, &KINDS);
+    let mut tally = Tally::begin(threads, &books, control, board);
     let start_ns = tally.start_ns();
-    let mut extras = Extras::default();
+    let mut extras = Extras { takes_tasks: true, ..Extras::default() };
     let mut bytes = 0;
     match Works::open(job, control) {
         Err(error) => extras.failure = Some(error),
         Ok(works) => {
-            for ended in make_all(&works, threads, job.interval_ns, &mut tally, board) {
+            for ended in make_all(&works, threads, (books, reports), &mut tally, board) {
                 match ended {
                     Ok(made) => bytes += made,
                     Err(error) => drop(extras.failure.get_or_insert(error)),
@@ -73,18 +74,16 @@ fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Boar
 fn make_all(
     works: &Works,
     threads: usize,
-    interval_ns: u64,
+    (books, reports): (Books, Receiver<Report>),
     tally: &mut Tally,
     board: &Board,
 ) -> Vec<Result<u64>> {
     let blocks = Mutex::new(works.blocks());
-    let start_ns = tally.start_ns();
-    let (report, reports) = channel();
     std::thread::scope(|scope| {
         let spawn = |index| {
-            let (blocks, report) = (&blocks, report.clone());
+            let (blocks, books) = (&blocks, books.clone());
             let work = move || {
-                let mut ledger = Ledger::new(index, &KINDS, interval_ns, start_ns, report);
+                let mut ledger = books.ledger(index);
                 works.guarded(|| works.make(|| lock(blocks).next(), &mut ledger))
             };
             let named = std::thread::Builder::new().name(format!("storlab-gen{index}"));
@@ -94,18 +93,15 @@ fn make_all(
             })
         };
         let spawned: Vec<_> = (0..threads).map(spawn).collect();
-        drop(report);
-        for said in reports {
-            tally.add(&said, board);
+        drop(books);
+        for report in reports {
+            tally.add(&report, board);
         }
-        let ended = spawned.into_iter().map(|thread| thread?.join().unwrap_or_else(|_| mistake()));
+        let ended = spawned.into_iter().map(|thread| {
+            thread?.join().unwrap_or_else(|_| Err(mistake("preprocess", "a thread")))
+        });
         ended.collect()
     })
-}
-
-fn mistake<T>() -> Result<T> {
-    let what = "a thread ended by a mistake in storlab: see standard error".to_owned();
-    Err(Error::Backend { backend: "preprocess", what })
 }
 
 fn name_of(file: u32) -> String {
@@ -114,12 +110,6 @@ fn name_of(file: u32) -> String {
 
 fn aside(directory: &Path, name: &str) -> PathBuf {
     outputs::aside(&directory.join(name))
-}
-
-/// Give what was written aside its own name, for good.
-fn publish(file: &fs::File, directory: &Path, name: &str) -> Result<()> {
-    file.sync_all().map_err(failed("sync", &aside(directory, name)))?;
-    outputs::name_file(&directory.join(name))
 }
 
 /// The sidecar.
@@ -149,17 +139,14 @@ impl DataSet {
             return Ok(none);
         };
         set.bytes.retain(|name, bytes| {
-            fs::metadata(directory.join(name)).is_ok_and(|it| it.is_file() && it.len() == *bytes)
+            fs::metadata(directory.join(name))
+                .is_ok_and(|found| found.is_file() && found.len() == *bytes)
         });
         Ok(set)
     }
 
     fn save(&self, directory: &Path) -> Result<()> {
-        let path = aside(directory, SIDECAR);
-        let text = json!(self).to_string();
-        let file = fs::File::create(&path).map_err(failed("create", &path))?;
-        file.write_all_at(text.as_bytes(), 0).map_err(failed("write", &path))?;
-        publish(&file, directory, SIDECAR)
+        outputs::publish(&directory.join(SIDECAR), json!(self).to_string().as_bytes())
     }
 }
 
@@ -245,7 +232,7 @@ impl<'r> Works<'r> {
 
     /// The others must end where one does not go on.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| mistake());
+        let ended = guarded("preprocess", "a thread", work);
         if ended.is_err() {
             self.control.end_soon();
         }
@@ -307,7 +294,8 @@ impl<'r> Works<'r> {
     fn finish(&self, done: &Growing) -> Result<()> {
         let name = name_of(done.number);
         let bytes = done.file.metadata().map_err(failed("look at", &done.path))?.len();
-        publish(&done.file, self.directory, &name)?;
+        done.file.sync_all().map_err(failed("sync", &done.path))?;
+        outputs::name_file(&self.directory.join(&name))?;
         let mut set = lock(&self.set);
         set.bytes.insert(name, bytes);
         set.save(self.directory)

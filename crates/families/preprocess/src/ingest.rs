@@ -21,9 +21,6 @@ use super::stages::INGEST;
 const SAMPLE_BYTES: usize = 200;
 
 /// Make the Parquet file of every part that has none.
-///
-/// # Errors
-/// [`Error::Io`] for what cannot be read or written.
 pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<()> {
     for part in parts {
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
@@ -32,13 +29,18 @@ pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<(
     crew.each(missing.len(), |turn| {
         let mut columns = Columns::new(job.row_group_rows.min(job.part_rows()));
         while let Some(task) = turn.next() {
-            one(job, missing[task], &mut columns, turn)?;
+            ingest_part(job, missing[task], &mut columns, turn)?;
         }
         Ok(())
     })
 }
 
-fn one(job: &PreprocessJob, part: &Part, columns: &mut Columns, turn: &mut Turn<'_>) -> Result<()> {
+fn ingest_part(
+    job: &PreprocessJob,
+    part: &Part,
+    columns: &mut Columns,
+    turn: &mut Turn<'_>,
+) -> Result<()> {
     let mut output = Output::create(job, &part.parquet)?;
     let mut facts = PartFacts::default();
     let mut lines = Lines::open(&job.inputs[part.file], part.start, part.end)?;

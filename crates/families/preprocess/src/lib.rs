@@ -36,10 +36,11 @@ use serde_json::json;
 use storlab_base::{Clock, Error, Result, failed, monotonic_ns};
 use storlab_io::{DeviceBytes, DeviceCounters};
 use storlab_run::Secrets;
+use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::ProcessCpu;
-use storlab_run::fixed::{Extras, Tally};
-use storlab_run::handle::{Board, Run};
+use storlab_run::fixed::{Books, Extras, Tally};
+use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 
@@ -61,26 +62,28 @@ const WORKER_BYTES: usize = 16 << 20;
 const GROUP_BYTES: usize = 40 << 10;
 const FREE_GROUPS: usize = 128;
 
-/// Start the stages, or the making of click logs, or the removal of what stages left.
+/// Start the stages, or the making of click logs, or the removal of what stages left; where the run
+/// is held, not before it is told to.
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be.
-pub fn start(order: &str, _: &Secrets) -> Result<Run> {
+pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     let job = PreprocessJob::from_json(order)?;
     Clock::prepare();
-    let control = Arc::new(Control::default());
-    let mine = control.clone();
+    let control = Arc::new(Control::new(held));
+    let run_control = control.clone();
     if job.task == Task::Run {
         table_memory(&job)?;
     }
     Run::begin(control, move |board| match job.task {
-        Task::Run => run(&job, &mine, board),
-        Task::Generate => generate::run(&job, &mine, board),
+        Task::Run => run(&job, &run_control, board),
+        Task::Generate => generate::run(&job, &run_control, board),
         Task::Remove => {
+            let (books, _) = Books::new(job.interval_ns, &KINDS);
+            let tally = Tally::begin(0, &books, &run_control, board);
             let failure = outputs::remove(&job.directory).err();
-            let tally = Tally::begin(0, job.interval_ns, &KINDS, board);
-            let end_ns = tally.start_ns() + 1;
-            tally.finish(end_ns, &mine, Extras { failure, ..Extras::default() })
+            let end_ns = monotonic_ns().max(tally.start_ns() + 1);
+            tally.finish(end_ns, &run_control, Extras { failure, ..Extras::default() })
         }
     })
 }
@@ -137,6 +140,9 @@ struct Done {
 fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     let memory = Memory::begin();
     let prepared = prepare(job);
+    if prepared.is_err() {
+        control.end_soon();
+    }
     let crew = Crew::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
     let mut stages = Stages {
         device: DeviceCounters::of(&job.directory),
@@ -144,12 +150,12 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
         crew,
         board,
         memory,
-        extras: Extras::default(),
+        extras: Extras { takes_tasks: true, ..Extras::default() },
         stages: Vec::new(),
         peak_bytes: 0,
         resumed: 0,
     };
-    if let Err(error) = prepared.and_then(|parts| stages.all(&parts)) {
+    if let Err(error) = prepared.and_then(|parts| stages.run_all(&parts)) {
         stages.extras.failure = Some(error);
     }
     stages.finish(control)
@@ -158,7 +164,7 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
 /// Before the window: the directory, the parts, and inputs that have to come from their device.
 fn prepare(job: &PreprocessJob) -> Result<Vec<Part>> {
     outputs::claim(job)?;
-    let parts = Part::all(job)?;
+    let parts = Part::of_job(job)?;
     if job.cold {
         job.inputs.iter().try_for_each(|path| chill(path))?;
     }
@@ -166,7 +172,7 @@ fn prepare(job: &PreprocessJob) -> Result<Vec<Part>> {
 }
 
 impl Stages<'_> {
-    fn all(&mut self, parts: &[Part]) -> Result<()> {
+    fn run_all(&mut self, parts: &[Part]) -> Result<()> {
         let Some(findings) = self.ingest(parts)? else { return Ok(()) };
         self.vocabulary(parts, &findings)?;
         if !self.crew.is_over() {
@@ -206,15 +212,15 @@ impl Stages<'_> {
 
     fn vocabulary(&mut self, parts: &[Part], findings: &Findings) -> Result<()> {
         let job = self.job;
-        let all = || (1..=CATEGORIES).map(|number| Files::of(job, number));
-        let resumed = all().filter(|files| files.facts().is_some()).count();
+        let outputs = || (1..=CATEGORIES).map(|number| Files::of(job, number));
+        let resumed = outputs().filter(|files| files.facts().is_some()).count();
         let begun = self.begin(VOCABULARY, &mut parts.iter().map(|p| p.parquet.as_path()))?;
         let passes = vocabulary::run(job, parts, table_memory(job)?, &mut self.crew)?;
         if self.crew.is_over() {
             return Ok(());
         }
         // A value and its count.
-        let output_bytes = all().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
+        let output_bytes = outputs().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
         let rows = findings.rows;
         self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, resumed, passes });
         Ok(())

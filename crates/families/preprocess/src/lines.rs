@@ -9,8 +9,10 @@ use storlab_base::{Error, Result};
 
 use super::parse::PADDING;
 
-/// Read at once.
+/// Read at once, at most.
 pub const BLOCK_BYTES: usize = 4 << 20;
+/// Read behind the end of the part, for the end of its last line; more where that does not do.
+const TAIL_BYTES: usize = 64 << 10;
 /// No line of a click log is longer, and memory has an end. Not counting its end.
 const LONGEST_LINE: usize = 4 << 20;
 const LF: u8 = b'\n';
@@ -42,9 +44,6 @@ pub struct Block<'b> {
 
 impl<'p> Lines<'p> {
     /// Those that begin in `start..end` of the file at `path`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for a file that cannot be read.
     pub fn open(path: &'p Path, start: u64, end: u64) -> Result<Self> {
         let failed = |e| Error::io("open", path.display().to_string(), 0, e);
         let file = File::open(path).map_err(failed)?;
@@ -76,9 +75,6 @@ impl<'p> Lines<'p> {
     }
 
     /// The next whole lines; `None` after the last.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for what cannot be read.
     pub fn block(&mut self) -> Result<Option<Block<'_>>> {
         let before = self.next - self.kept as u64;
         if before >= self.end {
@@ -138,12 +134,14 @@ impl<'p> Lines<'p> {
         Block { data: &self.buffer[..len + PADDING], len, bytes }
     }
 
-    /// Read a block behind what is kept.
+    /// Read a block behind what is kept. What lies far behind the part is left to others.
     fn fill(&mut self) -> Result<()> {
         let held = self.kept;
-        self.buffer.resize((held + BLOCK_BYTES + PADDING + 1).max(self.buffer.len()), 0);
+        let tail = TAIL_BYTES.max(held) as u64;
+        let wanted = (self.end.saturating_sub(self.next) + tail).min(BLOCK_BYTES as u64) as usize;
+        self.buffer.resize((held + wanted + PADDING + 1).max(self.buffer.len()), 0);
         let mut buffer = std::mem::take(&mut self.buffer);
-        let read = self.read_at(self.next, &mut buffer[held..held + BLOCK_BYTES]);
+        let read = self.read_at(self.next, &mut buffer[held..held + wanted]);
         self.buffer = buffer;
         let read = read?;
         if read == 0 {
@@ -236,11 +234,21 @@ mod tests {
                             break error.to_string();
                         }
                     };
-                    let said = format!("more than 4 MiB, which begins at byte {at}");
-                    assert!(failure.contains(&said), "{failure}");
+                    let message = format!("more than 4 MiB, which begins at byte {at}");
+                    assert!(failure.contains(&message), "{failure}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_small_part_reads_little_of_its_neighbours() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, b"a line\n".repeat(1 << 17)).unwrap();
+        let mut lines = Lines::open(&path, 0, 16 << 10).unwrap();
+        while lines.block().unwrap().is_some() {}
+        assert!(lines.buffer.len() < (16 << 10) + 2 * TAIL_BYTES, "{}", lines.buffer.len());
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Lookup {
     /// `first_id`, 1 or more, the next one the id after it. All are below 2^31.
     pub fn build(entries: u64, values: impl Iterator<Item = u32>, first_id: u32) -> Self {
         let mut lines = Lines::new(Self::lines_for(entries));
-        let all = lines.all_mut();
+        let all = lines.as_mut_slice();
         for (value, id) in values.take(entries as usize).zip(first_id..) {
             let mut at = home(mix(value), all.len());
             while full(&all[at]) {
@@ -49,7 +49,7 @@ impl Lookup {
 
     /// The id of each value; 0 where it has none. Both slices have one length.
     pub fn find(&self, values: &[u32], ids: &mut [u32]) {
-        let lines = self.lines.all();
+        let lines = self.lines.as_slice();
         if size_of_val(lines) <= NEAR_BYTES {
             for (value, id) in values.iter().zip(ids) {
                 *id = look(lines, *value, home(mix(*value), lines.len()));

@@ -115,9 +115,9 @@ impl Tournament {
         while winners.len() > 1 {
             let matches = winners.len() / 2;
             for number in 0..matches {
-                let (one, other) = (winners[2 * number], winners[2 * number + 1]);
-                nodes[matches + number] = one.max(other);
-                winners[number] = one.min(other);
+                let (left, right) = (winners[2 * number], winners[2 * number + 1]);
+                nodes[matches + number] = left.max(right);
+                winners[number] = left.min(right);
             }
             winners.truncate(matches);
         }

@@ -18,9 +18,6 @@ const PARTIAL: &str = ".partial-";
 const OWN: [&str; 5] = [RUN, "parquet", "vocabulary", "binary", "binary.partial"];
 
 /// Make a directory, and those above it.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
@@ -32,17 +29,11 @@ pub fn aside(path: &Path) -> PathBuf {
 }
 
 /// Give a file, written [`aside`] and flushed, its name for good.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn name_file(path: &Path) -> Result<()> {
     durable::name(&aside(path), path)
 }
 
 /// A small file, whole or not at all.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn publish(path: &Path, content: &[u8]) -> Result<()> {
     durable::write(&aside(path), content)?;
     name_file(path)
@@ -54,9 +45,6 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 /// Out of the page cache with a file, so that it is read from its device.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn chill(path: &Path) -> Result<()> {
     durable::flush(path)?;
     drop_cache(path).map_err(failed("drop the cache of", path))
@@ -127,9 +115,6 @@ pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
 }
 
 /// Remove what a killed process has left [`aside`] in a directory.
-///
-/// # Errors
-/// [`Error::Io`].
 pub fn clear_aside(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
         let entry = entry.map_err(failed("read", directory))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use storlab_base::{Error, Result};
+use storlab_base::{Error, Result, failed};
 
 use super::outputs::{publish, read_json};
 use super::parse::Reason;
@@ -53,10 +53,7 @@ pub struct PartFacts {
 
 impl Part {
     /// All parts of an order's inputs, in order.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for an input that is not there.
-    pub fn all(job: &PreprocessJob) -> Result<Vec<Part>> {
+    pub fn of_job(job: &PreprocessJob) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         for (file, path) in job.inputs.iter().enumerate() {
             let size = size_of_input(path)?;
@@ -82,17 +79,13 @@ impl Part {
     }
 
     /// Say that the Parquet file is whole.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
     pub fn finish(&self, facts: &PartFacts) -> Result<()> {
         publish(&self.sidecar(), json!(facts).to_string().as_bytes())
     }
 }
 
 fn size_of_input(path: &Path) -> Result<u64> {
-    let found =
-        fs::metadata(path).map_err(|e| Error::io("open", path.display().to_string(), 0, e))?;
+    let found = fs::metadata(path).map_err(failed("open", path))?;
     if found.is_file() {
         return Ok(found.len());
     }
@@ -177,5 +170,5 @@ impl Findings {
 
 fn unfinished(part: &Part) -> Error {
     let source = std::io::Error::new(std::io::ErrorKind::NotFound, "the part is not finished");
-    Error::io("read", part.sidecar().display().to_string(), 0, source)
+    failed("read", &part.sidecar())(source)
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use storlab_base::{Error, Result};
-use storlab_run::order::{Order, at_least_one};
+use storlab_base::Result;
+use storlab_run::order::{Order, at_least_one, must};
 
 /// Of the text of a row: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;
@@ -79,7 +79,6 @@ pub enum Malformed {
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct PreprocessJob {
-    pub version: u32,
     pub interval_ns: u64,
     pub task: Task,
     pub inputs: Vec<PathBuf>,
@@ -101,34 +100,20 @@ pub struct PreprocessJob {
 }
 
 impl Order for PreprocessJob {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
     fn check(&self) -> Result<()> {
-        let wrong = |field, what: &str, fix: &str| Err(Error::spec(field, what.to_owned(), fix));
         at_least_one(&[
             ("workers", self.workers as u64),
             ("row_group_rows", self.row_group_rows as u64),
             ("part_bytes", self.part_bytes),
         ])?;
-        if self.modulo == Some(0) {
-            return wrong("modulo", "is 0", "leave it out, or use 1 or more");
-        }
-        if self.clicks.as_ref().is_some_and(|clicks| clicks.files == 0) {
-            return wrong("clicks.files", "is 0", "use 1 or more");
-        }
-        if self.task == Task::Run && self.inputs.is_empty() {
-            return wrong("inputs", "is empty", "name at least one file");
-        }
-        if self.task == Task::Generate && self.clicks.is_none() {
-            return wrong("clicks", "is missing", "say how many rows");
-        }
-        Ok(())
+        let fix = "leave it out, or use 1 or more";
+        must(self.modulo != Some(0), "modulo", || "is 0".into(), fix)?;
+        let files = self.clicks.as_ref().is_none_or(|clicks| clicks.files > 0);
+        must(files, "clicks.files", || "is 0".into(), "use 1 or more")?;
+        let fed = self.task != Task::Run || !self.inputs.is_empty();
+        must(fed, "inputs", || "is empty".into(), "name at least one file")?;
+        let described = self.task != Task::Generate || self.clicks.is_some();
+        must(described, "clicks", || "is missing".into(), "say how many rows")
     }
 }
 

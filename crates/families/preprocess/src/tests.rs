@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand_core::Rng as _;
 use serde_json::{Value, json};
-use storlab_base::stream;
+use storlab_base::{monotonic_ns, stream};
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Status};
 use tempfile::TempDir;
@@ -53,8 +53,16 @@ impl Bench {
         job.to_string()
     }
 
+    fn held(&self, name: &str) -> storlab_run::Run {
+        let run = crate::start(&self.job(name, &json!({})), &BTreeMap::new(), true).unwrap();
+        while !run.armed() {
+            std::thread::yield_now();
+        }
+        run
+    }
+
     fn run(&self, name: &str, more: &Value) -> Outcome {
-        let run = crate::start(&self.job(name, more), &BTreeMap::new()).unwrap();
+        let run = crate::start(&self.job(name, more), &BTreeMap::new(), false).unwrap();
         assert!(run.wait(Some(Duration::from_mins(2))));
         run.outcome().unwrap()
     }
@@ -195,10 +203,11 @@ fn little_memory_takes_more_passes_and_gives_the_same() {
     for stage in [1, 2] {
         assert!(details(&outcome)["stages"][stage]["passes"].as_u64().unwrap() > 1, "{stage}");
     }
-    let few = crate::start(&bench.job("few", &json!({"memory_bytes": 1000})), &BTreeMap::new());
+    let few =
+        crate::start(&bench.job("few", &json!({"memory_bytes": 1000})), &BTreeMap::new(), false);
     assert!(few.err().unwrap().to_string().starts_with("memory: is 1000 bytes"));
     let groups = bench.job("groups", &json!({"part_bytes": 64 << 20, "row_group_rows": 1}));
-    let groups = crate::start(&groups, &BTreeMap::new());
+    let groups = crate::start(&groups, &BTreeMap::new(), false);
     assert!(groups.err().unwrap().to_string().contains("other row_group_rows"));
 }
 
@@ -249,8 +258,8 @@ fn a_part_that_is_not_what_ingest_made_is_named() {
         fs::remove_dir_all(out.join("binary")).unwrap();
         damage(&parquet(&out, 1));
         let failure = bench.run("d", &again).summary.failure.unwrap();
-        let said = format!("{}: is damaged: ", parquet(&out, 1).display());
-        assert!(failure.message.starts_with(&said), "{number}: {}", failure.message);
+        let message = format!("{}: is damaged: ", parquet(&out, 1).display());
+        assert!(failure.message.starts_with(&message), "{number}: {}", failure.message);
         assert!(failure.fix.contains("made again"), "{}", failure.fix);
         assert!(!out.join("binary").exists());
         fs::remove_file(parquet(&out, 1)).unwrap();
@@ -329,7 +338,7 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     let more = json!({"resume": true});
     let mut resumed = 0;
     for wait_ms in [20, 60, 150, 300] {
-        let run = crate::start(&bench.job("r", &more), &BTreeMap::new()).unwrap();
+        let run = crate::start(&bench.job("r", &more), &BTreeMap::new(), false).unwrap();
         run.wait(Some(Duration::from_millis(wait_ms)));
         run.cancel();
         assert!(run.wait(Some(Duration::from_mins(1))));
@@ -349,4 +358,21 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     let other = bench.run("r", &json!({"resume": true, "threshold": 3}));
     let message = other.summary.failure.unwrap().message;
     assert!(message.contains("was begun with other threshold"), "{message}");
+}
+
+#[test]
+fn held_stages_begin_at_their_time_or_not_at_all() {
+    let bench = Bench::new(&[text(&rows(7, 50))]);
+    let (run, left) = (bench.held("held"), bench.held("left"));
+    let start_ns = monotonic_ns() + 3_000_000_000;
+    assert!(run.open_at(start_ns));
+    left.cancel();
+    assert!(left.wait(Some(Duration::from_mins(1))) && run.wait(Some(Duration::from_mins(2))));
+    let summary = run.outcome().unwrap().summary;
+    assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+    assert_eq!(summary.window_start_ns, start_ns);
+    assert!(summary.first_io_late_ns.is_some() && summary.last_worker_late_ns.is_none());
+    let summary = left.outcome().unwrap().summary;
+    assert_eq!((summary.status, summary.first_io_late_ns), (Status::Cancelled, None));
+    assert!(!bench.out("left/binary").exists());
 }

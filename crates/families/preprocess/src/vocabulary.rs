@@ -91,14 +91,14 @@ pub fn run(
     for number in 1..=CATEGORIES {
         let files = Files::of(job, number);
         if files.facts().is_none() && !crew.is_over() {
-            most = most.max(one(job, parts, &budget, number, &files, crew)?);
+            most = most.max(make(job, parts, &budget, number, &files, crew)?);
         }
     }
     durable::flush(&place)?;
     Ok(most)
 }
 
-fn one(
+fn make(
     job: &PreprocessJob,
     parts: &[Part],
     budget: &Budget,
@@ -215,9 +215,6 @@ pub struct Values {
 
 impl Values {
     /// From the one after `skip` others on, `take` of them.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Io`].
     pub fn open(path: &Path, skip: u64, take: u64) -> Result<Self> {
         let mut file = File::open(path).map(BufReader::new).map_err(failed("open", path))?;
         file.seek(SeekFrom::Start(skip * 4)).map_err(failed("read", path))?;
@@ -225,9 +222,6 @@ impl Values {
     }
 
     /// Whether all were read.
-    ///
-    /// # Errors
-    /// [`storlab_base::Error::Io`].
     pub fn end(self) -> Result<()> {
         self.failure.map_or(Ok(()), |e| Err(failed("read", &self.path)(e)))
     }

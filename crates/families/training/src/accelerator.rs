@@ -44,7 +44,7 @@ pub struct EpochTimes {
     pub wait_ns: u64,
     /// Of it, for the first batch.
     pub first_wait_ns: u64,
-    /// Spent waiting for the other accelerators.
+    /// Spent waiting for the other accelerators, of all clients.
     pub barrier_ns: u64,
     /// From `start_ns` to the end of the last step, on schedule.
     pub scheduled_ns: u64,
@@ -79,10 +79,11 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
     let job = &shared.job;
     let lane = &shared.lanes[index];
     let stopping = || shared.control.stopping();
-    let mut times = EpochTimes { accelerator: index, ..EpochTimes::default() };
+    let number = job.first_accelerator + index;
+    let mut times = EpochTimes { accelerator: number, ..EpochTimes::default() };
     times.start_ns = monotonic_ns();
     times.end_ns = times.start_ns;
-    lane.begin(epoch, Epoch::new(job, epoch, index));
+    lane.begin(epoch, Epoch::new(job, epoch, number));
     let mut free_ns = times.start_ns; // on schedule
     let mut woken = None;
     for step in 0..job.steps() {
@@ -93,7 +94,7 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
         };
         let taken_ns = monotonic_ns();
         let due_ns = free_ns.max(batch.ready_ns) + job.computation_ns;
-        let turn = job.barrier.then(|| shared.meeting.announce(due_ns));
+        let turn = job.barrier.then(|| shared.announce(due_ns));
         // Here, since a new interval asks for memory, which may take a while and now has a while.
         record_wake(ledger, woken.take());
         ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
@@ -101,7 +102,7 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
         let computed_ns = monotonic_ns();
         let late_ns = computed_ns.saturating_sub(due_ns);
         woken = Some((late_ns, computed_ns));
-        let met = turn.map_or(Some(due_ns), |turn| shared.meeting.end_of(turn, &stopping));
+        let met = turn.map_or(Some(due_ns), |turn| shared.end_of(turn, &stopping));
         let Some(end_ns) = met.filter(|end_ns| sleep_until(*end_ns, &stopping)) else {
             times.stopped = true;
             return times;

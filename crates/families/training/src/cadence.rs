@@ -3,7 +3,7 @@
 //! An accelerator's thread does next to nothing, but has to be there in time. Where the kernel runs
 //! it when a reader's turn ends, utilisation is that of the scheduler and not of storage.
 
-#![allow(unsafe_code)]
+use rustix::process::setpriority_process;
 
 const NICE: i32 = -15;
 
@@ -18,16 +18,15 @@ pub fn precedence_to_be_had() -> &'static str {
 /// Not as a real-time thread: on shared cores these were there sooner, and left readers less of the
 /// cores than they took, so that utilisation fell.
 pub fn take_precedence() -> &'static str {
-    // SAFETY: plain numbers; 0 is the calling thread.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } == 0 {
-        return "nice -15";
-    }
-    "normal"
+    // Of "no process": of the calling thread.
+    if setpriority_process(None, NICE).is_ok() { "nice -15" } else { "normal" }
 }
 
 /// Let the calling thread interrupt no other when it is woken. It keeps its share of the cores.
+#[allow(unsafe_code)]
 pub fn give_precedence() {
     let none = libc::sched_param { sched_priority: 0 };
+    // In no library yet.
     // SAFETY: the parameter lives during the call; 0 is the calling thread. A kernel that refuses
     // leaves the thread as it was.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };

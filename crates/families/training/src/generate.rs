@@ -9,10 +9,10 @@ use std::sync::mpsc::{Sender, channel};
 
 use storlab_base::{Content, Error, Identity, Result, Stamped as _, durable, failed, monotonic_ns};
 use storlab_io::{File, Pass, Stream, StreamSpec};
+use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::Board;
+use storlab_run::fixed::{Books, Extras, Ledger, Tally};
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
 use storlab_s3::transfer::Bucket;
@@ -60,11 +60,11 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     let interval_ns = job.interval_ns;
     let works =
         Arc::new(Works { job, home, content, next: AtomicU64::new(0), control: control.clone() });
-    let mut tally = Tally::begin(threads, interval_ns, &KINDS, board);
-    let (report, reports) = channel();
+    let (books, reports) = Books::new(interval_ns, &KINDS);
+    let mut tally = Tally::begin(threads, &books, control, board);
     let (end, ends) = channel();
     let start_ns = tally.start_ns();
-    let mut extras = Extras::default();
+    let mut extras = Extras { takes_tasks: true, ..Extras::default() };
     if let Home::Directory(home) = &works.home {
         let folder = home.join(&works.job.records.folder);
         if let Err(error) = fs::create_dir_all(&folder) {
@@ -73,17 +73,17 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
         }
     }
     for index in 0..threads {
-        let (works, report, end) = (works.clone(), report.clone(), end.clone());
-        let work = move || make_files(&works, index, start_ns, report, &end);
+        let (works, books, end) = (works.clone(), books.clone(), end.clone());
+        let work = move || make_files(&works, index, &books, &end);
         if let Err(e) = std::thread::Builder::new().name(format!("storlab-gen{index}")).spawn(work)
         {
             extras.failure = Some(Error::io("start a thread for", "the data set", 0, e));
             control.end_soon();
         }
     }
-    drop((report, end));
-    for said in reports {
-        tally.add(&said, board);
+    drop((books, end));
+    for report in reports {
+        tally.add(&report, board);
     }
     let mut bytes = 0;
     for ended in ends {
@@ -100,18 +100,13 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     tally.finish(end_ns, control, extras)
 }
 
-fn make_files(
-    works: &Works,
-    index: usize,
-    start_ns: u64,
-    report: Sender<storlab_run::sampling::Report>,
-    end: &Sender<Result<u64>>,
-) {
-    let mut ledger = Ledger::new(index, &KINDS, works.job.interval_ns, start_ns, report);
+fn make_files(works: &Works, index: usize, books: &Books, end: &Sender<Result<u64>>) {
+    let mut ledger = books.ledger(index);
     let mut made = 0;
     let ended = Maker::new(works, index).and_then(|mut maker| {
         while !works.control.stopping() {
-            let number = works.next.fetch_add(1, Ordering::Relaxed);
+            let turn = works.next.fetch_add(1, Ordering::Relaxed);
+            let number = works.job.first_file + turn * works.job.file_step;
             if number >= works.job.records.files {
                 break;
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use storlab_base::monotonic_ns;
+use storlab_base::{lock, monotonic_ns};
 
 use super::order::Epoch;
 
@@ -54,7 +54,7 @@ impl Lane {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// An epoch begins: readers may load its first batches.
@@ -142,7 +142,7 @@ fn wait<'s, T>(changed: &Condvar, state: MutexGuard<'s, T>) -> MutexGuard<'s, T>
 /// Each says when its step will end as soon as it begins it. So the end of the step for all is
 /// mostly known before it comes, and nobody has to be woken by the last one.
 pub struct Meeting {
-    all: usize,
+    members: usize,
     state: Mutex<Turn>,
     complete: Condvar,
 }
@@ -158,26 +158,29 @@ struct Turn {
 
 impl Meeting {
     /// Of so many.
-    pub fn new(all: usize) -> Self {
-        Meeting { all, state: Mutex::default(), complete: Condvar::new() }
+    pub fn new(members: usize) -> Self {
+        Meeting { members, state: Mutex::default(), complete: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Turn> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
-    /// One's step will end then. Returns the number of the turn.
-    pub fn announce(&self, end_ns: u64) -> u64 {
+    /// One's step will end then. Returns the number of the turn, and to the last of them when it
+    /// ends for all.
+    pub fn announce(&self, end_ns: u64) -> (u64, Option<u64>) {
         let mut turn = self.lock();
         let number = turn.number;
         turn.latest_ns = turn.latest_ns.max(end_ns);
         turn.announced += 1;
-        if turn.announced == self.all {
-            *turn = Turn { number: number + 1, met_ns: turn.latest_ns, ..Turn::default() };
-            drop(turn);
-            self.complete.notify_all();
+        if turn.announced < self.members {
+            return (number, None);
         }
-        number
+        let met_ns = turn.latest_ns;
+        *turn = Turn { number: number + 1, met_ns, ..Turn::default() };
+        drop(turn);
+        self.complete.notify_all();
+        (number, Some(met_ns))
     }
 
     /// When the step of that turn ends for all, waiting until all have announced theirs. `None`
@@ -229,10 +232,10 @@ mod tests {
         let never = || true;
         for turn in 0..3 {
             let base = 1000 * turn;
-            assert_eq!(meeting.announce(base + 30), turn);
-            assert_eq!(meeting.announce(base + 70), turn);
+            assert_eq!(meeting.announce(base + 30), (turn, None));
+            assert_eq!(meeting.announce(base + 70), (turn, None));
             assert_eq!(meeting.end_of(turn, &never), None, "one is missing");
-            assert_eq!(meeting.announce(base + 50), turn);
+            assert_eq!(meeting.announce(base + 50), (turn, Some(base + 70)));
             for _ in 0..3 {
                 assert_eq!(meeting.end_of(turn, &never), Some(base + 70));
             }

@@ -14,21 +14,21 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::json;
-use storlab_base::{Clock, Error, Result, monotonic_ns};
+use storlab_base::{Clock, Error, Result, failed, lock};
 use storlab_io::{DeviceCounters, drop_cache};
 use storlab_run::Secrets;
+use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::cpu::pin_to;
-use storlab_run::fixed::{Extras, Ledger, Tally};
-use storlab_run::handle::{Board, Run};
+use storlab_run::fixed::{Books, Extras, Ledger, Tally};
+use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::{Kind, Report};
+use storlab_run::threads::{Silence, guarded, pin_in_turn, spawn};
 use storlab_s3::{Credentials, Store};
 
 use accelerator::EpochTimes;
@@ -43,28 +43,27 @@ static KINDS: [Kind; 3] = [
     Kind { place: 1, name: "step" },
     Kind { place: 2, name: "wake" },
 ];
-const SILENCE_NS: u64 = 5_000_000_000;
 
-/// Start epochs, or the making of a data set.
+/// Start epochs, or the making of a data set; where the run is held, not before it is told to.
 ///
 /// # Errors
 /// [`Error::Spec`] for an order that cannot be.
-pub fn start(order: &str, secrets: &Secrets) -> Result<Run> {
-    begin(TrainingJob::from_json(order)?, Credentials::from_map(secrets)?)
+pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
+    begin(TrainingJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
 
-fn begin(job: TrainingJob, credentials: Option<Credentials>) -> Result<Run> {
+fn begin(job: TrainingJob, credentials: Option<Credentials>, held: bool) -> Result<Run> {
     Clock::prepare();
     let home = match (&job.place.directory, &job.place.store) {
         (Some(directory), _) => Home::Directory(directory.clone()),
         (None, Some(spec)) => Home::Store(Store::new(spec, credentials)?, job.place.prefix.clone()),
         (None, None) => return Err(Error::spec("place", "is empty", "give a directory")),
     };
-    let control = Arc::new(Control::default());
-    let mine = control.clone();
+    let control = Arc::new(Control::new(held));
+    let run_control = control.clone();
     Run::begin(control, move |board| match job.task {
-        Task::Generate => generate::run(job, home, &mine, board),
-        Task::Run => Coordinator::run(job, home, &mine, board),
+        Task::Generate => generate::run(job, home, &run_control, board),
+        Task::Run => Coordinator::run(job, home, &run_control, board),
     })
 }
 
@@ -95,11 +94,17 @@ impl<'b> Coordinator<'b> {
         });
         let job = &shared.job;
         let workers = job.accelerators * (job.reader_threads + 1);
-        let tally = Tally::begin(workers, job.interval_ns, &KINDS, board);
-        let (report, reports) = channel();
+        let (books, reports) = Books::new(job.interval_ns, &KINDS);
         let (time, times) = channel();
-        let spawned = spawn_all(&shared, tally.start_ns(), &report, &time);
-        drop((report, time));
+        if let Err(error) = arm(&shared, &books, &time) {
+            shared.fail(error);
+        }
+        drop(time);
+        if job.drop_caches && !control.stopping() {
+            drop_caches(&shared);
+        }
+        let tally = Tally::begin(workers, &books, control, board);
+        drop(books);
         let mut run = Coordinator {
             device: shared.home.device(),
             board,
@@ -110,9 +115,6 @@ impl<'b> Coordinator<'b> {
             epochs: Vec::new(),
             shared,
         };
-        if let Err(error) = spawned {
-            run.shared.fail(error);
-        }
         let hung = run.all_epochs();
         run.finish(hung, control)
     }
@@ -123,8 +125,9 @@ impl<'b> Coordinator<'b> {
             if self.shared.control.stopping() {
                 break;
             }
-            if self.shared.job.drop_caches {
-                self.drop_caches();
+            // Those of the first one were dropped before the window.
+            if self.shared.job.drop_caches && number > 0 {
+                drop_caches(&self.shared);
             }
             if !self.one_epoch(number)? {
                 break;
@@ -136,47 +139,34 @@ impl<'b> Coordinator<'b> {
         Ok(())
     }
 
-    fn drop_caches(&self) {
-        let records = &self.shared.job.records;
-        // Nothing on this machine caches objects.
-        let Home::Directory(home) = &self.shared.home else { return };
-        for number in 0..records.files {
-            let path = home.join(records.file(number).path);
-            if let Err(e) = drop_cache(&path) {
-                let name = path.display().to_string();
-                self.shared.fail(Error::io("drop the cache of", name, 0, e));
-                return;
-            }
-        }
-    }
-
     fn one_epoch(&mut self, number: u32) -> Result<bool> {
         let before = self.device.as_ref().and_then(DeviceCounters::now);
         self.shared.open_epoch(number);
-        let mut all: Vec<EpochTimes> = Vec::new();
-        let mut stopping_since = None;
-        while all.len() < self.shared.job.accelerators {
+        let mut epoch: Vec<EpochTimes> = Vec::new();
+        let mut silence = Silence::default();
+        while epoch.len() < self.shared.job.accelerators {
             match self.times.recv_timeout(LOOK) {
-                Ok(times) => all.push(times),
+                Ok(times) => epoch.push(times),
                 Err(RecvTimeoutError::Timeout) => {
                     self.take_reports();
-                    self.give_up(&mut stopping_since)?;
+                    let drain_ns = self.shared.job.drain_timeout_ns;
+                    silence.bear(&self.shared.control, drain_ns, 1)?;
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
             }
         }
-        if all.iter().any(|times| times.stopped) {
+        if epoch.iter().any(|times| times.stopped) {
             return Ok(false);
         }
-        all.sort_by_key(|times| times.accelerator);
+        epoch.sort_by_key(|times| times.accelerator);
         let after = self.device.as_ref().and_then(DeviceCounters::now);
         let read = after.zip(before).map(|(now, then)| now.since(then).read);
-        let start_ns = all.iter().map(|times| times.start_ns).min().unwrap_or(0);
-        let end_ns = all.iter().map(|times| times.end_ns).max().unwrap_or(0);
-        let bytes = all.iter().map(|times| times.bytes).sum();
+        let start_ns = epoch.iter().map(|times| times.start_ns).min().unwrap_or(0);
+        let end_ns = epoch.iter().map(|times| times.end_ns).max().unwrap_or(0);
+        let bytes = epoch.iter().map(|times| times.bytes).sum();
         let name = format!("epoch {}", number + 1);
         self.extras.spans.push(Span { kind: "epoch", name, start_ns, end_ns, bytes });
-        let steps: u64 = all.iter().map(|times| times.steps).sum();
+        let steps: u64 = epoch.iter().map(|times| times.steps).sum();
         self.epochs.push(json!({
             "number": number + 1,
             "start_ns": start_ns,
@@ -184,21 +174,9 @@ impl<'b> Coordinator<'b> {
             "bytes": bytes,
             "samples": steps * self.shared.job.batch,
             "device_read_bytes": read,
-            "accelerators": all,
+            "accelerators": epoch,
         }));
         Ok(true)
-    }
-
-    fn give_up(&self, since: &mut Option<u64>) -> Result<()> {
-        if !self.shared.control.stopping() {
-            return Ok(());
-        }
-        let now = monotonic_ns();
-        let waited = now - *since.get_or_insert(now);
-        if waited < self.shared.job.drain_timeout_ns + SILENCE_NS {
-            return Ok(());
-        }
-        Err(Error::Hung { job: 0, outstanding: 1, waited_ms: waited / 1_000_000 })
     }
 
     fn take_reports(&mut self) {
@@ -225,9 +203,8 @@ impl<'b> Coordinator<'b> {
             self.tally.end(worker);
         }
         let mut extras = self.extras;
-        let failure = &self.shared.failure;
-        extras.failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let backend = self.shared.backend.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        extras.failure = lock(&self.shared.failure).take();
+        let backend = lock(&self.shared.backend).clone();
         extras.backend = (!backend.0.is_empty()).then_some(backend.0);
         extras.features = backend.1;
         extras.details.insert("accelerator_precedence".into(), self.shared.precedence.into());
@@ -240,31 +217,56 @@ impl<'b> Coordinator<'b> {
     }
 }
 
+fn drop_caches(shared: &Shared) {
+    let records = &shared.job.records;
+    // Nothing on this machine caches objects.
+    let Home::Directory(home) = &shared.home else { return };
+    for number in 0..records.files {
+        let path = home.join(records.file(number).path);
+        if let Err(error) = drop_cache(&path).map_err(failed("drop the cache of", &path)) {
+            return shared.fail(error);
+        }
+    }
+}
+
+/// Start all threads, and wait until they are ready or the run is to end.
+fn arm(shared: &Arc<Shared>, books: &Books, time: &Sender<EpochTimes>) -> Result<()> {
+    // Nothing is sent: a thread that is ready, or never will be, drops its end.
+    let (ready, none_left) = channel::<()>();
+    spawn_all(shared, books, &ready, time)?;
+    drop(ready);
+    let waits = |left| left == Err(RecvTimeoutError::Timeout) && !shared.control.stopping();
+    while waits(none_left.recv_timeout(LOOK)) {}
+    Ok(())
+}
+
 fn spawn_all(
     shared: &Arc<Shared>,
-    start_ns: u64,
-    report: &Sender<Report>,
+    books: &Books,
+    ready: &Sender<()>,
     time: &Sender<EpochTimes>,
 ) -> Result<()> {
     let (accelerators, readers) = (shared.job.accelerators, shared.job.reader_threads);
-    let interval_ns = shared.job.interval_ns;
     let ledger = |worker: usize, kinds: &'static [Kind]| {
-        let report = report.clone();
-        move || Ledger::new(worker, kinds, interval_ns, start_ns, report)
+        let (books, ready) = (books.clone(), ready.clone());
+        move || {
+            drop(ready);
+            books.ledger_of(worker, kinds)
+        }
     };
     let (reads, waits) = KINDS.split_at(1);
     for index in 0..accelerators {
         for turn in 0..readers {
-            let mine = shared.clone();
+            let reader_shared = shared.clone();
             let made = ledger(accelerators + index * readers + turn, reads);
-            spawn(format!("storlab-read{index}.{turn}"), move || {
-                guarded(&mine, "a reader", || read_all(&mine, index, turn, made()));
+            spawn(format!("storlab-read{index}.{turn}"), "training", move || {
+                work(&reader_shared, "a reader", || read_all(&reader_shared, index, turn, made));
             })?;
         }
-        let (mine, made, time) = (shared.clone(), ledger(index, waits), time.clone());
-        spawn(format!("storlab-accel{index}"), move || {
-            guarded(&mine, "an accelerator", || {
-                accelerator::run(&mine, index, made(), &time);
+        let (accelerator_shared, made, time) = (shared.clone(), ledger(index, waits), time.clone());
+        spawn(format!("storlab-accel{index}"), "training", move || {
+            work(&accelerator_shared, "an accelerator", || {
+                accelerator::run(&accelerator_shared, index, made(), &time);
                 Ok(())
             });
         })?;
@@ -272,37 +274,24 @@ fn spawn_all(
     Ok(())
 }
 
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name(name)
-        .spawn(work)
-        .map(|_| ())
-        .map_err(|e| Error::io("start a thread for", "training", 0, e))
-}
-
-/// A run must end, whatever becomes of one of its threads.
-fn guarded(shared: &Shared, who: &str, work: impl FnOnce() -> Result<()>) {
-    let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let what = format!("{who} ended by a mistake in storlab: see standard error");
-        Err(Error::Backend { backend: "training", what })
-    });
-    if let Err(error) = ended {
+fn work(shared: &Shared, who: &str, work: impl FnOnce() -> Result<()>) {
+    if let Err(error) = guarded("training", who, work) {
         shared.fail(error);
     }
 }
 
-fn read_all(shared: &Arc<Shared>, index: usize, turn: usize, ledger: Ledger) -> Result<()> {
+/// `begin` says that the reader is ready, and waits for the window.
+fn read_all(
+    shared: &Arc<Shared>,
+    index: usize,
+    turn: usize,
+    begin: impl FnOnce() -> Ledger,
+) -> Result<()> {
     let job = &shared.job;
-    if let Some(cpus) = job.cpus.as_ref().filter(|cpus| !cpus.is_empty()) {
-        let cpu = cpus[(index * job.reader_threads + turn) % cpus.len()];
-        pin_to(cpu).map_err(|e| {
-            let what = format!("a reader cannot run on CPU {cpu}: {e}");
-            Error::spec("cpus", what, "name CPUs that this process may use")
-        })?;
-    }
+    pin_in_turn(job.cpus.as_deref(), index * job.reader_threads + turn, "a reader")?;
     give_precedence();
-    let mut reader = Reader::new(shared.clone(), index * job.reader_threads + turn, ledger)?;
-    *shared.backend.lock().unwrap_or_else(PoisonError::into_inner) = reader.backend();
+    let mut reader = Reader::new(shared.clone(), index * job.reader_threads + turn, begin)?;
+    *lock(&shared.backend) = reader.backend();
     let lane = &shared.lanes[index];
     let stopping = || shared.control.stopping();
     for epoch in 0..job.epochs {

@@ -47,9 +47,6 @@ impl Npz {
     }
 
     /// The next part of the file.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn add(&mut self, mut part: &[u8]) -> Result<(), String> {
         while !part.is_empty() {
             match &mut self.state {
@@ -114,9 +111,6 @@ impl Npz {
     }
 
     /// The file of `len` bytes has ended.
-    ///
-    /// # Errors
-    /// What is missing.
     pub fn finish(&self, len: u64) -> Result<(), String> {
         match self.state {
             State::Rest if self.members.iter().any(|(name, _)| name == "x.npy") => Ok(()),
@@ -211,9 +205,6 @@ impl Records {
     }
 
     /// The next part.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn add(&mut self, mut part: &[u8]) -> Result<(), String> {
         while !part.is_empty() {
             if self.left == 0 {

@@ -35,11 +35,9 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// With buffers or a connection of its own; `turn` tells readers apart.
-    ///
-    /// # Errors
-    /// Those of [`Stream::new`] and [`Bucket::new`].
-    pub fn new(shared: Arc<Shared>, turn: usize, ledger: Ledger) -> Result<Self> {
+    /// With buffers or a connection of its own; `turn` tells readers apart, and `begin` opens its
+    /// counters once all that is there.
+    pub fn new(shared: Arc<Shared>, turn: usize, begin: impl FnOnce() -> Ledger) -> Result<Self> {
         let source = match &shared.home {
             Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
             Home::Store(store, _) => {
@@ -47,6 +45,7 @@ impl Reader {
                 Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn, &patience)?))
             }
         };
+        let ledger = begin();
         Ok(Reader { shared, source, ledger })
     }
 
@@ -173,21 +172,21 @@ impl Parser {
     }
 
     fn add(&mut self, offset: u64, data: &[u8]) -> Result<()> {
-        let said = match &mut self.format {
+        let parsed = match &mut self.format {
             Parsing::Npz(npz) => npz.add(data),
             Parsing::Records(records) => records.add(data),
             Parsing::Nothing => Ok(()),
         };
-        said.map_err(|what| broken(&self.name, offset, &what))
+        parsed.map_err(|what| broken(&self.name, offset, &what))
     }
 
     fn finish(&self, bytes: u64) -> Result<()> {
-        let said = match &self.format {
+        let parsed = match &self.format {
             Parsing::Npz(npz) => npz.finish(bytes),
             Parsing::Records(records) => records.finish(),
             Parsing::Nothing => Ok(()),
         };
-        said.map_err(|what| broken(&self.name, bytes, &what))
+        parsed.map_err(|what| broken(&self.name, bytes, &what))
     }
 }
 

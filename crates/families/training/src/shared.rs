@@ -52,6 +52,21 @@ impl Shared {
         self.control.end_soon();
     }
 
+    /// One's step will end then. Returns the number of the turn.
+    pub fn announce(&self, end_ns: u64) -> u64 {
+        let (turn, latest_ns) = self.meeting.announce(end_ns);
+        if let Some(latest_ns) = latest_ns {
+            self.control.meeting().announce(latest_ns);
+        }
+        turn
+    }
+
+    /// When the step of that turn ends for all, on all clients. `None` when the run is to end.
+    pub fn end_of(&self, turn: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
+        let here_ns = self.meeting.end_of(turn, stopping)?;
+        self.control.meeting().end_of(turn, here_ns, stopping)
+    }
+
     /// Accelerators may begin it.
     pub fn open_epoch(&self, number: u32) {
         *lock(&self.open.0) = number + 1;

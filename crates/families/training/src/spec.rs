@@ -1,9 +1,9 @@
 //! The order for training reads.
 
 use serde::Deserialize;
-use storlab_base::{Error, Result};
+use storlab_base::Result;
 use storlab_io::SECTOR;
-use storlab_run::order::{Order, at_least_one, stay_below};
+use storlab_run::order::{Order, at_least_one, must, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
 /// What a job does.
@@ -81,7 +81,6 @@ pub struct Records {
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct TrainingJob {
-    pub version: u32,
     pub interval_ns: u64,
     pub drain_timeout_ns: u64,
     pub seed: u64,
@@ -89,6 +88,18 @@ pub struct TrainingJob {
     pub place: PlaceSpec,
     pub records: Records,
     pub accelerators: usize,
+    /// Of the accelerators of all clients, the number of this order's first one.
+    #[serde(default)]
+    pub first_accelerator: usize,
+    /// Of all clients; 0: those of this order.
+    #[serde(default)]
+    pub all_accelerators: usize,
+    /// Of a data set that several clients make, which file is this one's first ...
+    #[serde(default)]
+    pub first_file: u64,
+    /// ... and how many lie from each of its files to the next.
+    #[serde(default = "every_file")]
+    pub file_step: u64,
     pub batch: u64,
     pub computation_ns: u64,
     pub reader_threads: usize,
@@ -105,17 +116,12 @@ pub struct TrainingJob {
     pub cpus: Option<Vec<usize>>,
 }
 
+fn every_file() -> u64 {
+    1
+}
+
 impl Order for TrainingJob {
-    fn version(&self) -> u32 {
-        self.version
-    }
-
-    fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
     fn check(&self) -> Result<()> {
-        let wrong = |field: &str, what: String, fix: &str| Err(Error::spec(field, what, fix));
         self.place.check()?;
         at_least_one(&[
             ("accelerators", self.accelerators as u64),
@@ -123,37 +129,44 @@ impl Order for TrainingJob {
             ("reader_threads", self.reader_threads as u64),
             ("prefetch", self.prefetch as u64),
             ("epochs", u64::from(self.epochs)),
+            ("file_step", self.file_step),
             ("queue_depth", self.queue_depth as u64),
             ("records.files", self.records.files),
             ("records.samples_per_file", self.records.samples_per_file),
             ("records.record_bytes", self.records.record_bytes),
         ])?;
-        if self.read_bytes == 0 || !self.read_bytes.is_multiple_of(SECTOR) {
-            return wrong("read_bytes", "is no multiple of 4096".to_owned(), "use 1MiB");
-        }
-        if self.records.format == Format::Jpeg && self.records.samples_per_file != 1 {
-            let what = "a JPEG file has one sample".to_owned();
-            return wrong("records.samples_per_file", what, "use 1");
-        }
+        let counted = self.first_accelerator + self.accelerators <= self.everywhere() as usize;
+        let what = || format!("{} are fewer than those of this order", self.all_accelerators);
+        must(counted, "all_accelerators", what, "count those of all clients")?;
+        let whole = self.read_bytes > 0 && self.read_bytes.is_multiple_of(SECTOR);
+        must(whole, "read_bytes", || "is no multiple of 4096".into(), "use 1MiB")?;
+        let alone = self.records.format != Format::Jpeg || self.records.samples_per_file == 1;
+        let what = || "a JPEG file has one sample".into();
+        must(alone, "records.samples_per_file", what, "use 1")?;
         let names = [&self.records.folder, &self.records.prefix];
         stay_below("records", names.into_iter().map(String::as_str))?;
-        if self.task == Task::Run && self.steps() == 0 {
-            let what = format!(
+        let what = || {
+            format!(
                 "{} samples are less than a batch of {} for each of {} accelerators",
                 self.records.files * self.records.samples_per_file,
                 self.batch,
-                self.accelerators
-            );
-            return wrong("records.files", what, "make the data set larger");
-        }
-        Ok(())
+                self.everywhere()
+            )
+        };
+        let enough = self.task != Task::Run || self.steps() > 0;
+        must(enough, "records.files", what, "make the data set larger")
     }
 }
 
 impl TrainingJob {
+    /// Accelerators of all clients.
+    fn everywhere(&self) -> u64 {
+        (if self.all_accelerators == 0 { self.accelerators } else { self.all_accelerators }) as u64
+    }
+
     /// Samples of one accelerator in an epoch: what does not divide evenly is left out.
     pub fn shard(&self) -> u64 {
-        self.records.files * self.records.samples_per_file / self.accelerators as u64
+        self.records.files * self.records.samples_per_file / self.everywhere()
     }
 
     /// Steps of one accelerator in an epoch: a last, smaller batch is dropped.

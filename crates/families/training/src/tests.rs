@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use storlab_base::monotonic_ns;
 use storlab_run::outcome::Status;
 
 use super::*;
@@ -28,7 +29,7 @@ pub fn job(home: &Path, change: impl Fn(&mut Value)) -> TrainingJob {
 }
 
 fn run(home: &Path, change: impl Fn(&mut Value)) -> Outcome {
-    let run = begin(job(home, change), None).unwrap();
+    let run = begin(job(home, change), None, false).unwrap();
     assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
     run.outcome().unwrap()
 }
@@ -203,10 +204,142 @@ fn cancelling_is_prompt() {
             job["computation_ns"] = json!(3_600_000_000_000u64);
         }),
         None,
+        false,
     )
     .unwrap();
     std::thread::sleep(Duration::from_millis(50));
     run.cancel();
     assert!(run.wait(Some(Duration::from_secs(30))));
     assert_eq!(run.outcome().unwrap().summary.status, Status::Cancelled);
+}
+
+#[test]
+fn a_file_that_is_made_has_its_whole_length_before_its_bytes() {
+    let home = home();
+    let order = job(home.path(), |job| {
+        job["task"] = json!("generate");
+        job["records"]["files"] = json!(1);
+        job["records"]["record_bytes"] = json!(1 << 28);
+        job["records"]["record_stdev_bytes"] = json!(0);
+    });
+    let run = begin(order, None, false).unwrap();
+    let folder = home.path().join("train");
+    let begun = || std::fs::File::open(std::fs::read_dir(&folder).ok()?.next()?.ok()?.path()).ok();
+    let file = loop {
+        let over = run.wait(Some(Duration::from_micros(100)));
+        if let Some(file) = begun() {
+            break file;
+        }
+        assert!(!over, "it has made nothing");
+    };
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_mins(1))));
+    assert!(file.metadata().unwrap().len() > 1 << 28);
+}
+
+#[test]
+fn held_readers_read_nothing_before_their_time() {
+    let home = home();
+    generate(home.path(), |_| {});
+    let held = || {
+        let order = job(home.path(), |job| job["drop_caches"] = json!(true));
+        let run = begin(order, None, true).unwrap();
+        while !run.armed() {
+            std::thread::yield_now();
+        }
+        run
+    };
+    let run = held();
+    let start_ns = monotonic_ns() + 3_000_000_000;
+    assert!(run.open_at(start_ns));
+    assert!(run.wait(Some(Duration::from_mins(1))));
+    let summary = run.outcome().unwrap().summary;
+    assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+    assert_eq!(summary.window_start_ns, start_ns);
+    assert!(summary.first_io_late_ns.is_some());
+    assert!(summary.first_io_late_ns <= summary.last_worker_late_ns);
+    let run = held();
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_mins(1))));
+    let summary = run.outcome().unwrap().summary;
+    assert_eq!(summary.status, Status::Cancelled);
+    assert_eq!((summary.totals["read"].operations, summary.first_io_late_ns), (0, None));
+}
+
+/// Accelerators 2 to 4 of five, say.
+fn part(first: usize, count: usize) -> impl Fn(&mut Value) {
+    move |job| {
+        job["accelerators"] = json!(count);
+        job["first_accelerator"] = json!(first);
+        job["all_accelerators"] = json!(5);
+    }
+}
+
+#[test]
+fn accelerators_of_several_clients_read_what_those_of_one_would() {
+    let whole = job(Path::new("/"), part(0, 5));
+    for (first, count) in [(0, 2), (2, 3)] {
+        let own = job(Path::new("/"), part(first, count));
+        assert_eq!((own.shard(), own.steps()), (whole.shard(), whole.steps()));
+    }
+}
+
+#[test]
+fn a_data_set_is_made_by_several_clients_each_a_share() {
+    let home = home();
+    let share = |first: u64| {
+        move |job: &mut Value| {
+            job["first_file"] = json!(first);
+            job["file_step"] = json!(3);
+        }
+    };
+    let there = || std::fs::read_dir(home.path().join("train")).unwrap().count();
+    for (first, files) in [(0, 5), (1, 9), (2, 13)] {
+        let made = generate(home.path(), share(first));
+        assert_eq!(made.summary.status, Status::Finished, "{:?}", made.summary.failure);
+        assert_eq!(there(), files);
+    }
+    let again = generate(home.path(), |_| {});
+    assert_eq!(again.summary.totals["write"].operations, 0, "all are whole");
+}
+
+#[test]
+fn a_step_ends_for_all_clients_with_the_last_of_them() {
+    let home = home();
+    generate(home.path(), |_| {});
+    let parts: Vec<Run> = [(0, 1), (1, 2), (3, 2)]
+        .iter()
+        .map(|(first, count)| {
+            let run = begin(
+                job(home.path(), |job| {
+                    part(*first, *count)(job);
+                    job["batch"] = json!(1);
+                }),
+                None,
+                true,
+            );
+            let run = run.unwrap();
+            run.meeting().share();
+            assert!(run.open_at(0));
+            run
+        })
+        .collect();
+    let soon = Duration::from_mins(1);
+    for step in 0..4 {
+        let ready = |part: &Run| part.meeting().announced(step, soon).unwrap();
+        let last_ns = parts.iter().map(ready).max().unwrap();
+        assert!(parts.iter().all(|part| part.meeting().tell(last_ns)));
+    }
+    let mut seen = Vec::new();
+    for part in &parts {
+        assert!(part.wait(Some(soon)));
+        let summary = part.outcome().unwrap().summary;
+        assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+        for times in summary.details["epochs"][1]["accelerators"].as_array().unwrap() {
+            seen.push(times["accelerator"].as_u64().unwrap());
+            let last = part.meeting().met().last().unwrap().ready_ns;
+            assert!(times["end_ns"].as_u64().unwrap() >= last);
+        }
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4]);
 }

@@ -6,36 +6,19 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use storlab_run::{Outcome, Secrets, Status};
-use storlab_testing::{Fault, Server};
-
-fn place(server: &Server) -> Value {
-    json!({
-        "directory": null, "direct": true, "prefix": "p/own/",
-        "store": {"endpoints": server.endpoints(), "bucket": "b", "region": "us-east-1",
-                  "addressing": "path", "ca_file": null, "verify_tls": true},
-    })
-}
+use storlab_run::{Outcome, Status};
+use storlab_testing::{Fault, Server, patient, secrets};
 
 fn go(job: &Value) -> Outcome {
-    let secrets = [("access_key", "AK"), ("secret_key", "SK")];
-    let secrets: Secrets = secrets.map(|(name, value)| (name.into(), value.into())).into();
-    let run = storlab_training::start(&job.to_string(), &secrets).unwrap();
+    let run = storlab_training::start(&job.to_string(), &secrets(), false).unwrap();
     assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
     run.outcome().unwrap()
-}
-
-/// Requests that failed are sent again, soon.
-fn patient(mut job: Value) -> Value {
-    job["place"]["retries"] = json!(5);
-    job["place"]["backoff_ns"] = json!(1_000_000);
-    job
 }
 
 fn training(server: &Server, task: &str, format: &str, samples: u64) -> Value {
     json!({
         "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
-        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": task, "place": place(server),
+        "drain_timeout_ns": 5_000_000_000u64, "seed": 7, "task": task, "place": server.place(),
         "records": {"format": format, "files": 9, "samples_per_file": samples,
                     "record_bytes": 100_000, "record_stdev_bytes": 20_000, "resize_bytes": 0,
                     "folder": "train", "prefix": "img", "seed": 3},

@@ -6,9 +6,7 @@ use crate::Access;
 /// A pipe that has nothing to read until `writer` writes.
 fn silent_pipe(dir: &std::path::Path) -> (fs::File, File) {
     let path = dir.join("pipe");
-    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    // SAFETY: a valid path.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
     let writer = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let access = Access { read: true, write: false, direct: false };
     (writer, File::open(&path, "pipe", access).unwrap())

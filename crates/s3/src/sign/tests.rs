@@ -216,17 +216,17 @@ fn the_cached_moment_changes_nothing() {
         signer.sign(second, &subject, &mut map, false);
         map["authorization"].to_str().expect("text").to_owned()
     };
-    let (one, other) = (suite_signer(None), example_signer());
+    let (suite, other) = (suite_signer(None), example_signer());
     // The same second, the next one, the next day, back again, with another signer in between.
     let moments = [0, 0, 1, 86_400, 86_400, 0, 59].map(|later| SUITE_MOMENT + later);
     let mixed: Vec<_> =
-        moments.iter().flat_map(|&second| [sign(&one, second), sign(&other, second)]).collect();
+        moments.iter().flat_map(|&second| [sign(&suite, second), sign(&other, second)]).collect();
     let fresh: Vec<_> = moments
         .iter()
         .flat_map(|&second| {
             // A thread of its own has nothing cached.
             std::thread::scope(|scope| {
-                let first = scope.spawn(|| sign(&one, second)).join().expect("signed");
+                let first = scope.spawn(|| sign(&suite, second)).join().expect("signed");
                 let second = scope.spawn(|| sign(&other, second)).join().expect("signed");
                 [first, second]
             })
@@ -237,13 +237,13 @@ fn the_cached_moment_changes_nothing() {
 
 #[test]
 fn dates_of_all_kinds_of_years() {
-    let said = |second| String::from_utf8(stamp(second).to_vec()).expect("ASCII");
-    assert_eq!(said(0), "19700101T000000Z");
-    assert_eq!(said(951_782_399), "20000228T235959Z");
-    assert_eq!(said(951_782_400), "20000229T000000Z");
-    assert_eq!(said(SUITE_MOMENT), "20150830T123600Z");
-    assert_eq!(said(1_735_689_599), "20241231T235959Z");
-    assert_eq!(said(4_107_542_400), "21000301T000000Z");
+    let stamped = |second| String::from_utf8(stamp(second).to_vec()).expect("ASCII");
+    assert_eq!(stamped(0), "19700101T000000Z");
+    assert_eq!(stamped(951_782_399), "20000228T235959Z");
+    assert_eq!(stamped(951_782_400), "20000229T000000Z");
+    assert_eq!(stamped(SUITE_MOMENT), "20150830T123600Z");
+    assert_eq!(stamped(1_735_689_599), "20241231T235959Z");
+    assert_eq!(stamped(4_107_542_400), "21000301T000000Z");
 }
 
 #[test]

@@ -73,12 +73,12 @@ fn odd_endpoints_are_refused() {
         "http://127.0.0.1?x",
         "http://user:word@127.0.0.1",
     ] {
-        let said = refused(&spec(&[odd], Addressing::Path));
-        assert!(said.starts_with("endpoints[0]: "), "{odd}: {said}");
+        let message = refused(&spec(&[odd], Addressing::Path));
+        assert!(message.starts_with("endpoints[0]: "), "{odd}: {message}");
     }
     assert!(refused(&spec(&[], Addressing::Path)).starts_with("endpoints: "));
-    let said = refused(&spec(&["http://127.0.0.1"], Addressing::Virtual));
-    assert!(said.contains("addressing"), "{said}");
+    let message = refused(&spec(&["http://127.0.0.1"], Addressing::Virtual));
+    assert!(message.contains("addressing"), "{message}");
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn odd_buckets_regions_and_keys_are_refused() {
         (map(&[("access_key", ""), ("secret_key", "s")]), "credentials.access_key"),
         (map(&[("access_key", "a"), ("secret_key", "s"), ("x", "hidden")]), "credentials.x"),
     ] {
-        let said = Credentials::from_map(&secrets).expect_err("wrong").to_string();
-        assert!(said.starts_with(field) && !said.contains("hidden"), "{said}");
+        let message = Credentials::from_map(&secrets).expect_err("wrong").to_string();
+        assert!(message.starts_with(field) && !message.contains("hidden"), "{message}");
     }
     let keys = Credentials::from_map(&map(&[("access_key", "a\n"), ("secret_key", "s")]));
     let error = Store::new(&spec(&["http://[::1]"], Addressing::Path), keys.expect("keys"));

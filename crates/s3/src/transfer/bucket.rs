@@ -14,13 +14,13 @@ use tokio::runtime::Runtime;
 
 use crate::{Call, Failure, PayloadHash, Store, advice, sha256, xml};
 
-pub use patience::{Patience, Told};
+pub use patience::{Patience, RetryLog};
 
 use super::body::{Framing, RequestBody};
 use super::content::Content;
 use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
-use requests::{Body, Desk, Link, Stopping, number_in};
+use requests::{Answered, Body, Desk, Link, Stopping, number_in};
 
 /// How a transfer went: when it began, how long it took, how much it moved.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +40,8 @@ pub struct Bucket {
     links: Vec<Link>,
 }
 
-/// What a transfer calls for every part that has been moved.
-type Heard<'h> = &'h mut dyn FnMut(Moved);
+/// Called for every part that has been moved.
+type OnMoved<'m> = &'m mut dyn FnMut(Moved);
 
 impl Bucket {
     /// With so many connections, to be made when they are needed; threads are told apart by
@@ -62,7 +62,7 @@ impl Bucket {
     /// their place in the object. Returns how many there were; `None` when the run is to end.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key, and what `each` returns.
+    /// [`Error::Dependency`] with the key, and what `each` returns.
     pub fn get(
         &mut self,
         key: &str,
@@ -94,61 +94,61 @@ impl Bucket {
             (Some(error), _) => Err(error),
             (None, Ok(None)) => Ok(None),
             (None, Ok(Some(_))) => Ok(Some(at - from)),
-            (None, Err(failure)) => Err(said("GET", key, &failure)),
+            (None, Err(failure)) => Err(store_error("GET", key, &failure)),
         }
     }
 
     /// Size of an object; `None` where there is none.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key.
+    /// [`Error::Dependency`] with the key.
     pub fn head(&mut self, key: &str) -> Result<Option<u64>> {
         let call = Call::new(Method::HEAD, Some(key));
-        match self.one(&call, &RequestBody::none) {
+        match self.request(&call, &RequestBody::none) {
             Ok((headers, _)) => Ok(number_in(&headers, header::CONTENT_LENGTH)),
             Err(Failure::Http { status, .. }) if status == StatusCode::NOT_FOUND.as_u16() => {
                 Ok(None)
             }
-            Err(failure) => Err(said("HEAD", key, &failure)),
+            Err(failure) => Err(store_error("HEAD", key, &failure)),
         }
     }
 
     /// A small object, whole.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key.
+    /// [`Error::Dependency`] with the key.
     pub fn read(&mut self, key: &str) -> Result<Bytes> {
-        let answer = self.one(&Call::get(key), &RequestBody::none);
-        answer.map(|(_, body)| body).map_err(|failure| said("GET", key, &failure))
+        let answer = self.request(&Call::get(key), &RequestBody::none);
+        answer.map(|(_, body)| body).map_err(|failure| store_error("GET", key, &failure))
     }
 
     /// Write an object in one piece.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key.
+    /// [`Error::Dependency`] with the key.
     pub fn put(&mut self, key: &str, bytes: &Bytes) -> Result<()> {
         let call = Call {
             payload: PayloadHash::Unsigned,
             content_length: bytes.len() as u64,
             ..Call::new(Method::PUT, Some(key))
         };
-        let answer = self.one(&call, &|| RequestBody::plain(bytes.clone()));
-        answer.map(drop).map_err(|failure| said("PUT", key, &failure))
+        let answer = self.request(&call, &|| RequestBody::plain(bytes.clone()));
+        answer.map(drop).map_err(|failure| store_error("PUT", key, &failure))
     }
 
     /// Delete one.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key.
+    /// [`Error::Dependency`] with the key.
     pub fn delete(&mut self, key: &str) -> Result<()> {
-        let answer = self.one(&Call::new(Method::DELETE, Some(key)), &RequestBody::none);
-        answer.map(drop).map_err(|failure| said("DELETE", key, &failure))
+        let answer = self.request(&Call::new(Method::DELETE, Some(key)), &RequestBody::none);
+        answer.map(drop).map_err(|failure| store_error("DELETE", key, &failure))
     }
 
     /// All keys below a prefix.
     ///
     /// # Errors
-    /// [`Error::Store`] with the prefix.
+    /// [`Error::Dependency`] with the prefix.
     pub fn keys(&mut self, prefix: &str) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         let mut after: Option<String> = None;
@@ -157,9 +157,9 @@ impl Bucket {
             query.extend(after.as_deref().map(|token| ("continuation-token", token)));
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let page = self
-                .one(&call, &RequestBody::none)
+                .request(&call, &RequestBody::none)
                 .and_then(|(_, body)| xml::list(&body))
-                .map_err(|failure| said("LIST", prefix, &failure))?;
+                .map_err(|failure| store_error("LIST", prefix, &failure))?;
             keys.extend(page.objects.into_iter().map(|object| object.key));
             match page.next {
                 None => return Ok(keys),
@@ -173,29 +173,30 @@ impl Bucket {
     /// the uploads of the whole bucket are looked through.
     ///
     /// # Errors
-    /// [`Error::Store`] with the prefix.
+    /// [`Error::Dependency`] with the prefix.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
-        let found = self.uploads_listed(prefix).map_err(|f| said("LIST uploads", prefix, &f))?;
+        let found =
+            self.uploads_listed(prefix).map_err(|f| store_error("LIST uploads", prefix, &f))?;
         if !found.is_empty() {
             return Ok(found);
         }
         match self.uploads_listed("") {
             // Who may list only below his prefix has been answered already.
             Err(Failure::Http { status: 403, .. }) => Ok(found),
-            Err(failure) => Err(said("LIST uploads", prefix, &failure)),
-            Ok(mut all) => {
-                all.retain(|upload| upload.key.starts_with(prefix));
-                Ok(all)
+            Err(failure) => Err(store_error("LIST uploads", prefix, &failure)),
+            Ok(mut uploads) => {
+                uploads.retain(|upload| upload.key.starts_with(prefix));
+                Ok(uploads)
             }
         }
     }
 
-    fn uploads_listed(&mut self, prefix: &str) -> std::result::Result<Vec<xml::Upload>, Failure> {
+    fn uploads_listed(&mut self, prefix: &str) -> Answered<Vec<xml::Upload>> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let query = xml::uploads_query(prefix, after.as_ref());
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
-            let page = match self.one(&call, &RequestBody::none) {
+            let page = match self.request(&call, &RequestBody::none) {
                 Ok((_, body)) => xml::uploads(&body)?,
                 Err(Failure::Http { status: 501, .. }) => return Ok(found),
                 Err(failure) => return Err(failure),
@@ -211,18 +212,14 @@ impl Bucket {
     /// Give up an upload; one that is gone is no error.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key.
+    /// [`Error::Dependency`] with the key.
     pub fn abort(&mut self, upload: &xml::Upload) -> Result<()> {
         let Bucket { runtime, desk, links } = self;
         let ended = runtime.block_on(abort(desk, &mut links[0], &upload.key, &upload.upload_id));
-        ended.map_err(|failure| said("DELETE of an upload", &upload.key, &failure))
+        ended.map_err(|failure| store_error("DELETE of an upload", &upload.key, &failure))
     }
 
-    fn one(
-        &mut self,
-        call: &Call<'_>,
-        body: Body<'_>,
-    ) -> std::result::Result<(HeaderMap, Bytes), Failure> {
+    fn request(&mut self, call: &Call<'_>, body: Body<'_>) -> Answered<(HeaderMap, Bytes)> {
         let Bucket { runtime, desk, links } = self;
         runtime.block_on(desk.exchange(&mut links[0], call, body, &|| false))
     }
@@ -231,14 +228,14 @@ impl Bucket {
     /// False when the run is to end; nothing of the object is then there.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key.
+    /// [`Error::Dependency`] with the key.
     pub fn put_content(
         &mut self,
         key: &str,
         bytes: u64,
         part_bytes: u64,
         stopping: &dyn Fn() -> bool,
-        heard: Heard<'_>,
+        on_moved: OnMoved<'_>,
     ) -> Result<bool> {
         let Bucket { runtime, desk, links } = self;
         let upload = Upload {
@@ -247,16 +244,16 @@ impl Bucket {
             bytes,
             parts: Parts::of(bytes, part_bytes),
             stopping,
-            heard: RefCell::new(heard),
+            on_moved: RefCell::new(on_moved),
         };
-        runtime.block_on(upload.put(links)).map_err(|failure| said("PUT", key, &failure))
+        runtime.block_on(upload.put(links)).map_err(|failure| store_error("PUT", key, &failure))
     }
 
     /// Read an object that holds what its key says, in ranges of `part_bytes` over all connections,
     /// and compare it where `verify`. False when the run is to end.
     ///
     /// # Errors
-    /// [`Error::Store`] with the key, also for what is not what was written.
+    /// [`Error::Dependency`] with the key, also for what is not what was written.
     pub fn get_content(
         &mut self,
         key: &str,
@@ -264,7 +261,7 @@ impl Bucket {
         part_bytes: u64,
         verify: bool,
         stopping: &dyn Fn() -> bool,
-        heard: Heard<'_>,
+        on_moved: OnMoved<'_>,
     ) -> Result<bool> {
         let Bucket { runtime, desk, links } = self;
         let download = Download {
@@ -274,7 +271,7 @@ impl Bucket {
             content: verify.then(|| Content::of(key)),
             wrong_at: Cell::new(None),
             stopping,
-            heard: RefCell::new(heard),
+            on_moved: RefCell::new(on_moved),
         };
         let ended =
             runtime.block_on(try_join_all(links.iter_mut().map(|link| download.receive(link))));
@@ -284,7 +281,7 @@ impl Bucket {
                 let source = io::Error::new(io::ErrorKind::InvalidData, failure.to_string());
                 Err(Error::io("verify", key, at, source))
             }
-            (Err(failure), _) => Err(said("GET", key, &failure)),
+            (Err(failure), _) => Err(store_error("GET", key, &failure)),
         }
     }
 }
@@ -299,30 +296,25 @@ struct Download<'d> {
     /// Where it differs.
     wrong_at: Cell<Option<u64>>,
     stopping: Stopping<'d>,
-    heard: RefCell<Heard<'d>>,
+    on_moved: RefCell<OnMoved<'d>>,
 }
 
 impl Download<'_> {
     /// Part after part over this connection, until none is left.
-    async fn receive(&self, link: &mut Link) -> std::result::Result<(), Failure> {
+    async fn receive(&self, link: &mut Link) -> Answered<()> {
         while !(self.stopping)() {
             let Some(Part { at, len, .. }) = self.parts.next() else { break };
             let start_ns = monotonic_ns();
             let attempt = async || self.receive_part(link, at, len).await;
             self.desk.patience.lasting(self.stopping, attempt).await?;
             let latency_ns = monotonic_ns() - start_ns;
-            (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
+            (self.on_moved.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         }
         Ok(())
     }
 
     /// One attempt at `len` bytes from `at` on.
-    async fn receive_part(
-        &self,
-        link: &mut Link,
-        at: u64,
-        len: u64,
-    ) -> std::result::Result<(), Failure> {
+    async fn receive_part(&self, link: &mut Link, at: u64, len: u64) -> Answered<()> {
         let mut bad = None;
         let mut each = |place: u64, data: &[u8]| {
             bad = self.content.and_then(|content| content.compare(place, data));
@@ -348,11 +340,11 @@ struct Upload<'u> {
     bytes: u64,
     parts: Parts,
     stopping: Stopping<'u>,
-    heard: RefCell<Heard<'u>>,
+    on_moved: RefCell<OnMoved<'u>>,
 }
 
 impl Upload<'_> {
-    async fn put(&self, links: &mut [Link]) -> std::result::Result<bool, Failure> {
+    async fn put(&self, links: &mut [Link]) -> Answered<bool> {
         if self.parts.count() <= 1 {
             let call = Call::new(Method::PUT, Some(self.key));
             self.send(&mut links[0], call, 0, self.bytes).await?;
@@ -375,7 +367,7 @@ impl Upload<'_> {
         ended
     }
 
-    async fn complete(&self, link: &mut Link, id: &str) -> std::result::Result<(), Failure> {
+    async fn complete(&self, link: &mut Link, id: &str) -> Answered<()> {
         let body = self.parts.complete_body();
         let call = Call {
             query: &[("uploadId", id)],
@@ -386,7 +378,7 @@ impl Upload<'_> {
         let body = || RequestBody::plain(body.clone());
         let attempt = async || {
             let ended = self.desk.try_once(link, &call, &body).await;
-            match ended.and_then(|(_, said)| xml::completed(&said)) {
+            match ended.and_then(|(_, body)| xml::completed(&body)) {
                 // An answer was lost, perhaps: the upload is gone because it is complete.
                 Err(failure) if is_missing(&failure) => self.see_whole(link).await,
                 ended => ended,
@@ -396,7 +388,7 @@ impl Upload<'_> {
     }
 
     /// The object is there, and has its size.
-    async fn see_whole(&self, link: &mut Link) -> std::result::Result<(), Failure> {
+    async fn see_whole(&self, link: &mut Link) -> Answered<()> {
         let call = Call::new(Method::HEAD, Some(self.key));
         let (headers, _) = self.desk.try_once(link, &call, &RequestBody::none).await?;
         if number_in(&headers, header::CONTENT_LENGTH) == Some(self.bytes) {
@@ -406,7 +398,7 @@ impl Upload<'_> {
     }
 
     /// Part after part over this connection, until none is left.
-    async fn send_parts(&self, link: &mut Link, id: &str) -> std::result::Result<(), Failure> {
+    async fn send_parts(&self, link: &mut Link, id: &str) -> Answered<()> {
         while !(self.stopping)() {
             let Some(part) = self.parts.next() else { break };
             let number = part.number();
@@ -424,25 +416,20 @@ impl Upload<'_> {
         call: Call<'_>,
         at: u64,
         len: u64,
-    ) -> std::result::Result<HeaderMap, Failure> {
+    ) -> Answered<HeaderMap> {
         let start_ns = monotonic_ns();
         let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
         let content = Content::of(self.key);
         let body = || RequestBody::object(content, at, len, Framing::None, len);
         let (headers, _) = self.desk.exchange(link, &call, &body, self.stopping).await?;
         let latency_ns = monotonic_ns() - start_ns;
-        (self.heard.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
+        (self.on_moved.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });
         Ok(headers)
     }
 }
 
 /// Give up an upload, patiently: it would take space for ever. One that is gone is no error.
-async fn abort(
-    desk: &Desk,
-    link: &mut Link,
-    key: &str,
-    id: &str,
-) -> std::result::Result<(), Failure> {
+async fn abort(desk: &Desk, link: &mut Link, key: &str, id: &str) -> Answered<()> {
     let query = [("uploadId", id)];
     let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
     match desk.exchange(link, &call, &RequestBody::none, &|| false).await {
@@ -451,7 +438,6 @@ async fn abort(
     }
 }
 
-fn said(verb: &str, what: &str, failure: &Failure) -> Error {
-    let fix = advice(&failure.kind()).to_owned();
-    Error::Store { what: format!("{verb} of {what} failed: {failure}"), fix }
+fn store_error(verb: &str, what: &str, failure: &Failure) -> Error {
+    Error::dependency(format!("{verb} of {what} failed: {failure}"), advice(&failure.kind()))
 }

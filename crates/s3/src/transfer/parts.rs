@@ -25,19 +25,26 @@ impl Part {
     }
 }
 
+/// A part that the store has.
+struct Sent {
+    index: u64,
+    etag: String,
+    crc32: Option<u32>,
+}
+
 /// What is still to be moved of one object, and what the store said about parts that were: their
 /// ETags, and the CRC32 of those that were sent with one. Several connections of a thread share it.
 pub struct Parts {
     bytes: u64,
     part_bytes: u64,
     next: Cell<u64>,
-    told: RefCell<Vec<(u64, String, Option<u32>)>>,
+    sent: RefCell<Vec<Sent>>,
 }
 
 impl Parts {
     /// All of an object of so many bytes.
     pub fn of(bytes: u64, part_bytes: u64) -> Self {
-        Parts { bytes, part_bytes, next: Cell::new(0), told: RefCell::default() }
+        Parts { bytes, part_bytes, next: Cell::new(0), sent: RefCell::default() }
     }
 
     /// How many there are in all.
@@ -60,21 +67,19 @@ impl Parts {
     /// # Errors
     /// [`Failure::Protocol`] for an answer without an ETag.
     pub fn sent(&self, part: Part, headers: &HeaderMap, crc: Option<u32>) -> Result<(), Failure> {
-        self.told.borrow_mut().push((part.index, etag(headers)?, crc));
+        let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
+        let missing = || Failure::Protocol("a part without an ETag".into());
+        let etag = etag.ok_or_else(missing)?.to_owned();
+        self.sent.borrow_mut().push(Sent { index: part.index, etag, crc32: crc });
         Ok(())
     }
 
     /// The body that completes the upload.
     pub fn complete_body(&self) -> Bytes {
-        let mut told = self.told.borrow_mut();
-        told.sort_unstable_by_key(|&(index, ..)| index);
-        xml::complete(told.iter().map(|(index, etag, crc)| (*index as u32 + 1, &etag[..], *crc)))
+        let mut sent = self.sent.borrow_mut();
+        sent.sort_unstable_by_key(|part| part.index);
+        xml::complete(sent.iter().map(|part| (part.index as u32 + 1, &part.etag[..], part.crc32)))
     }
-}
-
-fn etag(headers: &HeaderMap) -> Result<String, Failure> {
-    let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
-    etag.map(str::to_owned).ok_or_else(|| Failure::Protocol("a part without an ETag".into()))
 }
 
 /// The store's word for a thing that does not exist.
@@ -101,8 +106,8 @@ mod tests {
             let headers = [(header::ETAG, tag)].into_iter().collect();
             parts.sent(part, &headers, None).unwrap();
         }
-        let tags = [(1, "tag1"), (2, "tag2"), (3, "tag3")];
-        assert_eq!(parts.complete_body(), xml::complete_body(&tags));
+        let tags = [(1, "tag1", None), (2, "tag2", None), (3, "tag3", None)];
+        assert_eq!(parts.complete_body(), xml::complete(tags.into_iter()));
         let refused = Parts::of(1, 1);
         let part = refused.next().unwrap();
         assert!(refused.sent(part, &HeaderMap::new(), None).is_err());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
-use super::bucket::{Patience, Told};
+use super::bucket::{Patience, RetryLog};
 use crate::StoreSpec;
 
 /// A directory, or a prefix of a bucket.
@@ -34,7 +34,7 @@ pub struct PlaceSpec {
     pub backoff_ns: u64,
     /// What its requests met. Shared by all clones.
     #[serde(skip)]
-    pub told: Told,
+    pub log: RetryLog,
 }
 
 fn yes() -> bool {
@@ -48,7 +48,7 @@ fn minute() -> u64 {
 impl PlaceSpec {
     /// How requests to the bucket are made, with what they met until now.
     pub fn patience(&self) -> Patience {
-        Patience::new(self.request_timeout_ns, self.retries, self.backoff_ns, &self.told)
+        Patience::new(self.request_timeout_ns, self.retries, self.backoff_ns, &self.log)
     }
 
     /// It is one of the two.

@@ -105,10 +105,10 @@ fn what_is_no_page_is_said() {
 fn errors_with_and_without_sense() {
     let body = br"<?xml version='1.0'?><Error><Code>PermanentRedirect</Code>
         <Message>Go &amp; ask</Message><Endpoint>e</Endpoint><Region>eu-west-1</Region></Error>";
-    let said = error(body);
-    assert_eq!(said.code.as_deref(), Some("PermanentRedirect"));
-    assert_eq!(said.message, "Go & ask");
-    assert_eq!(said.region.as_deref(), Some("eu-west-1"));
+    let answered = error(body);
+    assert_eq!(answered.code.as_deref(), Some("PermanentRedirect"));
+    assert_eq!(answered.message, "Go & ask");
+    assert_eq!(answered.region.as_deref(), Some("eu-west-1"));
     // Cut off, but the code has arrived.
     assert_eq!(error(b"<Error><Code>SlowDown</Code><Mess").code.as_deref(), Some("SlowDown"));
     assert_eq!(error(b"<Error><Code></Code></Error>").code, None);
@@ -146,15 +146,15 @@ fn deletes_and_uploads_left_over() {
                  <Code>AccessDenied</Code><Message>no</Message></Error>\
                  <Error><Key>c</Key><Code>InternalError</Code></Error></DeleteResult>";
     let left = not_deleted(body).expect("a result");
-    let said: Vec<_> = left.iter().map(|l| (&*l.key, &*l.code, &*l.message)).collect();
-    assert_eq!(said, [("b", "AccessDenied", "no"), ("c", "InternalError", "")]);
+    let answered: Vec<_> = left.iter().map(|l| (&*l.key, &*l.code, &*l.message)).collect();
+    assert_eq!(answered, [("b", "AccessDenied", "no"), ("c", "InternalError", "")]);
     assert_eq!(not_deleted(b"<DeleteResult/>").expect("a result"), []);
 
     let body = b"<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>1</UploadId></Upload>\
                  <Upload><UploadId>2</UploadId><Key>l</Key></Upload></ListMultipartUploadsResult>";
     let page = uploads(body).expect("uploads");
-    let said: Vec<_> = page.uploads.iter().map(|u| (&*u.key, &*u.upload_id)).collect();
-    assert_eq!((said, page.next), (vec![("k", "1"), ("l", "2")], None));
+    let answered: Vec<_> = page.uploads.iter().map(|u| (&*u.key, &*u.upload_id)).collect();
+    assert_eq!((answered, page.next), (vec![("k", "1"), ("l", "2")], None));
     let body = b"<ListMultipartUploadsResult><EncodingType>url</EncodingType>\
                  <NextKeyMarker>a%2Fb</NextKeyMarker><NextUploadIdMarker>7+%2F</NextUploadIdMarker>\
                  <IsTruncated>true</IsTruncated></ListMultipartUploadsResult>";
@@ -174,20 +174,20 @@ fn a_success_may_hold_an_error() {
         refused(good.as_bytes()).expect(good);
     }
     let late = refused(b"<Error><Code>SlowDown</Code><Message>m</Message></Error>");
-    let said = late.expect_err("refused");
-    assert_eq!(said.to_string(), "SlowDown (200): m");
-    assert!(said.retryable());
+    let answered = late.expect_err("refused");
+    assert_eq!(answered.to_string(), "SlowDown (200): m");
+    assert!(answered.retryable());
 }
 
 #[test]
 fn bodies_that_are_sent() {
     assert_eq!(
-        complete_body(&[(1, "\"a\""), (2, "b")]),
+        complete([(1, "\"a\"", None), (2, "b", None)].into_iter()),
         "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
          <Part><PartNumber>1</PartNumber><ETag>&quot;a&quot;</ETag></Part>\
          <Part><PartNumber>2</PartNumber><ETag>b</ETag></Part></CompleteMultipartUpload>"
     );
-    let body = complete_body_crc32(&[(1, "a", 0xcbf4_3926)]);
+    let body = complete([(1, "a", Some(0xcbf4_3926))].into_iter());
     let text = std::str::from_utf8(&body).expect("text");
     assert!(text.contains("<ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>"), "{text}");
     assert_eq!(

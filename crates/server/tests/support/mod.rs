@@ -83,15 +83,15 @@ impl Answer {
     }
 
     /// The text of each element of this name.
-    pub fn all(&self, element: &str) -> Vec<String> {
+    pub fn texts_of(&self, element: &str) -> Vec<String> {
         let (open, close) = (format!("<{element}>"), format!("</{element}>"));
         let text = self.text();
         let parts = text.split(&open).skip(1);
         parts.filter_map(|part| part.split(&close).next().map(unescape)).collect()
     }
 
-    pub fn one(&self, element: &str) -> String {
-        self.all(element).into_iter().next().unwrap_or_default()
+    pub fn text_of(&self, element: &str) -> String {
+        self.texts_of(element).into_iter().next().unwrap_or_default()
     }
 
     pub fn etag(&self) -> String {
@@ -101,8 +101,8 @@ impl Answer {
     /// Asserts that it is an error of S3.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) {
-        let said = (self.status, self.one("Code"));
-        assert_eq!(said, (status, code.to_owned()), "{}", self.text());
+        let answered = (self.status, self.text_of("Code"));
+        assert_eq!(answered, (status, code.to_owned()), "{}", self.text());
     }
 
     #[track_caller]
@@ -329,12 +329,12 @@ impl Client {
         let mut out = Vec::new();
         let mut last = seed.to_owned();
         for chunk in body.chunks(self.chunk).chain([&[][..]]) {
-            let said = format!(
+            let answered = format!(
                 "AWS4-HMAC-SHA256-PAYLOAD\n{date}\n{scope}\n{last}\n{}\n{}",
                 sha256(b""),
                 sha256(chunk)
             );
-            last = hex(hmac::sign(key, said.as_bytes()).as_ref());
+            last = hex(hmac::sign(key, answered.as_bytes()).as_ref());
             let _ = write!(out, "{:x};chunk-signature={last}\r\n", chunk.len());
             out.extend_from_slice(chunk);
             out.extend_from_slice(b"\r\n");

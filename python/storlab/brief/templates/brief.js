@@ -20,6 +20,31 @@
     try { localStorage.setItem("storlab-theme", choice); } catch { /* a private window forgets */ }
   });
 
+  /* A link into something folded opens it; on paper everything is open, and folds again after it. */
+  function unfold() {
+    let place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!place) { return; }
+    const wanted = place;
+    let folded = false;
+    for (; place; place = place.parentElement) {
+      if (place.tagName === "DETAILS" && !place.open) { place.open = true; folded = true; }
+    }
+    const only = wanted.querySelectorAll(":scope > details.fold");
+    if (wanted.tagName === "SECTION" && only.length === 1) { only[0].open = true; }
+    if (folded) { wanted.scrollIntoView({ behavior: "instant" }); }
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
+  let closed = [];
+  window.addEventListener("beforeprint", function () {
+    closed = [...document.querySelectorAll("details.fold:not([open])")];
+    for (const each of closed) { each.open = true; }
+  });
+  window.addEventListener("afterprint", function () {
+    for (const each of closed) { each.open = false; }
+    closed = [];
+  });
+
   /* Drawings are complete without this; it adds values on hover, one drawing at a time, in view. */
   async function enliven(plot) {
     const figure = plot.closest("figure");
@@ -42,6 +67,8 @@
     }
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", plot.dataset.alt);
+    /* Vega gives its marks roles without names: the drawing has one name, and its data a table. */
+    for (const part of svg.children) { part.setAttribute("aria-hidden", "true"); }
     /* The same box as the drawing it replaces: fonts differ a little, and the page must not move. */
     const width = still.getAttribute("width"), height = still.getAttribute("height");
     svg.setAttribute("width", width);

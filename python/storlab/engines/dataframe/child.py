@@ -12,12 +12,12 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from storlab.base.clock import monotonic_ns
 from storlab.engines.dataframe.encode import Journal, encode_units
@@ -34,7 +34,7 @@ from storlab.engines.dataframe.layout import (
     states,
 )
 from storlab.engines.dataframe.library import Library
-from storlab.engines.dataframe.units import Unit, carry_out, pool_of
+from storlab.engines.dataframe.units import Done, Unit, carry_out, pool_of
 from storlab.engines.dataframe.worker import Worker, mean_row_bytes
 from storlab.process.child_side import failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
@@ -51,7 +51,19 @@ class RunError(Exception):
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
-        self.said = {"message": message, "fix": fix}
+        self.failure = {"message": message, "fix": fix}
+
+
+class Memory(Protocol):
+    """The most memory that workers had since a stage began."""
+
+    def start_stage(self) -> None:
+        """Forget what was."""
+        ...
+
+    def peak_bytes(self) -> int:
+        """Since the stage began."""
+        ...
 
 
 class MemoryWatch(threading.Thread):
@@ -102,8 +114,14 @@ def _resident_bytes(pid: int) -> int:
 class Run:
     """All stages, one after the other. ``result`` is what is known so far."""
 
-    def __init__(self, library: Library, job: dict[str, Any], work_dir: Path) -> None:
-        self._worker = Worker(library, job, mean_row_bytes(job["inputs"]))
+    def __init__(
+        self,
+        library: Library,
+        job: dict[str, Any],
+        work_dir: Path,
+        worker: Callable[[Library, dict[str, Any], int], Worker] = Worker,
+    ) -> None:
+        self._worker = worker(library, job, mean_row_bytes(job["inputs"]))
         self._job = job
         self._work_dir = work_dir
         self._directory = Path(job["directory"])
@@ -121,12 +139,32 @@ class Run:
             "device_counters": self._counter is not None,
         }
 
-    def all(self, pool: Executor, memory: MemoryWatch) -> None:
-        """Raises RunError and OSError."""
+    def run_stages(self, memory: Memory, pool: Executor | None = None) -> None:
+        """``pool`` carries out units, where no subclass does. Raises RunError and OSError."""
         self._pool, self._memory = pool, memory
         self._ingest()
         self._vocabulary()
         self._encode()
+
+    def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
+        """Units as they end."""
+        if self._pool is None:
+            raise TypeError(f"{type(self).__name__} has nobody to carry out units")
+        return carry_out(self._pool, units, at_once, self._worker.library.release)
+
+    def cool(self, inputs: Iterable[Path]) -> None:
+        """Ask that no page cache holds the inputs of a stage."""
+        flush(inputs, drop=True)
+
+    def cpu_ns(self) -> int:
+        """User and system time of this process and of its workers so far."""
+        ticks = sum(user + system for user, system, _ in family(os.getpid()).values())
+        return ticks * TICK_NS
+
+    def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
+        """Which make the vocabularies of columns."""
+        files = self._files()
+        return [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in columns]
 
     def _stage(
         self,
@@ -139,14 +177,14 @@ class Run:
     ) -> None:
         """Carry out units. ``parts``: of the whole stage, and done before. ``_ended`` follows."""
         if self._job["cold"]:
-            flush(inputs, drop=True)
+            self.cool(inputs)
         self._memory.start_stage()
         moved = moved_bytes(self._counter)
-        cpu_ns = _cpu_ns()
+        cpu_ns = self.cpu_ns()
         start_ns = monotonic_ns()
         events: list[tuple[Any, ...]] = []
         passes = 1
-        for done in carry_out(self._pool, units, at_once, self._worker.library.release):
+        for done in self.carried_out(units, at_once):
             unit, latency_ns = done.unit, done.end_ns - done.start_ns
             read = (unit.bytes, unit.columns, done.passes, unit.share)
             events.append((done.end_ns, latency_ns, *read))
@@ -178,7 +216,7 @@ class Run:
             "end_ns": monotonic_ns(),
             "rows": rows,
             "output_bytes": sum(path.stat().st_size for path in output),
-            "cpu_ns": stage["cpu_ns"] + _cpu_ns(),
+            "cpu_ns": stage["cpu_ns"] + self.cpu_ns(),
             "peak_memory_bytes": self._memory.peak_bytes(),
             "device_read_bytes": read,
             "device_written_bytes": written,
@@ -219,9 +257,8 @@ class Run:
         place = self._directory / "vocabulary"
         left = [name for name in CATEGORIES if not (place / f"{name}.json").exists()]
         paths = [part.parquet for part in self._parts]
-        files = self._files()
         clear_aside(place)
-        units = [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in left]
+        units = self.vocabulary_units(left)
         done = (len(CATEGORIES), len(CATEGORIES) - len(left))
         self._stage("vocabulary", units, done, paths, self._job["workers"])
         flush([place])
@@ -263,7 +300,7 @@ class Run:
     def _files(self) -> list[tuple[Path, int]]:
         """Parquet files with their rows."""
         found = zip(self._parts, self._found, strict=True)
-        return [(part.parquet, said["rows"]) for part, said in found]
+        return [(part.parquet, summary["rows"]) for part, summary in found]
 
     def account(self) -> None:
         """How many bytes of Parquet every unit read: after the run, since it takes footers."""
@@ -298,12 +335,12 @@ def _malformed(parts: Sequence[Part], found: Sequence[dict[str, Any]], most: int
     reasons: Counter[str] = Counter()
     samples: list[dict[str, Any]] = []
     lines: Counter[int] = Counter()
-    for part, said in zip(parts, found, strict=True):
-        reasons.update(said["malformed"])
-        for sample in said["samples"]:
+    for part, summary in zip(parts, found, strict=True):
+        reasons.update(summary["malformed"])
+        for sample in summary["samples"]:
             line = lines[part.file] + sample["line"] + 1
             samples.append({"file": part.source, **sample, "line": line})
-        lines[part.file] += said["lines"]
+        lines[part.file] += summary["lines"]
     by_reason = dict(sorted(reasons.items()))
     return {"count": reasons.total(), "by_reason": by_reason, "samples": samples[:most]}
 
@@ -312,20 +349,14 @@ def _refusal(
     malformed: dict[str, Any], parts: Sequence[Part], found: Sequence[dict[str, Any]]
 ) -> str:
     """How many lines, and which one was the first: known where samples are kept."""
-    count, lines = malformed["count"], sum(said["lines"] for said in found)
+    count, lines = malformed["count"], sum(summary["lines"] for summary in found)
     if malformed["samples"]:
         first = malformed["samples"][0]
         where = f"{first['file']}, line {first['line']}: {first['reason']}"
     else:
-        at = next(n for n, said in enumerate(found) if said["malformed"])
+        at = next(n for n, summary in enumerate(found) if summary["malformed"])
         where = f"{parts[at].source}: {', '.join(sorted(found[at]['malformed']))}"
     return f"{count} of {lines} lines are malformed, the first one is {where}"
-
-
-def _cpu_ns() -> int:
-    """User and system time of this process and of its workers so far."""
-    ticks = sum(user + system for user, system, _ in family(os.getpid()).values())
-    return ticks * TICK_NS
 
 
 def _library(engine: str) -> Library:
@@ -344,20 +375,41 @@ def _await_others(directory: Path) -> None:
     fcntl.flock(held, fcntl.LOCK_EX)
 
 
-def _carry_out(run: Run, library: Library, job: dict[str, Any], engine: str) -> None:
+def begin(job: dict[str, Any], engine: str) -> None:
+    """Make the directory ready. Raises RunError where it holds another run, and OSError."""
     directory = Path(job["directory"])
     why = prepare(directory, fingerprint(job, engine), resume=job["resume"])
     if why is not None:
         raise RunError(why, "go on with the same study, or leave resume out")
     _await_others(directory)
+
+
+def _carry_out(run: Run, library: Library, job: dict[str, Any], engine: str) -> None:
+    begin(job, engine)
     pool = pool_of(library, job["workers"])
     memory = MemoryWatch()
     try:
-        run.all(pool, memory)
+        run.run_stages(memory, pool)
     finally:
         memory.end()
     pool.shutdown()
     run.account()
+
+
+def guarded(work_dir: Path, make: Callable[[], Run], carry_out: Callable[[Run], None]) -> int:
+    """Make a run and carry it out; 1 where it failed, and ``result.json`` says why."""
+    result: dict[str, Any] = {}
+    failure: dict[str, Any] | None = None
+    try:
+        run = make()
+        result = run.result
+        carry_out(run)
+    except RunError as error:
+        failure = error.failure
+    except OSError as error:
+        failure = failure_of(error)
+    store_result(work_dir, {**result, "failure": failure})
+    return 0 if failure is None else 1
 
 
 def main(order_file: str) -> int:
@@ -370,19 +422,11 @@ def main(order_file: str) -> int:
     library = _library(order["engine"])
     if library.threads:  # its threads and the workers share as many cores as there are workers
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job["workers"]])
-    run = None
-    result: dict[str, Any] = {}
-    failure: dict[str, Any] | None = None
-    try:
-        run = Run(library, job, path.parent)
-        result = run.result
-        _carry_out(run, library, job, order["engine"])
-    except RunError as error:
-        failure = error.said
-    except OSError as error:
-        failure = failure_of(error)
-    store_result(path.parent, {**result, "failure": failure})
-    return 0 if failure is None else 1
+    return guarded(
+        path.parent,
+        lambda: Run(library, job, path.parent),
+        lambda run: _carry_out(run, library, job, order["engine"]),
+    )
 
 
 def _abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -392,8 +436,13 @@ def _abort(kind: type[BaseException], error: BaseException, trace: TracebackType
     os._exit(1)
 
 
-if __name__ == "__main__":
+def end_at_once(main: Callable[[str], int]) -> None:
+    """The program: also workers that are at work when one of them has failed end with it."""
     sys.excepthook = _abort
     code = main(sys.argv[1])
     sys.stdout.flush()
-    os._exit(code)  # also of workers that are at work when one of them has failed
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    end_at_once(main)

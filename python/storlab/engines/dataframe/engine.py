@@ -20,9 +20,7 @@ from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
 from storlab.workloads.preprocess.job import EngineCosts, PreprocessJob
 
-_INSTALL = "`pip install 'storlab[preprocess]'`"
 _SLOWEST_BYTES_S = 1_000_000  # before a run counts as hung
-_MODULE = "storlab.engines.dataframe.child"
 
 
 class DataframeEngine:
@@ -33,6 +31,9 @@ class DataframeEngine:
     packages: tuple[str, ...]  # the first one's version is the engine's
     costs: EngineCosts
     kinds: tuple[str, ...] = ("preprocess",)
+    install: str = "`pip install 'storlab[preprocess]'`"
+    module: str = "storlab.engines.dataframe.child"  # the program
+    run: type[DataframeRun] = DataframeRun
 
     def describe(self) -> EngineInfo:
         """Versions. Raises EngineError, with how to get it, where a package is missing."""
@@ -41,7 +42,7 @@ class DataframeEngine:
             try:
                 versions[package] = metadata.version(package)
             except metadata.PackageNotFoundError:
-                raise EngineError(package, "is not installed", _INSTALL) from None
+                raise EngineError(package, "is not installed", self.install) from None
         version = versions.pop(self.packages[0])
         features = [f"{package} {number}" for package, number in versions.items()]
         features.append(f"Python {platform.python_version()}")
@@ -66,18 +67,18 @@ class DataframeEngine:
             raise EngineError("engine", f"{self.name} cannot run this job: {reason}")
         work_dir = work_dir.absolute()
         order = work_dir / "order.json"
-        said: dict[str, Any] = {"engine": self.name, "job": job.model_dump(mode="json")}
-        order.write_text(json.dumps(said, indent=2) + "\n")
+        fields: dict[str, Any] = {"engine": self.name, "job": job.model_dump(mode="json")}
+        order.write_text(json.dumps(fields, indent=2) + "\n")
         Path(job.directory).mkdir(parents=True, exist_ok=True)
         launch = Launch(
             name=self.title,
-            command=[sys.executable, "-m", _MODULE, str(order)],
+            command=[sys.executable, "-m", self.module, str(order)],
             environment={"PYTHONUNBUFFERED": "1", **self.environment(job)},
             work_dir=work_dir,
             place=Path(job.directory),
             limit_ns=_limit_ns(job),
         )
-        return DataframeRun(job, launch, info, [*self.notes(job), *self._notes(job)])
+        return self.run(job, launch, info, [*self.notes(job), *self.memory_notes(job)])
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:
         """How many threads libraries take."""
@@ -87,7 +88,8 @@ class DataframeEngine:
         """What it does in its own way."""
         raise TypeError(f"{type(self).__name__} says nothing of its ways for {job.kind}")
 
-    def _notes(self, job: PreprocessJob) -> list[str]:
+    def memory_notes(self, job: PreprocessJob) -> list[str]:
+        """How it keeps within the memory."""
         limit = format_bytes_si(job.memory_bytes)
         return [
             f"{self.title}: the memory of its processes is read four times a second, with their "

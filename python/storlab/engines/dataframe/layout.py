@@ -87,9 +87,9 @@ def publish(path: Path, data: bytes) -> None:
     settle(path)
 
 
-def publish_json(path: Path, said: object) -> None:
+def publish_json(path: Path, content: object) -> None:
     """The same of a document."""
-    publish(path, json.dumps(said, separators=(",", ":")).encode())
+    publish(path, json.dumps(content, separators=(",", ":")).encode())
 
 
 def flush(paths: Iterable[Path], *, drop: bool = False) -> None:

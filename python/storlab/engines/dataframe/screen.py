@@ -203,8 +203,8 @@ class Screen(Generic[Frame]):
     def _count(self, line: bytes, reason: str, field: int | None) -> None:
         self.reasons[reason] += 1
         if len(self.samples) < self._most:
-            said = {"line": self.lines, "reason": reason, "field": field, "text": shown(line)}
-            self.samples.append(said)
+            fields = {"line": self.lines, "reason": reason, "field": field, "text": shown(line)}
+            self.samples.append(fields)
 
 
 def shown(line: bytes) -> str:

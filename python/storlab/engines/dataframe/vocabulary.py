@@ -16,7 +16,7 @@ from storlab.engines.dataframe.layout import aside, publish_json, settle
 from storlab.engines.dataframe.library import Library, Tally, batches
 
 _BATCH_ROWS = 1 << 22  # that are counted at once
-_KINDS: dict[str, np.dtype[Any]] = {"values": np.dtype("<u4"), "counts": np.dtype("<u8")}
+KINDS: dict[str, np.dtype[Any]] = {"values": np.dtype("<u4"), "counts": np.dtype("<u8")}
 
 
 def vocabulary_passes(
@@ -66,26 +66,27 @@ class Run:
 
     def __init__(self, place: Path, name: str, tally: Tally) -> None:
         """Write them aside."""
-        self.paths = [aside(place / f"{name}.{kind}") for kind in _KINDS]
+        self.paths = [aside(place / f"{name}.{kind}") for kind in KINDS]
         self.left = len(tally.values)
         self._at = 0
-        _write(self.paths, "wb", tally)
+        write_tally(self.paths, "wb", tally)
 
     def read(self, most: int) -> Tally:
         """At most so many of those that are left."""
         count = min(most, self.left)
         pieces = [
             np.fromfile(path, dtype, count, offset=self._at * dtype.itemsize)
-            for path, dtype in zip(self.paths, _KINDS.values(), strict=True)
+            for path, dtype in zip(self.paths, KINDS.values(), strict=True)
         ]
         self._at += count
         self.left -= count
         return Tally(pieces[0], pieces[1].astype(np.int64))
 
 
-def _write(paths: Sequence[Path], mode: str, tally: Tally) -> None:
+def write_tally(paths: Sequence[Path], mode: str, tally: Tally) -> None:
+    """Values and counts into their files, which are opened so."""
     numbers: tuple[npt.NDArray[Any], ...] = tally
-    for path, dtype, column in zip(paths, _KINDS.values(), numbers, strict=True):
+    for path, dtype, column in zip(paths, KINDS.values(), numbers, strict=True):
         with path.open(mode) as file:
             file.write(column.astype(dtype, copy=False).data)
 
@@ -137,7 +138,7 @@ def write_vocabulary(
         distinct += len(tally.values)
         del tally  # before the next pass begins
     kept = sum(run.left for run in runs)
-    whole = [place / f"{column}.{kind}" for kind in _KINDS]
+    whole = [place / f"{column}.{kind}" for kind in KINDS]
     beside = [aside(path) for path in whole]
     if len(runs) == 1:
         for path, target in zip(runs[0].paths, beside, strict=True):
@@ -146,7 +147,7 @@ def write_vocabulary(
         for path in beside:
             path.write_bytes(b"")
         for tally in merged(runs, max(most // len(runs), 1)):
-            _write(beside, "ab", tally)
+            write_tally(beside, "ab", tally)
     for path in whole:
         settle(path)
     for path in (path for run in runs for path in run.paths):

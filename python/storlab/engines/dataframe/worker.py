@@ -101,13 +101,13 @@ class Worker:
             screen.frames, aside(part.parquet), job["row_group_rows"], job["compression"]
         )
         settle(part.parquet)
-        said = {
+        fields = {
             "rows": rows,
             "lines": screen.lines,
             "malformed": dict(screen.reasons),
             "samples": screen.samples,
         }
-        publish_json(part.sidecar, said)
+        publish_json(part.sidecar, fields)
         return 1
 
     def vocabulary(self, column: str, files: Files) -> int:

@@ -141,10 +141,10 @@ def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> N
 
     DLIO also looks into a folder for evaluation, which the data set does not have.
     """
-    said = configuration(job, work_dir, model_table=model_table)
+    settings = configuration(job, work_dir, model_table=model_table)
     place = work_dir / "config" / "workload"
     place.mkdir(parents=True)
-    (place / f"{WORKLOAD}.yaml").write_text(json.dumps(said, indent=2) + "\n")
+    (place / f"{WORKLOAD}.yaml").write_text(json.dumps(settings, indent=2) + "\n")
     data = work_dir / "data"
     (data / "valid").mkdir(parents=True)
     (data / "train").symlink_to(Path(job.place.directory or "") / job.records.folder)
@@ -165,25 +165,25 @@ def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path
 
 def environment() -> dict[str, str]:
     """Clocks in UTC, since DLIO stamps its results in local time; no tracing."""
-    said = {"TZ": "UTC", "DFTRACER_ENABLE": "0", "PYTHONUNBUFFERED": "1"}
+    variables = {"TZ": "UTC", "DFTRACER_ENABLE": "0", "PYTHONUNBUFFERED": "1"}
     if sys.platform.startswith("linux"):  # Open MPI as root, in a container
-        said |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return said
+        variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return variables
 
 
 def caveats(job: TrainingJob) -> list[str]:
     """What DLIO does in its own way, whatever the job says."""
-    said = [
+    sentences = [
         "DLIO: each rank reads whole files with NumPy or TensorFlow; read_size and io_depth do not "
         "apply, and nobody measures the latency of a read",
     ]
     if job.shuffle != "none":
-        said.append(
+        sentences.append(
             "DLIO: with the PyTorch loader of version 2.0 the shuffle by seed leaves the order of "
             "reads the same in every epoch; a cache profits from that"
         )
     if job.reshard and job.accelerators > 1:
-        said.append("DLIO: accelerators read the same share of the data set in every epoch")
+        sentences.append("DLIO: accelerators read the same share of the data set in every epoch")
     if job.records.format == "npz" and job.check != "crc" and not job.place.direct:
-        said.append("DLIO: numpy.load compares the checksums of NPZ files, which takes CPU")
-    return said
+        sentences.append("DLIO: numpy.load compares the checksums of NPZ files, which takes CPU")
+    return sentences

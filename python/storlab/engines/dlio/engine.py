@@ -7,15 +7,11 @@ another launcher of MPI.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import signal
-import subprocess
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from storlab.base.errors import EngineError
 from storlab.base.units import NS_PER_S
@@ -25,6 +21,7 @@ from storlab.engines.dlio.run import DlioRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
+from storlab.process.program import asked_once, find_program, probe_python
 from storlab.workloads.training.job import TrainingJob
 
 _INSTALL = (
@@ -115,12 +112,7 @@ def _limit_ns(job: TrainingJob) -> int:
 
 def find_dlio() -> Path:
     """The DLIO to run. Raises EngineError, with how to get it, when there is none."""
-    asked = os.environ.get("STORLAB_DLIO")
-    found = shutil.which(asked or "dlio_benchmark")
-    if found is None:
-        where = f"STORLAB_DLIO={asked}" if asked else "dlio_benchmark"
-        raise EngineError(where, "is not an executable file" if asked else "is missing", _INSTALL)
-    return Path(found)
+    return find_program("dlio", _INSTALL, "dlio_benchmark")
 
 
 def find_mpirun(dlio: Path) -> Path:
@@ -140,24 +132,13 @@ def find_mpirun(dlio: Path) -> Path:
     raise EngineError(where, what, _MPI)
 
 
+@asked_once
 def ask(program: Path) -> Program:
     """Version and abilities. Raises EngineError for something else than DLIO."""
-    stamp = program.stat()
-    return _ask_once(program, stamp.st_mtime_ns, stamp.st_size)
-
-
-@cache
-def _ask_once(program: Path, _modified_ns: int, _size: int) -> Program:
     python = python_of(program)
     if python is None:
         raise EngineError(str(program), "does not name the Python that runs it", _INSTALL)
-    try:
-        said = subprocess.run(
-            [python, "-c", _PROBE], capture_output=True, text=True, check=False, timeout=120
-        )
-        found: dict[str, Any] = json.loads(said.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise EngineError(str(program), f"{python} does not run: {error}", _INSTALL) from error
+    found = probe_python(python, _PROBE, _INSTALL)
     if found["version"] is None:
         raise EngineError(str(program), f"is not DLIO: {python} has none", _INSTALL)
     return Program(

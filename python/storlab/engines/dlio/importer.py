@@ -151,8 +151,8 @@ def _batch(directory: Path, results: Results) -> tuple[int, str]:
     return batch, "the batch size follows from files and steps: no configuration lies beside"
 
 
-def _whole(said: str | None) -> int:
-    return int(said) if said and said.isdigit() else 0
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0
 
 
 def _batches_by_rate(results: Results) -> list[float]:
@@ -295,15 +295,15 @@ def _checkpoint_details(moved: Iterable[Moved], size: int, first_ns: int) -> dic
     for number, each in enumerate(moved, 1):
         start_ns, end_ns = each.start_ns - first_ns, each.end_ns - first_ns
         share = math.ceil(size / len(each.ranks))
-        said: dict[str, Any] = {"number": number, "start_ns": start_ns, "bytes": size}
-        said["ranks"] = [
+        entry: dict[str, Any] = {"number": number, "start_ns": start_ns, "bytes": size}
+        entry["ranks"] = [
             {"rank": rank, "bytes": share, "start_ns": begin - first_ns, "end_ns": end - first_ns}
             for rank, (begin, end) in enumerate(each.ranks)
         ]
         if each.kind == "write":
-            details["writes"].append({**said, "written_ns": end_ns, "durable_ns": end_ns})
+            details["writes"].append({**entry, "written_ns": end_ns, "durable_ns": end_ns})
         else:
-            details["restores"].append({**said, "end_ns": end_ns})
+            details["restores"].append({**entry, "end_ns": end_ns})
     return details
 
 
@@ -333,8 +333,8 @@ def _engine(results: Results) -> EngineInfo:
 
 
 def _memory_bytes(results: Results) -> int | None:
-    said = results.summary.get("host_memory_GB")
-    first = said[0] if isinstance(said, list) and said else said
+    gib = results.summary.get("host_memory_GB")
+    first = gib[0] if isinstance(gib, list) and gib else gib
     value = dlio_result.number(first)
     return None if value is None else round(value * GIB)
 
@@ -375,8 +375,8 @@ def _run(
     params: dict[str, Any] | None = None,
 ) -> ImportedRun:
     if outcome.window_end_ns <= outcome.window_start_ns:
-        outcome.failure = Failure(message="the run has no length", fix="look at DLIO's dlio.log")
-        outcome.status = "failed"
+        fix = "look at DLIO's dlio.log"
+        outcome.conclude(Failure(message="the run has no length", fix=fix))
     outcome.notes.append("DLIO stamps in local time: its clock is taken for UTC")
     started = datetime.fromtimestamp(began_ns / NS_PER_S, UTC)
     return ImportedRun(

@@ -93,12 +93,14 @@ def is_result_file(name: str) -> bool:
 
 def read_results(files: Mapping[str, bytes]) -> Results:
     """The results in these files, by name. Raises DlioFormatError naming the file and field."""
-    said = {name: _document(name, data) for name, data in files.items() if is_result_file(name)}
-    if "summary.json" not in said:
+    documents = {
+        name: _document(name, data) for name, data in files.items() if is_result_file(name)
+    }
+    if "summary.json" not in documents:
         raise DlioFormatError("summary.json", "is missing: the run did not end")
-    summary = said["summary.json"]
-    outputs = {int(m[1]): d for n, d in said.items() if (m := _OUTPUT.fullmatch(n))}
-    stats = {int(m[1] or 0): d for n, d in said.items() if (m := _STATS.fullmatch(n))}
+    summary = documents["summary.json"]
+    outputs = {int(m[1]): d for n, d in documents.items() if (m := _OUTPUT.fullmatch(n))}
+    stats = {int(m[1] or 0): d for n, d in documents.items() if (m := _STATS.fullmatch(n))}
     ranks = [_rank(f"{rank}_output.json", outputs[rank]) for rank in sorted(outputs)]
     expected = summary.get("num_accelerators")
     if any(ranks) and isinstance(expected, int) and len(ranks) != expected:
@@ -116,17 +118,17 @@ def read_results(files: Mapping[str, bytes]) -> Results:
 
 def _document(name: str, data: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(data)
+        document = json.loads(data)
     except ValueError as error:
         raise DlioFormatError(name, f"is not JSON: {error}") from error
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise DlioFormatError(name, "is no object")
-    return said
+    return document
 
 
-def _rank(name: str, said: dict[str, Any]) -> dict[int, list[Block]]:
+def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
     found: dict[int, list[Block]] = {}
-    for key, epoch in said.items():
+    for key, epoch in document.items():
         if not key.isdigit() or not isinstance(epoch, dict):
             continue
         try:
@@ -154,9 +156,9 @@ def _block(epoch: dict[str, Any], name: str) -> Block:
     return Block(load, proc, compute, number(rate) or 0.0)
 
 
-def _times(said: dict[str, Any]) -> dict[int, list[tuple[int, int]]]:
+def _times(document: dict[str, Any]) -> dict[int, list[tuple[int, int]]]:
     found: dict[int, list[tuple[int, int]]] = {}
-    for key, epoch in said.items():
+    for key, epoch in document.items():
         if key.isdigit() and isinstance(epoch, dict):
             names = sorted((n for n in epoch if _BLOCK.fullmatch(n)), key=_number)
             if names:
@@ -164,9 +166,9 @@ def _times(said: dict[str, Any]) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def _begin_end(said: Any, where: str) -> tuple[int, int]:
+def _begin_end(entry: Any, where: str) -> tuple[int, int]:
     try:
-        return time_ns(said["start"]), time_ns(said["end"])
+        return time_ns(entry["start"]), time_ns(entry["end"])
     except (KeyError, TypeError, ValueError) as error:
         raise DlioFormatError(f"per_epoch_stats.json: {where}", f"has no times: {error}") from error
 
@@ -183,9 +185,9 @@ def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
     found: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for rank in sorted(stats):
         for key, epoch in stats[rank].items():
-            for name, said in epoch.items() if isinstance(epoch, dict) else ():
+            for name, entry in epoch.items() if isinstance(epoch, dict) else ():
                 if key.isdigit() and _CHECKPOINT.fullmatch(name):
-                    times = _begin_end(said, f"{key}.{name}")
+                    times = _begin_end(entry, f"{key}.{name}")
                     found.setdefault((int(key), name), []).append(times)
     moved = [
         Moved(
@@ -334,10 +336,10 @@ def number(value: Any) -> float | None:
 def defects(results: Results) -> list[str]:
     """Notes on what DLIO prints of the same run, beside the numbers here."""
     rate, samples = _rates(results)
-    said = []
+    sentences = []
     if rate > 0 and samples > 0:
         odd = "; and the samples of all but two steps are divided by the time of all but one"
-        said.append(
+        sentences.append(
             f"DLIO's own summary says {rate:.5g} MB/s and {samples:.5g} samples/s: that is "
             "samples x nominal size, not bytes moved, in MiB"
             + (odd if results.compute_is_measured else "")
@@ -345,8 +347,8 @@ def defects(results: Results) -> list[str]:
     au = number(results.metric.get("train_au_mean_percentage"))
     if au is not None:
         odd = ", and with the configured compute time where a measured one is meant"
-        said.append(
+        sentences.append(
             f"DLIO's own summary says AU {au:.4g} %: without the first step of each epoch"
             + ("" if results.compute_is_measured else odd)
         )
-    return said
+    return sentences

@@ -42,9 +42,7 @@ class DlioRun(ChildRun):
         outcome.notes += dlio_config.caveats(self._job)
         if stepped:
             outcome.notes.append("the wall clock was set during the run: DLIO's files rest on it")
-        outcome.failure = self._why(damage, outcome)
-        if outcome.failure is not None:
-            outcome.status = "failed"
+        outcome.conclude(self._why(damage, outcome))
         config = self.launch.work_dir / "config" / "workload" / f"{dlio_config.WORKLOAD}.yaml"
         outcome.raw = {**self.raw(), "workload.yaml": config.read_bytes(), **files}
         return outcome

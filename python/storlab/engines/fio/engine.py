@@ -10,17 +10,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from storlab.base.errors import EngineError
 from storlab.engines.fio import job as fio_job
+from storlab.engines.fio import libcufile
+from storlab.engines.fio.gate import Gate
 from storlab.engines.fio.run import KILL_AFTER_S, FioRun
+from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
+from storlab.process.member_files import check_lengths, held_fds
+from storlab.process.program import ask_program, asked_once, find_program
 from storlab.workloads.block.job import BlockJob
+from storlab.workloads.gpudirect.job import GpuDirectJob
 
 OLDEST = (3, 33)
 _INSTALL = (
@@ -30,51 +35,108 @@ _INSTALL = (
 
 
 class FioEngine:
-    """Runs block jobs with fio, through io_uring where the kernel allows it."""
+    """Runs block jobs with fio, through io_uring where the kernel allows it.
+
+    Jobs into GPU memory too, where it has the engine libcufile.
+    """
 
     name = "fio"
-    kinds: tuple[str, ...] = ("block",)
+    kinds: tuple[str, ...] = (BlockJob.kind, GpuDirectJob.kind)
 
     def describe(self) -> EngineInfo:
         """fio's version. Raises EngineError when fio is missing, broken or before 3.33."""
         return EngineInfo(name="fio", version=_version_of(find_fio()), clock="fio")
 
-    def refuse(self, job: BlockJob) -> str | None:
+    def refuse(self, job: Job) -> str | None:
         """Why fio cannot run this job as it stands, or None."""
+        if isinstance(job, GpuDirectJob):
+            reason = libcufile.refusal(job)
+            return reason or (None if libcufile.available(find_fio()) else libcufile.MISSING)
+        if not isinstance(job, BlockJob):
+            return "fio runs jobs of block I/O and into GPU memory only"
         return fio_job.refusal(job, uring_available())
 
-    def start(self, job: BlockJob, work_dir: Path) -> FioRun:
+    def start(self, job: Job, work_dir: Path) -> FioRun:
         """Start one run in ``work_dir``.
 
         Raises EngineError for a missing fio, a job that fio cannot run and a data file that is
         missing or short (fio would delete and remake it).
         """
+        return self._begin(job, work_dir, held=False)
+
+    def hold(self, job: Job, work_dir: Path) -> FioRun:
+        """As ``start``, with its jobs waiting at a gate: ``contracts.engine.HoldsRuns``."""
+        return self._begin(job, work_dir, held=True)
+
+    def _begin(self, job: Job, work_dir: Path, *, held: bool) -> FioRun:
         program = find_fio()
         reason = self.refuse(job)
         if reason is not None:
             raise EngineError("engine", f"fio cannot run this job: {reason}")
-        _check_files(job)
-        engine = fio_job.ioengine(job, uring_available())
+        order = _order(job, held=held)
+        check_lengths(order.block.members, "fio would delete it and make a new one")
         job_path = work_dir / "job.fio"
-        extra = _extra_environment()
-        job_path.write_text(fio_job.job_file(job, engine, huge_pages=bool(extra)))
+        job_path.write_text(order.text)
         info = EngineInfo(
             name="fio",
             version=_version_of(program),
-            backend=fio_job.BACKENDS[engine],
-            features=[f"ioengine={engine}", *(["huge_pages"] if extra else [])],
+            backend=order.backend,
+            features=order.features,
             clock="fio",
         )
         launch = Launch(
             name="fio",
-            command=fio_job.command(program, job_path, job),
-            environment=extra,
+            command=fio_job.command(program, job_path, order.block),
+            environment=order.environment,
             work_dir=work_dir,
             kill_after_s=KILL_AFTER_S,
-            pass_fds=fio_job.held_fds(job),
+            pass_fds=held_fds(order.block.members),
             alone=True,
         )
-        return FioRun(job, launch, info)
+        gate = Gate(work_dir, order.block.jobs) if held else None
+        try:
+            return FioRun(order.block, launch, info, order.caveats, gate)
+        except BaseException:
+            if gate is not None:
+                gate.close()
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What fio is told to do."""
+
+    block: BlockJob
+    text: str
+    backend: str
+    features: list[str]
+    environment: dict[str, str]
+    caveats: list[str]
+
+
+def _order(job: Job, *, held: bool) -> _Order:
+    """Of a job that fio does not refuse."""
+    if isinstance(job, GpuDirectJob):
+        return _Order(
+            block=libcufile.as_block(job),
+            text=libcufile.job_file(job, held=held),
+            backend=libcufile.BACKEND,
+            features=["ioengine=libcufile", f"cuda_io={libcufile.CUDA_IO[job.path]}"],
+            environment={},
+            caveats=libcufile.caveats(job),
+        )
+    if not isinstance(job, BlockJob):
+        raise TypeError(f"fio refuses jobs of {job.kind}")
+    engine = fio_job.ioengine(job, uring_available())
+    extra = _extra_environment()
+    return _Order(
+        block=job,
+        text=fio_job.job_file(job, engine, huge_pages=bool(extra), held=held),
+        backend=fio_job.BACKENDS[engine],
+        features=[f"ioengine={engine}", *(["huge_pages"] if extra else [])],
+        environment=extra,
+        caveats=fio_job.caveats(job),
+    )
 
 
 def _extra_environment() -> dict[str, str]:
@@ -87,32 +149,16 @@ def _extra_environment() -> dict[str, str]:
 
 def find_fio() -> Path:
     """The fio to run. Raises EngineError, with how to install it, when there is none."""
-    asked = os.environ.get("STORLAB_FIO")
-    found = shutil.which(asked or "fio")
-    if found is None:
-        where = f"STORLAB_FIO={asked}" if asked else "fio"
-        raise EngineError(where, "is not an executable file" if asked else "is missing", _INSTALL)
-    return Path(found)
+    return find_program("fio", _INSTALL)
 
 
+@asked_once
 def _version_of(program: Path) -> str:
     """``3.42-135`` from ``fio --version``. Raises EngineError for one too old or broken."""
-    stamp = program.stat()
-    return _ask_version(program, stamp.st_mtime_ns, stamp.st_size)
-
-
-@cache
-def _ask_version(program: Path, _modified_ns: int, _size: int) -> str:
-    try:
-        said = subprocess.run(
-            [str(program), "--version"], capture_output=True, text=True, check=False, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(str(program), f"does not run: {error}", _INSTALL) from error
-    text = said.stdout.strip()
-    match = re.match(r"fio-((\d+)\.(\d+)\S*)", text)
+    printed = ask_program([str(program), "--version"], _INSTALL).stdout.strip()
+    match = re.match(r"fio-((\d+)\.(\d+)\S*)", printed)
     if match is None:
-        raise EngineError(str(program), f"does not say its version but {text!r}", _INSTALL)
+        raise EngineError(str(program), f"does not say its version but {printed!r}", _INSTALL)
     if (int(match.group(2)), int(match.group(3))) < OLDEST:
         raise EngineError(str(program), f"is fio {match.group(1)}, which is too old", _INSTALL)
     return match.group(1)
@@ -125,13 +171,3 @@ def uring_available() -> bool:
 
     found: dict[str, dict[str, object]] = json.loads(probe())
     return bool(found["uring"]["available"])
-
-
-def _check_files(job: BlockJob) -> None:
-    for member, size in fio_job.short_files(job.members):
-        what = "is missing" if size is None else f"has {size} bytes"
-        raise EngineError(
-            member.name,
-            f"{what}, and the job needs {member.offset + member.size}",
-            "lay out the data file first; fio would delete it and make a new one",
-        )

@@ -19,6 +19,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.engines.fio.importer import OWN_KEY, OwnFacts
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import LatencySummary, OperationTotals, RunRecord
+from storlab.workloads.block.params import BlockParams
 
 _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p9999_ns": 99.99}
 _MORE_PERCENTS = (1, 5, 10, 20, 30, 40, 60, 70, 80, 95, 99.5, 99.95)
@@ -62,7 +63,7 @@ def document(store: ResultStore) -> dict[str, Any]:
 
 def _job(store: ResultStore, record: RunRecord, index: int) -> dict[str, Any]:
     window_ns = max(0, record.window_end_ns - record.window_start_ns)
-    jobs = int(record.params.get("jobs", 1))
+    jobs = BlockParams.of(record.params).jobs
     runtime_ms = max(1, round(window_ns / NS_PER_MS)) if window_ns else 0
     started = datetime.fromisoformat(record.started_at)
     job: dict[str, Any] = {
@@ -163,17 +164,17 @@ def _histograms(store: ResultStore, record: RunRecord) -> dict[str, Histogram]:
 
 def _options(store: ResultStore, record: RunRecord) -> dict[str, str]:
     """fio's names for the parameters that fio has too."""
-    params, target = record.params, store.study.target_named(record.target)
-    read = params["read_percent"]
+    params, target = BlockParams.of(record.params), store.study.target_named(record.target)
+    read = params.read_percent
     mixed = 0 < read < 100
     kind = "rw" if mixed else "read" if read else "write"
-    if params["trim_percent"] == 100:
+    if params.trim_percent == 100:
         kind = "trim"
-    size = params["block_size"]
+    size = params.block_size
     options = {
-        "rw": f"rand{kind}" if params["access"] == "random" else kind,
-        "iodepth": str(params["queue_depth"]),
-        "numjobs": str(params["jobs"]),
+        "rw": f"rand{kind}" if params.access == "random" else kind,
+        "iodepth": str(params.queue_depth),
+        "numjobs": str(params.jobs),
         "direct": str(int(target.direct)),
         "ioengine": _BACKENDS.get(record.engine.backend or "", record.engine.backend or "io_uring"),
         "filename": ":".join(place.replace(":", "\\:") for place in target.locations),
@@ -184,10 +185,10 @@ def _options(store: ResultStore, record: RunRecord) -> dict[str, str]:
         options["rwmixread"] = f"{read:g}"
     if isinstance(size, int):
         options["bs"] = str(size)
-    if params["offsets"] == "uniform" and params["access"] == "random":
+    if params.offsets == "uniform" and params.access == "random":
         options["norandommap"] = "1"
-    elif params["offsets"] == "zipf":
-        options["random_distribution"] = f"zipf:{params['zipf_theta']}"
+    elif params.offsets == "zipf":
+        options["random_distribution"] = f"zipf:{params.zipf_theta}"
     return options
 
 
@@ -219,6 +220,7 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
             for kind, totals in record.totals.items()
             if totals.late_operations
         },
+        clients=record.clients,
         notes=record.notes,
     )
 
@@ -226,7 +228,7 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
 def _fields(record: RunRecord) -> dict[str, Any]:
     """What a study has to say to get these parameters: those that are not the default."""
     default = FAMILIES[record.kind].spec(kind=record.kind).values()[0]
-    said = {k: v for k, v in record.params.items() if v != default.get(k)}
-    if said.get("access") == "sequential":
-        said.pop("offsets", None)
-    return {k: f"{v}ns" if k in _DURATIONS else v for k, v in said.items()}
+    given = {k: v for k, v in record.params.items() if v != default.get(k)}
+    if given.get("access") == "sequential":
+        given.pop("offsets", None)
+    return {k: f"{v}ns" if k in _DURATIONS else v for k, v in given.items()}

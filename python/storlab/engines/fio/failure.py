@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from storlab.engines.fio import result as fio_result
-from storlab.engines.fio.job import absolute
 from storlab.engines.fio.result import FioOutput
 from storlab.model.result import Failure
+from storlab.process.member_files import absolute
 from storlab.workloads.block.job import BlockJob
 
 _IO_ERROR = re.compile(
@@ -41,7 +41,7 @@ class Ended:
     stderr: str
 
     @property
-    def said(self) -> str:
+    def messages(self) -> str:
         """What fio said outside its JSON."""
         match = re.search(r"^\{", self.stdout, re.MULTILINE)
         notes = self.stdout[: match.start()] if match else self.stdout
@@ -56,7 +56,7 @@ def explain(job: BlockJob, ended: Ended) -> Failure | None:
     figures = None
     if ended.output is not None:
         figures = fio_result.merge(fio_result.read_document(ended.output.documents[-1]))
-    thread = _THREAD_ERROR.search(ended.said)
+    thread = _THREAD_ERROR.search(ended.messages)
     code = figures.error if figures is not None else 0
     if code == 0 and thread is not None:
         code = int(thread["errno"])
@@ -73,13 +73,13 @@ def explain(job: BlockJob, ended: Ended) -> Failure | None:
 
 
 def _failure(job: BlockJob, ended: Ended, code: int, thread: re.Match[str] | None) -> Failure:
-    error = _IO_ERROR.search(ended.said)
-    said = error["what"] if error else thread["what"] if thread else _first_line(ended.stderr)
+    error = _IO_ERROR.search(ended.messages)
+    reason = error["what"] if error else thread["what"] if thread else _first_line(ended.stderr)
     fix = _FIXES.get(code, "see raw/stderr.txt")
     if thread is not None and "init" in thread["func"]:
         fix = 'io_uring is not allowed here: set backend = "posix" and queue_depth = 1, or allow it'
     return Failure(
-        message=f"fio: {said or f'exit code {ended.exit_code}'}",
+        message=f"fio: {reason or f'exit code {ended.exit_code}'}",
         fix=fix,
         errno=code or None,
         errno_name=errno.errorcode.get(code),

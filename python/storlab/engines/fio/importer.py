@@ -55,6 +55,7 @@ class OwnFacts(Table):
     ramp_ns: int
     runtime_ns: int
     cores: int | None = None
+    clients: int | None = None
     notes: list[str] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)  # of the target
     late_operations: dict[Operation, int] = Field(default_factory=dict)
@@ -150,8 +151,7 @@ def _run(document: dict[str, Any], entry: _Entry, version: str) -> ImportedRun:
         clock="fio",
     )
     outcome = _outcome(entry, engine, 0, window_ns, fields["jobs"])
-    outcome.failure = _failure(entry)
-    outcome.status = "failed" if outcome.failure else "finished"
+    outcome.conclude(_failure(entry))
     outcome.notes += [*notes, *_notes(entry)]
     locations = fio_options.locations(options)
     runtime_ns = fio_options.time_ns(options.get("runtime", "")) or window_ns
@@ -280,11 +280,11 @@ def _started_at(document: dict[str, Any], figures: Figures) -> str:
 
 
 def _own_facts(entry: _Entry) -> OwnFacts | None:
-    said = entry.jobs[0].get(OWN_KEY)
-    if said is None:
+    facts = entry.jobs[0].get(OWN_KEY)
+    if facts is None:
         return None
     try:
-        return OwnFacts.model_validate(said)
+        return OwnFacts.model_validate(facts)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -320,4 +320,5 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
         ramp_ns=own.ramp_ns,
         runtime_ns=max(1, own.runtime_ns),
         provenance=own.provenance,
+        clients=own.clients,
     )

@@ -148,12 +148,12 @@ def _block_size(options: Options, notes: list[str]) -> int | dict[str, float]:
 
 
 def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
-    said = options.get("random_distribution", "random")
-    kind, _, rest = said.partition(":")
+    distribution = options.get("random_distribution", "random")
+    kind, _, rest = distribution.partition(":")
     if kind == "zipf":
         theta = number({"theta": rest}, "theta", 1.1)
         return {"offsets": "zipf", "zipf_theta": theta}
-    zones = re.fullmatch(r"zoned:(\d+)/(\d+):(\d+)/(\d+)", said)
+    zones = re.fullmatch(r"zoned:(\d+)/(\d+):(\d+)/(\d+)", distribution)
     if zones and int(zones[1]) + int(zones[3]) == 100 and int(zones[2]) + int(zones[4]) == 100:
         return {
             "offsets": "hot_cold",
@@ -161,7 +161,9 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
             "hot_space_percent": float(zones[2]),
         }
     if kind != "random":
-        notes.append(f"fio drew offsets by random_distribution={said}, told as uniform here")
+        notes.append(
+            f"fio drew offsets by random_distribution={distribution}, told as uniform here"
+        )
         return {"offsets": "uniform"}
     if is_on(options, "norandommap"):
         return {"offsets": "uniform"}
@@ -204,8 +206,8 @@ def _writing(options: Options) -> dict[str, Any]:
 
 def locations(options: Options) -> list[str]:
     """The files or devices that the options name."""
-    said = options.get("filename")
-    if not said:
+    filename = options.get("filename")
+    if not filename:
         return [options["directory"]] if options.get("directory") else []
-    parts = re.split(r"(?<!\\):", said)
+    parts = re.split(r"(?<!\\):", filename)
     return [part.replace("\\:", ":").replace("\\\\", "\\") for part in parts if part]

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from storlab.engines.fio import gate
 from storlab.model.job import Member
+from storlab.process.member_files import absolute
 from storlab.workloads.block.job import BlockJob
 
-IoEngine = Literal["io_uring", "psync", "null"]
+IoEngine = Literal["io_uring", "psync", "null", "libcufile"]
 BACKENDS: dict[IoEngine, str] = {"io_uring": "uring", "psync": "posix", "null": "null"}
-_HELD_FD = re.compile(r"/proc/self/fd/(\d+)")
 _SHORTEST_STATUS_MS = 100
 
 
@@ -29,6 +30,7 @@ class Section:
     offset: int  # the region, the same in each member
     size: int
     cpu: int | None
+    options: tuple[str, ...] = ()
 
 
 def sections(job: BlockJob) -> list[Section]:
@@ -64,12 +66,6 @@ def members_of(job: BlockJob, index: int) -> list[Member]:
     if job.layout == "per_job" or job.jobs >= count:
         return [job.members[index % count]]
     return [m for number, m in enumerate(job.members) if number % job.jobs == index]
-
-
-def held_fds(job: BlockJob) -> tuple[int, ...]:
-    """Descriptors named by ``/proc/self/fd/N`` paths: fio has to inherit them."""
-    found = (_HELD_FD.fullmatch(member.path) for member in job.members)
-    return tuple(sorted({int(match.group(1)) for match in found if match}))
 
 
 def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
@@ -191,9 +187,9 @@ def caveats(job: BlockJob) -> list[str]:
             "fio counts latency from submission: stalls of an open loop are missing from it "
             "(coordinated omission), and there is no latency from the intended start"
         )
-        said, meant = sum(rate for _, rate in _rates(job)) * job.jobs, job.arrival.rate_iops
-        if said != meant:
-            notes.append(f"fio takes whole rates: {said} operations/s instead of {meant}")
+        rounded, meant = sum(rate for _, rate in _rates(job)) * job.jobs, job.arrival.rate_iops
+        if rounded != meant:
+            notes.append(f"fio takes whole rates: {rounded} operations/s instead of {meant}")
     percents = _bssplit_percents(job)
     total = sum(size.weight for size in job.block_sizes)
     if any(
@@ -216,14 +212,26 @@ def caveats(job: BlockJob) -> list[str]:
 _HUGE_PAGE_BYTES = 2 << 20
 
 
-def job_file(job: BlockJob, engine: IoEngine, *, huge_pages: bool = False) -> str:
+def job_file(
+    job: BlockJob,
+    engine: IoEngine,
+    *,
+    huge_pages: bool = False,
+    held: bool = False,
+    parts: Sequence[Section] | None = None,
+    options: Sequence[str] = (),
+) -> str:
     """The job file's text. With ``huge_pages`` each job's buffers begin on one (see
     :func:`huge_page_tunables`): otherwise jobs of a few MiB share theirs with plain pages.
+    Jobs that are ``held`` wait at their gate. ``parts`` are other sections than the job's own, and
+    ``options`` those of an engine that has its own.
     """
-    lines = ["# written by storlab", "[global]", *_common(job, engine)]
+    parts = sections(job) if parts is None else parts
+    lines = ["# written by storlab", "[global]", *_common(job, engine, parts), *options]
+    if held:
+        lines.append(gate.OPTION)
     if huge_pages:
         lines.append(f"iomem_align={_HUGE_PAGE_BYTES}")
-    parts = sections(job)
     if len(set(parts)) == 1:
         lines += ["", "[jobs]", *_section(parts[0]), f"numjobs={job.jobs}"]
     else:
@@ -241,7 +249,7 @@ def _section(section: Section) -> list[str]:
         lines.append(f"offset={section.offset}")
     if section.cpu is not None:
         lines.append(f"cpus_allowed={section.cpu}")
-    return lines
+    return [*lines, *section.options]
 
 
 def _filename(member: Member) -> str:
@@ -250,12 +258,7 @@ def _filename(member: Member) -> str:
     return absolute(member).replace("\\", "\\\\").replace(":", "\\:")
 
 
-def absolute(member: Member) -> str:
-    """The member's path as fio is given it: fio runs in a directory of its own."""
-    return str(Path(member.path).absolute())
-
-
-def _common(job: BlockJob, engine: IoEngine) -> list[str]:
+def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[str]:
     lines = [
         "thread=1",
         "group_reporting=1",
@@ -270,7 +273,7 @@ def _common(job: BlockJob, engine: IoEngine) -> list[str]:
         f"direct={int(job.direct and engine != 'null')}",
         f"iodepth={job.queue_depth}",
         f"randseed={job.seed & 0x7FFF_FFFF_FFFF_FFFF}",
-        *_access(job),
+        *_access(job, parts),
         *_window(job),
     ]
     if job.batch > 1:
@@ -290,7 +293,7 @@ def _common(job: BlockJob, engine: IoEngine) -> list[str]:
     return lines + _payload(job)
 
 
-def _access(job: BlockJob) -> list[str]:
+def _access(job: BlockJob, parts: Sequence[Section]) -> list[str]:
     kind, mix = job.offsets.kind, job.mix
     random = "" if kind == "sequential" else "rand"
     if mix.trim:
@@ -311,7 +314,7 @@ def _access(job: BlockJob) -> list[str]:
     elif kind == "hot_cold":
         access, space = int(job.offsets.hot_access_percent), int(job.offsets.hot_space_percent)
         lines.append(f"random_distribution=zoned:{access}/{space}:{100 - access}/{100 - space}")
-    if any(len(section.members) > 1 for section in sections(job)):
+    if any(len(section.members) > 1 for section in parts):
         lines.append("file_service_type=roundrobin:1")
     return lines
 
@@ -370,19 +373,3 @@ def huge_page_tunables() -> str:
             f"glibc.malloc.top_pad={4 << 20}",
         )
     )
-
-
-def short_files(members: Sequence[Member]) -> list[tuple[Member, int | None]]:
-    """Files that are missing (None) or shorter than the job needs, with their size.
-
-    fio deletes a file that is too short before it makes a new one, so it must never see it.
-    """
-    found: list[tuple[Member, int | None]] = []
-    for member in members:
-        if member.kind != "file":
-            continue
-        path = Path(member.path)
-        size = path.stat().st_size if path.exists() else None
-        if size is None or size < member.offset + member.size:
-            found.append((member, size))
-    return found

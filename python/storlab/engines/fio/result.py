@@ -131,10 +131,10 @@ def read_document(document: Mapping[str, Any]) -> list[Figures]:
 
 def version(document: Mapping[str, Any]) -> str:
     """``fio-3.33`` gives ``3.33``. Raises FioFormatError where it is missing or before 3.0."""
-    said = document.get("fio version")
-    if not isinstance(said, str):
+    text = document.get("fio version")
+    if not isinstance(text, str):
         raise FioFormatError("fio version", "is missing: this is not fio's JSON output")
-    number = said.removeprefix("fio-")
+    number = text.removeprefix("fio-")
     if number.split(".")[0] in ("1", "2"):
         raise FioFormatError(
             "fio version", f"is {number}; versions before 3.0 count in KiB and us, and are not read"

@@ -5,14 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_MS, NS_PER_S
+from storlab.engines.fio import gate as fio_gate
 from storlab.engines.fio import job as fio_job
+from storlab.engines.fio import libcufile
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
 from storlab.engines.fio.failure import Ended, explain
+from storlab.engines.fio.gate import Gate
 from storlab.engines.fio.result import Figures, FioFormatError, FioOutput
 from storlab.engines.fio.series import Status
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
@@ -40,8 +45,17 @@ class FioRun(ChildRun):
     piped = True
     account_note = "of the whole process: set-up and ramp included"
 
-    def __init__(self, job: BlockJob, launch: Launch, info: EngineInfo) -> None:
+    def __init__(
+        self,
+        job: BlockJob,
+        launch: Launch,
+        info: EngineInfo,
+        caveats: Sequence[str] = (),
+        gate: Gate | None = None,
+    ) -> None:
         self._job = job
+        self._caveats = caveats
+        self._gate = gate  # that a held run waits at
         self._seen: list[_Seen] = []
         self._lines: list[str] = []
         self._document: list[str] = []  # lines of the one that is being printed
@@ -56,7 +70,10 @@ class FioRun(ChildRun):
         """What fio said last: it speaks once per interval."""
         if self.has_ended:
             return ENDED
-        elapsed_ns = monotonic_ns() - self.started_ns
+        elapsed_ns = monotonic_ns() - self._begun_ns
+        if elapsed_ns < 0 or self._waits:
+            waits: Literal["prepare", "armed"] = "armed" if self.armed() else "prepare"
+            return Snapshot(waits, 0, None, 0.0, 0.0, None, None)
         seen = self._seen[-2:]
         if self._job.ramp_ns and not (seen and seen[-1].status.figures.measuring):
             return Snapshot("ramp", elapsed_ns, self._job.ramp_ns, 0.0, 0.0, None, None)
@@ -76,7 +93,29 @@ class FioRun(ChildRun):
 
     def overdue(self) -> bool:
         """By the clock; of a run that ends by its bytes, when nothing has moved for long."""
-        return monotonic_ns() - self.started_ns > self._limit_ns
+        if self._waits:
+            return False  # whoever holds it looks after that
+        return monotonic_ns() - self._begun_ns > self._limit_ns
+
+    def armed(self) -> bool:
+        """True once all jobs of a held run wait at their gate."""
+        return self._gate is not None and self._gate.armed
+
+    def open_at(self, start_ns: int) -> None:
+        """Start the load of a held run then. Raises RuntimeError where it is none, or was told."""
+        if self._gate is None:
+            raise RuntimeError("the run is not held")
+        self._gate.open_at(start_ns)
+
+    @property
+    def _waits(self) -> bool:
+        return self._gate is not None and self._gate.start_ns is None
+
+    @property
+    def _begun_ns(self) -> int:
+        """When its load began: of a held run, when the gate opened."""
+        opened_ns = None if self._gate is None else self._gate.start_ns
+        return self.started_ns if opened_ns is None else opened_ns
 
     def _stall_ns(self) -> int:
         """How long nothing at all may move where the work ends by its bytes, not by the clock."""
@@ -108,10 +147,12 @@ class FioRun(ChildRun):
         moved = sum(direction.bytes for direction in figures.directions.values())
         if moved != self._moved and self._job.window_ns is None:
             self._moved = moved
-            self._limit_ns = arrival_ns - self.started_ns + self._stall_ns()
+            self._limit_ns = arrival_ns - self._begun_ns + self._stall_ns()
 
     def finish(self) -> RunOutcome:
         """The outcome of a fio that has ended."""
+        if self._gate is not None:
+            self._gate.close()
         stdout, self._lines = "".join(self._lines), []
         output: FioOutput | None = None
         damage: str | None = None
@@ -145,19 +186,24 @@ class FioRun(ChildRun):
     def _failure(self, ended: Ended) -> Failure | None:
         if self.hung:
             return self.hung_failure("see raw/ and the kernel's log")
-        return None if self.cancelled else explain(self._job, ended)
+        failure = None if self.cancelled else explain(self._job, ended)
+        if failure is not None and self.info.backend == libcufile.BACKEND:
+            return libcufile.explained(failure, ended.messages)
+        return failure
 
     def _make_outcome(self, ended: Ended) -> RunOutcome:
-        notes = fio_job.caveats(self._job)
-        said = [*(ended.output.notes if ended.output else []), *ended.stderr.splitlines()]
-        notes += [f"fio: {line.strip()}" for line in said[:_MOST_NOTES] if line.strip()]
+        notes = list(self._caveats)
+        lines = [*(ended.output.notes if ended.output else []), *ended.stderr.splitlines()]
+        lines = [line for line in lines if line.strip() and fio_gate.NOTE not in line]
+        notes += [f"fio: {line.strip()}" for line in lines[:_MOST_NOTES]]
         outcome = self.unmeasured()
         outcome.notes = notes
-        outcome.failure = self._failure(ended)
-        if outcome.failure is not None:
-            outcome.status = "failed"
+        outcome.conclude(self._failure(ended))
         if ended.output is not None and self._seen:
             self._measure(outcome)
+        if self._gate is not None:
+            outcome.first_io_late_ns = self._gate.first_late_ns
+            outcome.last_worker_late_ns = self._gate.last_late_ns
         return outcome
 
     def _measure(self, outcome: RunOutcome) -> None:
@@ -166,7 +212,7 @@ class FioRun(ChildRun):
         final = statuses[-1].figures
         # the least delayed document ties fio's UNIX time to our clock
         offset_ns = min(s.arrival_ns - s.status.timestamp_ms * NS_PER_MS for s in self._seen)
-        start_ns = fio_series.window_start_ms(statuses) * NS_PER_MS + offset_ns
+        start_ns = self._window_start_ns(statuses, offset_ns)
         outcome.window_start_ns = start_ns
         outcome.window_end_ns = start_ns + final.runtime_ms * NS_PER_MS
         outcome.samples = fio_series.samples(
@@ -185,6 +231,12 @@ class FioRun(ChildRun):
             **self.trace.machine(outcome.window_start_ns, outcome.window_end_ns),
         )
         outcome.notes += _sync_note(self._job, final)
+
+    def _window_start_ns(self, statuses: Sequence[Status], offset_ns: int) -> int:
+        """By fio's documents; of a held run by its gate, which tells it exactly."""
+        if self._gate is None or self._gate.first_late_ns is None:
+            return fio_series.window_start_ms(statuses) * NS_PER_MS + offset_ns
+        return self._begun_ns + self._gate.first_late_ns + self._job.ramp_ns
 
     def _raw(self, ended: Ended) -> dict[str, bytes]:
         raw = {

@@ -12,6 +12,7 @@ from typing import Any
 from storlab import __version__, _native
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
+from storlab.model.cluster import ByWorker
 from storlab.model.job import Job, RereadJob
 from storlab.model.result import (
     CpuUse,
@@ -39,14 +40,14 @@ class NativeEngine:
 
     def describe(self) -> EngineInfo:
         """Version, backend that ``auto`` would take, and its features. Never raises."""
-        said = json.loads(_native.probe())
-        uring = said["uring"]
+        probed = json.loads(_native.probe())
+        uring = probed["uring"]
         return EngineInfo(
             name=self.name,
             version=__version__,
             backend="uring" if uring["available"] else "posix",
-            features=[*uring["features"], *([] if said["optimised"] else ["unoptimised build"])],
-            clock=said["clock"]["source"],
+            features=[*uring["features"], *([] if probed["optimised"] else ["unoptimised build"])],
+            clock=probed["clock"]["source"],
         )
 
     def refuse(self, job: Job) -> str | None:  # noqa: ARG002  (it runs every job of its kinds)
@@ -58,27 +59,73 @@ class NativeEngine:
 
         Raises EngineError for a job that contradicts itself.
         """
-        allow_open_files()
-        try:
-            return NativeRun(_native.Run(job.kind, job.model_dump_json(), job.secrets()), None)
-        except ValueError as error:
-            raise EngineError("native engine", str(error), "correct the workload") from error
-        except OSError as error:
-            return NativeRun(None, _failed_to_start(error))
+        return _begin(job, held=False)
+
+    def hold(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+        """As ``start``, with the load held back: ``contracts.engine.HoldsRuns``."""
+        return _begin(job, held=True)
+
+    def share(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+        """As ``hold``, of one share of several: ``contracts.engine.SharesRuns``."""
+        run = _begin(job, held=True)
+        run.share()
+        return run
+
+
+def _begin(job: Job, *, held: bool) -> NativeRun:
+    allow_open_files()
+    text, secrets = job.model_dump_json(), job.secrets()
+    try:
+        return NativeRun(_native.Run(job.kind, text, secrets, held), None)
+    except ValueError as error:
+        raise EngineError("native engine", str(error), "correct the workload") from error
+    except OSError as error:
+        return NativeRun(None, _failed_to_start(error))
 
 
 class NativeRun:
-    """A run of the native engine. Implements ``contracts.engine.RunHandle``."""
+    """A run of the native engine. Implements ``contracts.engine.SharedRun``."""
 
     def __init__(self, run: _native.Run | None, ended: RunOutcome | None) -> None:
         self._run = run
         self._ended = ended
+        self._met: list[tuple[int, int, int]] = []
+
+    def share(self) -> None:
+        """It meets others."""
+        if self._run is not None:
+            self._run.share()
+
+    def announced(self, number: int, timeout_s: float) -> int | None:
+        """When it will be ready for that meeting; None: not announced in time. Without the GIL."""
+        return None if self._run is None else self._run.announced(number, timeout_s)
+
+    def tell(self, ready_ns: int) -> None:
+        """When all are ready. Raises RuntimeError for a meeting that it has not announced."""
+        if self._run is not None:
+            self._run.tell(ready_ns)
+
+    def met(self) -> list[tuple[int, int, int]]:
+        """Of each meeting: when it was announced, when it was told, and when all were ready."""
+        return self._met if self._run is None else self._run.met()
 
     def snapshot(self) -> Snapshot:
         """What is happening now."""
         if self._run is None:
             return Snapshot("done", 0, None, 0.0, 0.0, None, None)
         return Snapshot(**json.loads(self._run.snapshot()))
+
+    def armed(self) -> bool:
+        """True once all of a held run is ready."""
+        return self._run is not None and self._run.armed()
+
+    def open_at(self, start_ns: int) -> None:
+        """Start the load of a held run then; nothing where it has ended.
+
+        Raises RuntimeError where the run is not held, or was told already.
+        """
+        if self._run is not None:
+            self._run.open_at(start_ns)
 
     def cancel(self) -> None:
         """End soon."""
@@ -89,6 +136,7 @@ class NativeRun:
         """The outcome, or None when the time-out passed first. The GIL is released."""
         if self._ended is None and self._run is not None and self._run.wait(timeout_s):
             text, rows = self._run.outcome()
+            self._met = self._run.met()
             self._ended = _outcome(json.loads(text), rows)
             self._run = None  # closes the files
         return self._ended
@@ -110,27 +158,32 @@ def verify_pass(job: RereadJob, keep_going: Callable[[], bool] | None = None) ->
         raise EngineError("verify", str(error), "give a run of a verify-mode workload") from error
 
 
-def _outcome(said: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
-    verify, cpu, failure = (said.get(key) for key in ("verify", "cpu", "failure"))
+def _outcome(document: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcome:
+    verify, cpu, failure, by_worker = (
+        document.get(key) for key in ("verify", "cpu", "failure", "by_worker")
+    )
     totals: dict[Operation, OperationTotals] = {
         operation: OperationTotals.model_validate(totals)
-        for operation, totals in sorted(said["totals"].items(), key=_place)
+        for operation, totals in sorted(document["totals"].items(), key=_place)
     }
     return RunOutcome(
-        status=said["status"],
-        engine=EngineInfo.model_validate(said["engine"]),
-        window_start_ns=said["window_start_ns"],
-        window_end_ns=said["window_end_ns"],
+        status=document["status"],
+        engine=EngineInfo.model_validate(document["engine"]),
+        window_start_ns=document["window_start_ns"],
+        window_end_ns=document["window_end_ns"],
         samples=[Sample(*row) for row in rows],
         totals=totals,
+        by_worker=ByWorker.model_validate(by_worker) if by_worker else None,
         cpu=CpuUse.model_validate(cpu) if cpu else None,
         failure=Failure.model_validate(failure) if failure else None,
-        notes=list(said.get("notes", [])),
-        final_sync_ns=said.get("final_sync_ns"),
-        drain_ns=said.get("drain_ns", 0),
+        notes=list(document.get("notes", [])),
+        final_sync_ns=document.get("final_sync_ns"),
+        drain_ns=document.get("drain_ns", 0),
+        first_io_late_ns=document.get("first_io_late_ns"),
+        last_worker_late_ns=document.get("last_worker_late_ns"),
         verify=VerifyReport.model_validate(verify) if verify else None,
-        details=dict(said.get("details") or {}),
-        spans=[Span.model_validate(span) for span in said.get("spans") or ()],
+        details=dict(document.get("details") or {}),
+        spans=[Span.model_validate(span) for span in document.get("spans") or ()],
     )
 
 

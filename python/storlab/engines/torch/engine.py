@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -23,6 +22,7 @@ from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
 from storlab.process.host_memory import host_memory_bytes
+from storlab.process.program import probe_python
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
 
@@ -95,8 +95,8 @@ class TorchEngine:
             raise EngineError("engine", f"{self.name} cannot run this job: {reason}")
         work_dir = work_dir.absolute()
         order = work_dir / "order.json"
-        said = {"kind": job.kind, "format": self.format, "job": job.model_dump(mode="json")}
-        order.write_text(json.dumps(said, indent=2) + "\n")
+        fields = {"kind": job.kind, "format": self.format, "job": job.model_dump(mode="json")}
+        order.write_text(json.dumps(fields, indent=2) + "\n")
         training = isinstance(job, TrainingJob)
         backend = "DataLoader" if training else _WRITERS[self.format]
         launch = Launch(
@@ -202,13 +202,7 @@ def _python() -> str:
 @cache
 def _ask(python: str) -> dict[str, Any]:
     """Versions. Raises EngineError where there is no PyTorch, or one that is too old."""
-    try:
-        said = subprocess.run(
-            [python, "-c", _PROBE], capture_output=True, text=True, check=False, timeout=60
-        )
-        found: dict[str, Any] = json.loads(said.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise EngineError(python, f"does not run: {error}", _INSTALL) from error
+    found = probe_python(python, _PROBE, _INSTALL)
     for name in ("torch", "numpy"):
         if found[name] is None:
             raise EngineError("PyTorch", f"{python} has no {name}", _INSTALL)

@@ -246,7 +246,7 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
             if job["drop_caches"]:
                 drop_caches([samples.path(n) for n in range(job["records"]["files"])])
             before = moved_bytes(counter)
-            times = crew.all({"epoch": number})
+            times = crew.carry_out({"epoch": number})
             after = moved_bytes(counter)
             read = None if before is None or after is None else after[0] - before[0]
             epoch = _epoch(number, times, job["batch"], read)

@@ -48,16 +48,16 @@ class Crew:
         self._pipes: list[Connection] = []
         self._processes = []
         for rank in range(count):
-            mine, theirs = FORK.Pipe()
+            parent_end, child_end = FORK.Pipe()
             process = FORK.Process(
-                target=_guarded, args=(work, rank, theirs, os.getpid()), daemon=False
+                target=_guarded, args=(work, rank, child_end, os.getpid()), daemon=False
             )
             process.start()
-            theirs.close()
-            self._pipes.append(mine)
+            child_end.close()
+            self._pipes.append(parent_end)
             self._processes.append(process)
 
-    def all(self, order: Order) -> list[dict[str, Any]]:
+    def carry_out(self, order: Order) -> list[dict[str, Any]]:
         """Every rank carries out the order. Raises ChildError with the first error of one."""
         for pipe in self._pipes:
             pipe.send(order)
@@ -72,14 +72,14 @@ class Crew:
 
     def _answer(self, rank: int) -> dict[str, Any]:
         try:
-            said: dict[str, Any] = self._pipes[rank].recv()
+            answer: dict[str, Any] = self._pipes[rank].recv()
         except EOFError:
             self._processes[rank].join()
             code = self._processes[rank].exitcode
             raise ChildError({"message": f"process {rank} ended with exit code {code}"}) from None
-        if "failure" in said:
-            raise ChildError(said["failure"])
-        return said
+        if "failure" in answer:
+            raise ChildError(answer["failure"])
+        return answer
 
     def end(self, *, kill: bool = False) -> None:
         """They end; at once where one of them has failed, since others wait for it."""

@@ -142,13 +142,13 @@ class Coordinator:
 
     def work(self) -> None:
         """All of it."""
-        self.crew.all({"ready": True})  # their tensors are made before the window begins
+        self.crew.carry_out({"ready": True})  # their tensors are made before the window begins
         self.result["start_ns"] = monotonic_ns()
         first = max(self.shelf.numbers(), default=0) + 1
         for number in range(first, first + self.job["writes"]):
             if number > first:
                 sleep_s(self.job["pause_ns"] / NS_PER_S)
-            self.crew.all({"prepare": number})  # a step of training changes the weights
+            self.crew.carry_out({"prepare": number})  # a step of training changes the weights
             try:
                 self.write(number)
             except BaseException:
@@ -165,7 +165,7 @@ class Coordinator:
         place = self.shelf.prepare(number, self.names)
         before = moved_bytes(self.counter)
         start_ns = monotonic_ns()
-        ranks = self.crew.all({"write": str(place)})
+        ranks = self.crew.carry_out({"write": str(place)})
         names = sorted(str(p.relative_to(place)) for p in place.rglob("*") if p.is_file())
         sizes = [(name, (place / name).stat().st_size) for name in names]
         manifest = {"number": number, "seed": self.job["seed"], "io_bytes": 0, "slots": 0}
@@ -213,7 +213,7 @@ class Coordinator:
         resident = sum(resident_bytes(path) for path in files)
         before = moved_bytes(self.counter)
         start_ns = monotonic_ns()
-        ranks = self.crew.all({"restore": str(place)})
+        ranks = self.crew.carry_out({"restore": str(place)})
         end_ns = monotonic_ns()
         after = moved_bytes(self.counter)
         total = sum(path.stat().st_size for path in files)
@@ -266,8 +266,10 @@ class Rank:
                 answer = getattr(self, what)(value)
             except RuntimeError as error:  # PyTorch's writer and reader know no errno
                 message = f"rank {self.rank}, {what}: {str(error).strip().splitlines()[0]}"
-                said = {"message": message, "operation": what}
-                raise ChildError({**said, "fix": "a full file system looks like this"}) from error
+                failure = {"message": message, "operation": what}
+                raise ChildError(
+                    {**failure, "fix": "a full file system looks like this"}
+                ) from error
             self.log.save()
             pipe.send(answer)
 
@@ -327,8 +329,8 @@ class Rank:
             return
         same = tensors.keys() == loaded.keys()
         if not same or not all(bool(self.torch.equal(t, loaded[n])) for n, t in tensors.items()):
-            said = {"message": f"{path}: what was read is not what was written"}
-            raise ChildError({**said, "operation": "verify", "path": str(path)})
+            failure = {"message": f"{path}: what was read is not what was written"}
+            raise ChildError({**failure, "operation": "verify", "path": str(path)})
 
     def times(self, start_ns: int, moved_ns: int, size: int) -> dict[str, Any]:
         """As the native engine tells them."""
@@ -404,10 +406,10 @@ def resident_bytes(path: Path) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
     with path.open("rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as view:
-        pages = ctypes.create_string_buffer(-(-size // PAGE))
+        pages = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
         start = np.frombuffer(view, dtype=np.uint8)
         failed = libc.mincore(start.ctypes.data, size, pages)
         del start  # a mapping with a view on it cannot be closed
     if failed:
         return 0
-    return min(size, PAGE * sum(byte & 1 for byte in pages.raw))
+    return min(size, mmap.PAGESIZE * sum(byte & 1 for byte in pages.raw))

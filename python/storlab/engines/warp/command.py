@@ -206,7 +206,7 @@ def size_text(sizes: ObjectSizes) -> str | None:
 def command(program: Path, job: ObjectJob, data: Path) -> list[str]:
     """The command line. ``data``: path of the record, to which warp adds ``.csv.zst``."""
     name = benchmark(job) or "mixed"
-    said = [
+    arguments = [
         str(program),
         name,
         "--quiet",
@@ -223,9 +223,9 @@ def command(program: Path, job: ObjectJob, data: Path) -> list[str]:
         f"--benchdata={data}",
     ]
     if _scheme(job) == "https":
-        said += ["--tls", *([] if job.store.verify_tls else ["--insecure"])]
-    said += _objects(job, name)
-    return said + (_uploads(job) if name in ("put", "mixed") else [])
+        arguments += ["--tls", *([] if job.store.verify_tls else ["--insecure"])]
+    arguments += _objects(job, name)
+    return arguments + (_uploads(job) if name in ("put", "mixed") else [])
 
 
 def _objects(job: ObjectJob, name: str) -> list[str]:
@@ -233,28 +233,28 @@ def _objects(job: ObjectJob, name: str) -> list[str]:
         pool = ["--list-existing", f"--prefix={job.pool.prefix}", f"--objects={job.pool.objects}"]
         ranged = [f"--range-size={job.range_size}"] if job.range_size and name == "get" else []
         return pool + ranged
-    said = [f"--prefix={job.write_prefix.rstrip('/')}"]
+    arguments = [f"--prefix={job.write_prefix.rstrip('/')}"]
     sizes = job.sizes or (job.pool.sizes if job.pool is not None else None)
     if sizes is not None:
-        said.append(f"--obj.size={size_text(sizes)}")
+        arguments.append(f"--obj.size={size_text(sizes)}")
     if name == "mixed" and job.pool is not None:
-        said.append(f"--objects={job.pool.objects}")
+        arguments.append(f"--objects={job.pool.objects}")
         shares = job.mix.dump()
-        said += [f"--{flag}-distrib={shares[kind]:.12g}" for kind, flag in _MIXABLE.items()]
-    return said
+        arguments += [f"--{flag}-distrib={shares[kind]:.12g}" for kind, flag in _MIXABLE.items()]
+    return arguments
 
 
 def _uploads(job: ObjectJob) -> list[str]:
-    said = []
+    arguments = []
     if not _in_parts(job):
-        said.append("--disable-multipart")
+        arguments.append("--disable-multipart")
     elif benchmark(job) == "put":
-        said.append(f"--part.size={job.part_size}")
+        arguments.append(f"--part.size={job.part_size}")
     if job.payload != "streaming":
-        said.append("--disable-sha256-payload")
+        arguments.append("--disable-sha256-payload")
     if job.payload == "trailer-crc":
-        said.append("--checksum=CRC32")
-    return said
+        arguments.append("--checksum=CRC32")
+    return arguments
 
 
 def load_ns(job: ObjectJob) -> int:
@@ -264,12 +264,12 @@ def load_ns(job: ObjectJob) -> int:
 
 def environment(job: ObjectJob) -> dict[str, str]:
     """What is set for warp, but for secrets: the own authority, and its number of threads."""
-    said = {}
+    variables = {}
     if job.store.ca_file is not None and _scheme(job) == "https":
-        said["SSL_CERT_FILE"] = job.store.ca_file
+        variables["SSL_CERT_FILE"] = job.store.ca_file
     if job.threads is not None:
-        said["GOMAXPROCS"] = str(job.threads)
-    return said
+        variables["GOMAXPROCS"] = str(job.threads)
+    return variables
 
 
 def secrets(job: ObjectJob) -> dict[str, str]:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from storlab.base.errors import EngineError
@@ -20,6 +17,7 @@ from storlab.engines.warp.run import KILL_AFTER_S, WarpRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
+from storlab.process.program import ask_program, asked_once, find_program
 from storlab.workloads.object.job import ObjectJob
 
 _INSTALL = (
@@ -97,26 +95,16 @@ def _features(job: ObjectJob) -> list[str]:
 
 def find_warp() -> Path:
     """The warp to run. Raises EngineError, with how to get it, when there is none."""
-    asked = os.environ.get("STORLAB_WARP")
-    found = shutil.which(asked or "warp")
-    if found is None:
-        where = f"STORLAB_WARP={asked}" if asked else "warp"
-        raise EngineError(where, "is not an executable file" if asked else "is missing", _INSTALL)
-    return Path(found)
+    return find_program("warp", _INSTALL)
 
 
+@asked_once
 def _ask(program: Path) -> _Found:
     """Version and flags. Raises EngineError for one too old, or for something else."""
-    stamp = program.stat()
-    return _ask_once(program, stamp.st_mtime_ns, stamp.st_size)
-
-
-@cache
-def _ask_once(program: Path, _modified_ns: int, _size: int) -> _Found:
-    said = _output(program, "--version")
-    match = re.match(r"\S+ version (\S+)", said)
+    printed = _output(program, "--version")
+    match = re.match(r"\S+ version (\S+)", printed)
     if match is None:
-        raise EngineError(str(program), f"does not say its version but {said[:80]!r}", _INSTALL)
+        raise EngineError(str(program), f"does not say its version but {printed[:80]!r}", _INSTALL)
     version = match.group(1)
     flags = frozenset(re.findall(r"--([a-z0-9][a-z0-9.-]*)", _output(program, "get", "--help")))
     missing = [flag for flag in _NEEDED if flag not in flags]
@@ -127,16 +115,6 @@ def _ask_once(program: Path, _modified_ns: int, _size: int) -> _Found:
 
 
 def _output(program: Path, *arguments: str) -> str:
-    try:
-        said = subprocess.run(
-            [str(program), *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=30,
-            env={k: v for k, v in os.environ.items() if not k.startswith("WARP_")},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(str(program), f"does not run: {error}", _INSTALL) from error
-    return said.stdout.strip()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WARP_")}
+    command = [str(program), *arguments]
+    return ask_program(command, _INSTALL, environment=environment).stdout.strip()

@@ -44,11 +44,11 @@ def explain(
     load that ended ``missing_ns`` before the window did.
     """
     if ended.exit_code:
-        return _said(ended)
+        return _own_message(ended)
     if ended.damage is not None:
         return Failure(message=f"warp's record cannot be read: {ended.damage}", fix="see raw/")
     if not ended.has_record:
-        return _said(ended)
+        return _own_message(ended)
     if not any(total.operations for total in totals.values()):
         return _nothing_succeeded(totals)
     if missing_ns > (1 - _LEAST_SHARE) * window_ns:
@@ -59,16 +59,16 @@ def explain(
     return None
 
 
-def _said(ended: Ended) -> Failure:
+def _own_message(ended: Ended) -> Failure:
     lines = [*ended.stderr.splitlines(), *ended.stdout.splitlines()]
     words = [_PREFIX.sub("", line.strip()) for line in lines if line.strip()]
     text = next((word for word in words if word.strip("- ")), "")
-    said = text[:_LONGEST] or f"exit code {ended.exit_code}, and no record of its requests"
+    sentence = text[:_LONGEST] or f"exit code {ended.exit_code}, and no record of its requests"
     fix = next(
-        (cure for pattern, cure in _FIXES if re.search(pattern, said, re.IGNORECASE)),
+        (cure for pattern, cure in _FIXES if re.search(pattern, sentence, re.IGNORECASE)),
         "see raw/stderr.txt and raw/stdout.txt",
     )
-    return Failure(message=f"warp: {said}", fix=fix)
+    return Failure(message=f"warp: {sentence}", fix=fix)
 
 
 def _nothing_succeeded(totals: Mapping[Operation, OperationTotals]) -> Failure:

@@ -20,14 +20,7 @@ from storlab.engines.warp import summary as warp_summary
 from storlab.engines.warp.importer_options import Seen, duration_ns, endpoints_of, fields, sizes_of
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 from storlab.engines.warp.summary import OperationSummary, Summary
-from storlab.model.result import (
-    EngineInfo,
-    Failure,
-    Metric,
-    Operation,
-    OperationTotals,
-    RunOutcome,
-)
+from storlab.model.result import EngineInfo, Failure, Metric, Operation, OperationTotals, RunOutcome
 from storlab.model.target import s3_address_problem
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
@@ -124,8 +117,8 @@ def _of_summary(summary: Summary) -> ImportedRun:
     if not operations:
         raise WarpFormatError("by_op_type", "it holds no operation that storlab has a word for")
     flags = warp_summary.flags(summary.command)
-    start_ns = min(said.start_ns for said in operations.values())
-    window_ns = max(said.end_ns for said in operations.values()) - start_ns
+    start_ns = min(of_kind.start_ns for of_kind in operations.values())
+    window_ns = max(of_kind.end_ns for of_kind in operations.values()) - start_ns
     if window_ns <= 0:
         raise WarpFormatError("by_op_type", "its operations end before they begin")
     outcome = RunOutcome(
@@ -134,17 +127,19 @@ def _of_summary(summary: Summary) -> ImportedRun:
         window_start_ns=0,
         window_end_ns=window_ns,
         samples=[],
-        totals={kind: _totals(said) for kind, said in operations.items()},
+        totals={kind: _totals(of_kind) for kind, of_kind in operations.items()},
         cpu=None,
         notes=_summary_notes(operations) + _unknown_note(summary.unknown),
     )
-    endpoints = list(dict.fromkeys(host for said in operations.values() for host in said.hosts))
-    sizes = {said.size for said in operations.values() if said.size}
-    batches = [-(-said.objects // max(1, said.requests)) for said in operations.values()]
+    endpoints = list(
+        dict.fromkeys(host for of_kind in operations.values() for host in of_kind.hosts)
+    )
+    sizes = {of_kind.size for of_kind in operations.values() if of_kind.size}
+    batches = [-(-of_kind.objects // max(1, of_kind.requests)) for of_kind in operations.values()]
     seen = Seen(
-        done={kind: said.succeeded for kind, said in operations.items()},
+        done={kind: of_kind.succeeded for kind, of_kind in operations.items()},
         sizes=dict.fromkeys(sizes, 1),
-        workers=max(said.concurrency for said in operations.values()),
+        workers=max(of_kind.concurrency for of_kind in operations.values()),
         keys_per_delete=max(batches),
         tls=any(endpoint.startswith("https") for endpoint in endpoints),
     )
@@ -155,25 +150,25 @@ def _of_summary(summary: Summary) -> ImportedRun:
 def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:
     """Without the uploads of a preparation, which some files count."""
     found = dict(summary.operations)
-    others = [said.start_ns for kind, said in found.items() if kind != "put"]
+    others = [of_kind.start_ns for kind, of_kind in found.items() if kind != "put"]
     if "put" in found and others and found["put"].end_ns <= min(others):
         del found["put"]
     return found
 
 
-def _totals(said: OperationSummary) -> OperationTotals:
-    moved = said.bytes_moved
+def _totals(of_kind: OperationSummary) -> OperationTotals:
+    moved = of_kind.bytes_moved
     if moved is None:
-        moved = said.bytes * said.succeeded // max(1, said.requests)
-    return OperationTotals(operations=said.succeeded, bytes=moved, errors=_errors(said))
+        moved = of_kind.bytes * of_kind.succeeded // max(1, of_kind.requests)
+    return OperationTotals(operations=of_kind.succeeded, bytes=moved, errors=_errors(of_kind))
 
 
-def _errors(said: OperationSummary) -> dict[str, int]:
+def _errors(of_kind: OperationSummary) -> dict[str, int]:
     """The file names the first few errors only."""
-    if not said.errors:
+    if not of_kind.errors:
         return {}
-    kinds = {warp_errors.kind(text) for text in said.first_errors}
-    return {kinds.pop() if len(kinds) == 1 else "of several kinds": said.errors}
+    kinds = {warp_errors.kind(text) for text in of_kind.first_errors}
+    return {kinds.pop() if len(kinds) == 1 else "of several kinds": of_kind.errors}
 
 
 def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str]:
@@ -181,17 +176,17 @@ def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str
         "warp aggregated these requests: there is no histogram and no time series, and the window "
         "is its whole run, with the requests that ended after it (warp --full keeps all)"
     ]
-    if any(len(said.pieces) > 1 for said in operations.values()):
+    if any(len(of_kind.pieces) > 1 for of_kind in operations.values()):
         notes.append(
             "percentiles are known for each 10 s only; warp prints their mean, which is none, and "
             "it is not imported"
         )
-    if any(not said.pieces for said in operations.values()):
+    if any(not of_kind.pieces for of_kind in operations.values()):
         notes.append("sizes differ, and warp keeps no latencies then")
-    failed = [said for said in operations.values() if said.errors]
+    failed = [of_kind for of_kind in operations.values() if of_kind.errors]
     if failed:
         notes.append("warp's latencies include those of failed requests")
-    if any(said.bytes_moved is None for said in failed):
+    if any(of_kind.bytes_moved is None for of_kind in failed):
         notes.append(
             "warp counted failed requests as moved bytes; of unequal sizes their share can only "
             "be estimated, by the share of failed requests"
@@ -204,21 +199,21 @@ def _given_metrics(
 ) -> list[Metric]:
     found: list[Metric] = []
     waited_ns = 0.0
-    for kind, said in operations.items():
-        requests = sum(piece.requests for piece in said.pieces)
+    for kind, of_kind in operations.items():
+        requests = sum(piece.requests for piece in of_kind.pieces)
         if not requests:
             continue
-        waited = sum(piece.requests * piece.mean_ns for piece in said.pieces)
+        waited = sum(piece.requests * piece.mean_ns for piece in of_kind.pieces)
         waited_ns += waited
         values = {
             "latency_mean_ns": waited / requests,
-            "latency_max_ns": max(piece.max_ns for piece in said.pieces),
+            "latency_max_ns": max(piece.max_ns for piece in of_kind.pieces),
         }
-        if len(said.pieces) == 1:
-            only = said.pieces[0]
+        if len(of_kind.pieces) == 1:
+            only = of_kind.pieces[0]
             values |= {f"latency_{name}_ns": getattr(only, f"{name}_ns") for name in _PERCENTILES}
         found += [_metric(name, value, kind) for name, value in values.items()]
-        found += _ttfb_metrics(kind, said)
+        found += _ttfb_metrics(kind, of_kind)
     if found:
         found.append(Metric(name="concurrency_effective", value=waited_ns / window_ns, unit="1"))
     return found
@@ -227,18 +222,18 @@ def _given_metrics(
 _PERCENTILES = ("p50", "p90", "p99")
 
 
-def _ttfb_metrics(kind: Operation, said: OperationSummary) -> list[Metric]:
+def _ttfb_metrics(kind: Operation, of_kind: OperationSummary) -> list[Metric]:
     """Of GET only: what warp calls so of a PUT is the wait after its body was sent."""
-    if kind != "get" or any(piece.ttfb_mean_ns is None for piece in said.pieces):
+    if kind != "get" or any(piece.ttfb_mean_ns is None for piece in of_kind.pieces):
         return []
-    requests = sum(piece.requests for piece in said.pieces)
-    waited = sum(piece.requests * (piece.ttfb_mean_ns or 0) for piece in said.pieces)
+    requests = sum(piece.requests for piece in of_kind.pieces)
+    waited = sum(piece.requests * (piece.ttfb_mean_ns or 0) for piece in of_kind.pieces)
     values = {
         "ttfb_mean_ns": waited / requests,
-        "ttfb_max_ns": max(piece.ttfb_max_ns or 0 for piece in said.pieces),
+        "ttfb_max_ns": max(piece.ttfb_max_ns or 0 for piece in of_kind.pieces),
     }
-    if len(said.pieces) == 1:
-        only = said.pieces[0]
+    if len(of_kind.pieces) == 1:
+        only = of_kind.pieces[0]
         values |= {f"ttfb_{name}_ns": getattr(only, f"ttfb_{name}_ns") for name in _PERCENTILES}
     return [_metric(name, value, kind) for name, value in values.items()]
 
@@ -258,8 +253,7 @@ def _run(
     told, notes = fields(flags, seen)
     outcome.notes += notes
     outcome.totals = {k: outcome.totals[k] for k in OBJECT_OPERATIONS if k in outcome.totals}
-    outcome.failure = _failure(outcome)
-    outcome.status = "failed" if outcome.failure else "finished"
+    outcome.conclude(_failure(outcome))
     hosts = endpoints or endpoints_of(flags)
     place = f"{hosts[0]}/{flags.get('bucket', _DEFAULT_BUCKET)}" if hosts else _UNKNOWN_PLACE
     if s3_address_problem(place) is not None:

@@ -186,8 +186,8 @@ def _split(data: bytes) -> tuple[bytes, str]:
             break
         comment.append(line.lstrip(b"# ").rstrip())
         end = cut
-    said = b"\n".join(reversed([line for line in comment if line]))
-    return data[:end], said.decode(errors="replace")
+    comments = b"\n".join(reversed([line for line in comment if line]))
+    return data[:end], comments.decode(errors="replace")
 
 
 def _records(table: pa.Table, command: str) -> Records:
@@ -196,13 +196,13 @@ def _records(table: pa.Table, command: str) -> Records:
     first_byte_ns = _ints(table["first_byte"])
     wall_ns = _ints(table["end"]) - start_ns
     objects = _ints(table["n_objects"]) if "n_objects" in table.column_names else start_ns * 0 + 1
-    said, coded = _coded(table["op"])
+    kinds, coded = _coded(table["op"])
     many = np.zeros(len(start_ns), dtype=np.bool_)
-    if "DELETE" in said:  # the benchmark of deletes alone sends many keys at once, and names none
-        many = (coded == said.index("DELETE")) & ((objects > 1) | _nameless(table))
+    if "DELETE" in kinds:  # the benchmark of deletes alone sends many keys at once, and names none
+        many = (coded == kinds.index("DELETE")) & ((objects > 1) | _nameless(table))
     every = [*NAMES.values(), "multi_delete"]
     names = tuple(op for op in OBJECT_OPERATIONS if op in every)
-    lookup = np.array([_place(names, text) for text in said] or [-1], dtype=np.int64)
+    lookup = np.array([_place(names, text) for text in kinds] or [-1], dtype=np.int64)
     name = lookup[coded]
     name[many] = names.index("multi_delete")
     messages, message = _messages(table["error"])
@@ -221,7 +221,7 @@ def _records(table: pa.Table, command: str) -> Records:
         worker=_workers(table),
         endpoints=_distinct(table, "endpoint"),
         stepped=int(np.count_nonzero(np.abs(wall_ns - duration_ns) > _STEP_NS)),
-        unknown=tuple(sorted(text for text in said if text not in NAMES)),
+        unknown=tuple(sorted(text for text in kinds if text not in NAMES)),
     )
     return found.only(name >= 0)
 
@@ -234,8 +234,8 @@ def _nameless(table: pa.Table) -> Bools:
     return np.equal(codes, texts.index("") if "" in texts else -1)
 
 
-def _place(names: tuple[Operation, ...], said: str) -> int:
-    return names.index(NAMES[said]) if said in NAMES else -1
+def _place(names: tuple[Operation, ...], text: str) -> int:
+    return names.index(NAMES[text]) if text in NAMES else -1
 
 
 def _ints(column: Column) -> Ints:
@@ -309,15 +309,15 @@ def totals(records: Records, window: Window) -> dict[Operation, OperationTotals]
     inside = records.only(_inside(records, window.start_ns, window.end_ns))
     found: dict[Operation, OperationTotals] = {}
     for operation in inside.present:
-        mine = inside.only(inside.kind(operation))
-        good = mine.only(mine.ok)
+        of_operation = inside.only(inside.kind(operation))
+        good = of_operation.only(of_operation.ok)
         known = good.ttfb_ns[good.ttfb_ns >= 0]
         found[operation] = OperationTotals(
             operations=len(good.name),
             bytes=int(good.bytes.sum()),
             latency=summary(good.duration_ns),
             ttfb=summary(known),
-            errors=errors(mine),
+            errors=errors(of_operation),
         )
     return found
 

@@ -104,9 +104,7 @@ class WarpRun(ChildRun):
             has_record=bool(files),
             damage=damage,
         )
-        outcome.failure = self._failure(ended, outcome, load)
-        if outcome.failure is not None:
-            outcome.status = "failed"
+        outcome.conclude(self._failure(ended, outcome, load))
         outcome.raw = raw
         return outcome
 
@@ -145,15 +143,15 @@ class WarpRun(ChildRun):
         record.write_bytes(raw["requests.csv.zst"])
         command = [self.launch.command[0], "analyze", "--quiet", "--no-color", "--json"]
         try:
-            said = subprocess.run(
+            done = subprocess.run(
                 [*command, str(record)],
                 capture_output=True,
                 check=False,
                 timeout=_ANALYZE_S,
                 env=self.launch.child_environment(os.environ),
             )
-            start = max(0, said.stdout.find(b"{"))
-            document = said.stdout[start:]
+            start = max(0, done.stdout.find(b"{"))
+            document = done.stdout[start:]
             summary = warp_summary.read_summary(document.decode(errors="replace"))
         except (OSError, subprocess.TimeoutExpired, WarpFormatError):
             return []  # its summary is for comparison only; the numbers come from the record

@@ -99,24 +99,24 @@ def read_summary(text: str) -> Summary:
     by_kind = document.get("by_op_type") if isinstance(document, dict) else None
     if not isinstance(by_kind, dict):
         raise WarpFormatError("by_op_type", "is missing")
-    found = [_operation(kind, said) for kind, said in by_kind.items() if kind in NAMES]
-    order = sorted(found, key=lambda said: OBJECT_OPERATIONS.index(said.operation))
+    found = [_operation(kind, of_kind) for kind, of_kind in by_kind.items() if kind in NAMES]
+    order = sorted(found, key=lambda of_kind: OBJECT_OPERATIONS.index(of_kind.operation))
     return Summary(
         version=str(document.get("warp_version") or ""),
         command=str(document.get("commandline") or ""),
-        operations={said.operation: said for said in order},
+        operations={of_kind.operation: of_kind for of_kind in order},
         unknown=tuple(sorted(set(by_kind) - set(NAMES))),
     )
 
 
-def _operation(kind: str, said: dict[str, Any]) -> OperationSummary:
+def _operation(kind: str, document: dict[str, Any]) -> OperationSummary:
     where = f"by_op_type.{kind}"
     try:
-        objects, requests = int(said["total_objects"]), int(said["total_requests"])
+        objects, requests = int(document["total_objects"]), int(document["total_requests"])
         many = kind == "DELETE" and objects > requests
         rows = [
             segment
-            for segments in (said.get("requests_by_client") or {}).values()
+            for segments in (document.get("requests_by_client") or {}).values()
             for segment in segments
         ]
         singles = [row["single_sized_requests"] for row in rows if row.get("single_sized_requests")]
@@ -124,15 +124,15 @@ def _operation(kind: str, said: dict[str, Any]) -> OperationSummary:
         return OperationSummary(
             operation="multi_delete" if many else NAMES[kind],
             requests=requests,
-            errors=int(said["total_errors"]),
+            errors=int(document["total_errors"]),
             objects=objects,
-            bytes=int(said["total_bytes"]),
-            concurrency=int(said["concurrency"]),
-            start_ns=time_ns(said["start_time"], f"{where}.start_time"),
-            end_ns=time_ns(said["end_time"], f"{where}.end_time"),
-            throughput_bytes_s=_throughput(said.get("throughput") or {}),
-            first_errors=tuple(said.get("first_errors") or ()),
-            hosts=tuple(said.get("hosts") or ()),
+            bytes=int(document["total_bytes"]),
+            concurrency=int(document["concurrency"]),
+            start_ns=time_ns(document["start_time"], f"{where}.start_time"),
+            end_ns=time_ns(document["end_time"], f"{where}.end_time"),
+            throughput_bytes_s=_throughput(document.get("throughput") or {}),
+            first_errors=tuple(document.get("first_errors") or ()),
+            hosts=tuple(document.get("hosts") or ()),
             size=sizes.pop() if len(sizes) == 1 else None,
             pieces=tuple(_piece(single) for single in singles if not single.get("skipped")),
         )
@@ -140,9 +140,9 @@ def _operation(kind: str, said: dict[str, Any]) -> OperationSummary:
         raise WarpFormatError(where, f"{error} is missing or of another type") from error
 
 
-def _throughput(said: dict[str, Any]) -> float | None:
-    length_ms = float(said.get("measure_duration_millis") or 0)
-    return 1000 * float(said["bytes"]) / length_ms if length_ms > 0 else None
+def _throughput(document: dict[str, Any]) -> float | None:
+    length_ms = float(document.get("measure_duration_millis") or 0)
+    return 1000 * float(document["bytes"]) / length_ms if length_ms > 0 else None
 
 
 def _piece(single: dict[str, Any]) -> Piece:
@@ -181,33 +181,33 @@ def time_ns(text: str, field: str) -> int:
 def misleading(own: Records, summary: Summary) -> list[str]:
     """Where warp's summary of these same requests says something else, with both figures."""
     notes: list[str] = []
-    for operation, said in summary.operations.items():
-        mine = own.only(own.kind(operation))
-        good = mine.only(mine.ok)
-        notes += _error_note(said)
-        notes += _percentile_note(said, good.duration_ns)
+    for operation, of_kind in summary.operations.items():
+        of_operation = own.only(own.kind(operation))
+        good = of_operation.only(of_operation.ok)
+        notes += _error_note(of_kind)
+        notes += _percentile_note(of_kind, good.duration_ns)
         if operation == "get":
-            notes += _percentile_note(said, good.ttfb_ns[good.ttfb_ns >= 0], ttfb=True)
+            notes += _percentile_note(of_kind, good.ttfb_ns[good.ttfb_ns >= 0], ttfb=True)
     return notes
 
 
-def _error_note(said: OperationSummary) -> Iterable[str]:
-    rate, moved = said.throughput_bytes_s, said.bytes_moved
-    if not said.errors or not rate or moved is None or said.bytes <= moved:
+def _error_note(of_kind: OperationSummary) -> Iterable[str]:
+    rate, moved = of_kind.throughput_bytes_s, of_kind.bytes_moved
+    if not of_kind.errors or not rate or moved is None or of_kind.bytes <= moved:
         return
-    length_s = (said.end_ns - said.start_ns) / NS_PER_S
+    length_s = (of_kind.end_ns - of_kind.start_ns) / NS_PER_S
     truth = moved / length_s / MB if length_s > 0 else 0.0
     yield (
-        f"warp's own summary says {rate / MB:.4g} MB/s of {said.operation}, because it counts "
-        f"{said.errors:,} failed of {said.requests:,} requests as moved; without them it is "
+        f"warp's own summary says {rate / MB:.4g} MB/s of {of_kind.operation}, because it counts "
+        f"{of_kind.errors:,} failed of {of_kind.requests:,} requests as moved; without them it is "
         f"{truth:.4g} MB/s over its whole run"
     )
 
 
 def _percentile_note(
-    said: OperationSummary, values_ns: Ints, *, ttfb: bool = False
+    of_kind: OperationSummary, values_ns: Ints, *, ttfb: bool = False
 ) -> Iterable[str]:
-    pieces = [piece.ttfb_p99_ns if ttfb else piece.p99_ns for piece in said.pieces]
+    pieces = [piece.ttfb_p99_ns if ttfb else piece.p99_ns for piece in of_kind.pieces]
     known = [value for value in pieces if value is not None]
     if len(known) < 2 or not len(values_ns):
         return
@@ -217,8 +217,8 @@ def _percentile_note(
         return
     what = "p99 of the time to first byte" if ttfb else "p99"
     yield (
-        f"warp's own summary says {format_latency(printed_ns)} as {what} of {said.operation}, the "
-        f"mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
+        f"warp's own summary says {format_latency(printed_ns)} as {what} of {of_kind.operation}, "
+        f"the mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
         f"{format_latency(truth_ns)}"
     )
 

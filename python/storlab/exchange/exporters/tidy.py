@@ -126,6 +126,8 @@ def _identity(records: Sequence[RunRecord], store: ResultStore) -> dict[str, Any
     }
     columns: dict[str, Any] = {k: pa.array(list(v), pa.string()) for k, v in text.items()}
     columns["repeat"] = pa.array([r.repeat for r in records], pa.int32())
+    if any(r.clients is not None for r in records):
+        columns["clients"] = pa.array([r.clients for r in records], pa.int32())
     for name in dict.fromkeys(name for record in records for name in record.params):
         columns[f"param_{name}"] = _parameter([r.params.get(name) for r in records])
     return columns

@@ -24,7 +24,7 @@ from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
 from storlab.stores.home import HomeHold, uses_home
 from storlab.stores.s3.target import S3Hold
-from storlab.stores.sidecar import DataFileHold, check_not_in_use, is_ours
+from storlab.stores.sidecar import DataFileHold, check_not_in_use, made_by_storlab
 
 _BY_TIME = "; files that it reads are part of it, by size and time of change"
 NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
@@ -104,7 +104,7 @@ class Guard:
         files = [(n, m) for n, each in self.members.items() for m in each if m.kind == "file"]
         for name, member in files:
             path = Path(member.path)
-            if path.exists() and not is_ours(path):
+            if path.exists() and not made_by_storlab(path):
                 continue
             if self.look_only:
                 check_not_in_use(path)
@@ -206,15 +206,18 @@ class Guard:
             raise PreflightError(
                 str(target.directory), "is not a directory", "make it, or correct the path"
             )
-        files = max(
-            FAMILIES[point.kind].estimate(point, self.study.study, target).files
-            for point in self._points(target)
-        )
-        names = [f"storlab.{number}.dat" for number in range(files)]
+        names = [f"storlab.{number}.dat" for number in range(self._files(target))]
         return [
             check_data_file(str(directory / name), directory / name, target.size, writes=writes)
             for name in names
         ]
+
+    def _files(self, target: Target) -> int:
+        """How many files its points need at most."""
+        return max(
+            FAMILIES[point.kind].estimate(point, self.study.study, target).files
+            for point in self._points(target)
+        )
 
     def _check_overlaps(self) -> None:
         for target in self.study.target:

@@ -43,7 +43,11 @@ def _checkable(points: Iterable[Point]) -> list[Point]:
     Raises UsageError where engines themselves are measured, as in preprocessing.
     """
     every = list(points)
-    measured = {p.kind: name for p in every if (name := FAMILIES[p.kind].page.implementation)}
+    measured = {
+        p.kind: compared.parameter
+        for p in every
+        if (compared := FAMILIES[p.kind].page.implementations)
+    }
     found = [point for point in every if point.kind not in measured]
     if not found:
         kinds, names = (" and ".join(sorted(set(words))) for words in (measured, measured.values()))
@@ -146,10 +150,12 @@ def _matches(point: Point, wish: str) -> bool:
     if "=" not in wish:
         ids = [_by(point, engine).point_id for engine in (point.engine, "native")]
         return any(point_id.startswith(wish) for point_id in ids)
-    said: dict[str, Any] = {"target": point.target, "workload": point.workload, **point.params}
+    wanted: dict[str, Any] = {"target": point.target, "workload": point.workload, **point.params}
+    if point.clients is not None:
+        wanted["clients"] = point.clients
     for term in wish.split(","):
         name, _, value = (part.strip() for part in term.partition("="))
-        if name not in said or not _same(said[name], value):
+        if name not in wanted or not _same(wanted[name], value):
             return False
     return True
 

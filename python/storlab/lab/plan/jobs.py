@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from storlab.base.seeds import derive_seed
-from storlab.contracts.family import Access, JobContext
+from storlab.contracts.family import WHOLE, Access, JobContext, Share
 from storlab.contracts.registry import FAMILIES
 from storlab.model.job import Job
 from storlab.model.point import PlannedRun, Point
@@ -20,7 +20,12 @@ def run_seed(study_seed: int, point: Point, repeat: int) -> int:
 
 
 def run_context(
-    study: StudyBase, point: Point, run: PlannedRun, access: Access, work_dir: Path
+    study: StudyBase,
+    point: Point,
+    run: PlannedRun,
+    access: Access,
+    work_dir: Path,
+    share: Share = WHOLE,
 ) -> JobContext:
     """What a workload needs to know of one run; ``access`` is what the guard grants."""
     return JobContext(
@@ -30,6 +35,7 @@ def run_context(
         seed=run_seed(study.study.seed, point, run.repeat),
         work_dir=work_dir,
         run_id=run.run_id,
+        share=share,
     )
 
 

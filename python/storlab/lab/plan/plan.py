@@ -9,6 +9,7 @@ shuffled: a plan can be read, and the same study gives the same plan.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,9 @@ from pathlib import Path
 from storlab.base.errors import PreflightError, Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate
+from storlab.contracts.offers import NeedsMachine, divides
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.plan.clients import cluster_problems, counts_of, point_problems
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.study.file import LoadedStudy
@@ -51,12 +54,17 @@ class _Cost:
     reads: bool
 
 
-def make_plan(loaded: LoadedStudy) -> Plan:
+def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
     """The plan of a study. Opens no target.
+
+    ``searched``: how many pieces the work has is not the study's to say, but a search's.
 
     Raises StudyError that names every target and field which do not go together.
     """
     study = loaded.study
+    problems = cluster_problems(study)
+    if problems:
+        raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
     visits = list(_visits(study, _targets_by_workload(loaded)))
     runs = sum(len(v.points) for v in visits) * study.study.repeats
     if runs > MOST_RUNS:
@@ -67,6 +75,9 @@ def make_plan(loaded: LoadedStudy) -> Plan:
         )
     _refuse_duplicates(loaded, visits)
     points = [point for visit in visits for point in visit.points]
+    problems = [] if searched else point_problems(points)
+    if problems:
+        raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
     return plan_of(loaded, points, list(_order(visits, study.study.repeats)))
 
 
@@ -139,8 +150,9 @@ def _fix(fitting: list[str]) -> str:
 
 
 def _visits(study: StudyBase, targets: list[list[str]]) -> Iterable[_Visit]:
+    counts = counts_of(study)
     for index, workload in enumerate(study.workload):
-        for params in workload.values():
+        for params, clients in itertools.product(workload.values(), counts):
             engine = workload.engine_of(params) or study.study.engine
             points = tuple(
                 Point(
@@ -150,6 +162,7 @@ def _visits(study: StudyBase, targets: list[list[str]]) -> Iterable[_Visit]:
                     kind=workload.kind,
                     engine=engine,
                     params=params,
+                    clients=clients,
                 )
                 for name in targets[index]
             )
@@ -219,7 +232,7 @@ def _refuse_impossible(
     }
     problems: dict[tuple[tuple[str | int, ...], str], str] = {}
     for point in points:
-        for problem in FAMILIES[point.kind].check(point.params, sized[point.target]):
+        for problem in _point_problems(point, sized[point.target]):
             fields = type(study.workload[point.workload_index]).model_fields
             where: tuple[str | int, ...] = ("workload", point.workload_index, *problem.field)
             if problem.field[0] not in fields:
@@ -230,9 +243,20 @@ def _refuse_impossible(
         raise loaded.errors([(where, what, fix) for (where, what), fix in problems.items()])
 
 
+def _point_problems(point: Point, target: Target) -> list[Problem]:
+    """Why a point cannot be; of the machine only where it is this one that makes the load."""
+    family = FAMILIES[point.kind]
+    problems = family.check(point.params, target)
+    if not problems and point.clients is None and isinstance(family, NeedsMachine):
+        return family.check_machine(point.params)
+    return problems
+
+
 def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
     memory = host_memory_bytes()
     for point in points:
+        if point.clients is not None:
+            continue  # its buffers are the clients'
         target = study.target_named(point.target)
         needed = FAMILIES[point.kind].estimate(point, study.study, target).buffer_bytes
         if needed > memory:
@@ -254,15 +278,19 @@ def _cost(
     header = study.study
     own = [point for point in points if point.target == target.name]
     every = [(FAMILIES[p.kind].estimate(p, header, target), counts[p.point_id]) for p in own]
+    most = max((point.clients or 1 for point in own), default=1)
     estimates = [estimate for estimate, _ in every]
     prepare_ns, prepared = 0, 0
     if facts.laid_out or target.precondition is not None:
-        prepared = facts.data_bytes
+        prepared = facts.data_bytes * most
         prepare_ns = prepared * NS_PER_S // LAYOUT_BYTES_S
     if target.precondition is not None:
         prepare_ns += target.precondition.max_rounds * target.precondition.round
     unbounded = [(e, count) for e, count in every if e.bytes_written is None]
-    written = sum((e.bytes_written or 0) * count for e, count in every)
+    written = sum(
+        (estimate.bytes_written or 0) * count * _times_done(point)
+        for point, (estimate, count) in zip(own, every, strict=True)
+    )
     return _Cost(
         run_ns=sum(e.duration_ns * count for e, count in every),
         prepare_ns=prepare_ns,
@@ -272,6 +300,11 @@ def _cost(
         writes=target.precondition is not None or any(e.writes for e in estimates),
         reads=any(e.reads for e in estimates),
     )
+
+
+def _times_done(point: Point) -> int:
+    """By each client, or once by all of them together."""
+    return 1 if divides(point.kind) is not None else point.clients or 1
 
 
 def _notes(
@@ -305,6 +338,15 @@ def _notes(
     for target in study.target:
         if target.s3 is not None and costs[target.name].run_ns:
             yield f"{target.name}: {store_note(target)}"
+    if study.cluster is not None:
+        divided = sorted({w.kind for w in study.workload if divides(w.kind) is not None})
+        if len(divided) < len({w.kind for w in study.workload}):
+            yield (
+                "what a workload says is done by each client: jobs, queue depth, rate and size are "
+                "per client, and so are the files"
+            )
+        if divided:
+            yield f"{' and '.join(divided)} runs are divided: each client does a share of the work"
     unused = [t.name for t in study.target if costs[t.name].run_ns == 0]
     for name in unused:
         yield f"{name}: no workload runs on this target"
@@ -319,6 +361,7 @@ def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
     for run in plan.runs:
         point = plan.points[run.point_id]
         workers = int(point.params.get(FAMILIES[point.kind].page.workers) or 0)
+        workers *= _times_done(point)
         found += [workers] if workers > cores else []
     return len(found), max(found, default=0)
 

@@ -14,7 +14,7 @@ from storlab.base.errors import GuardError
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import StudyBase, Target
-from storlab.stores.sidecar import is_ours
+from storlab.stores.sidecar import made_by_storlab
 
 Known = dict[str, dict[str, int]]
 """By path: size in bytes, and mtime_ns."""
@@ -40,7 +40,7 @@ def _files_of(
     if target.directory is None:
         for location in target.locations:
             path = Path(os.path.realpath(base / location))
-            if path.is_file() and not is_ours(path):
+            if path.is_file() and not made_by_storlab(path):
                 yield path
         return
     here = target.model_copy(update={"directory": str(base / target.directory)})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.base.energy import mb_per_joule, quotient_uncertainty, tb_per_kwh, wh_from_j
 from storlab.base.units import NS_PER_S, TB
-from storlab.contracts.page import Page
+from storlab.contracts.page import Page, Quantity
 from storlab.lab.power.summary import BoundaryPower, weakest_provenance
 from storlab.model.power import Boundary, SpanPower
 from storlab.model.result import Concurrency, Metric, RunOutcome, RunRecord, Span
@@ -99,7 +99,7 @@ def of_whole_work(
 
 def is_efficiency(metric: Metric, page: Page) -> bool:
     """Whether a metric divides what was done in the window by the window's energy."""
-    return metric.name.startswith("efficiency_") or metric.name == f"{page.rate}_w"
+    return metric.name.startswith("efficiency_") or metric.name == f"{page.rate.name}_w"
 
 
 def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
@@ -160,20 +160,18 @@ def _span_energy(kind: str, powers: Sequence[SpanPower]) -> Iterator[Metric]:
 def density_metrics(
     metrics: Sequence[Metric],
     target: Target,
-    totals: Sequence[BoundaryPower] = (),
-    rate: str = "iops",
-    rate_unit: str = "IOPS",
+    totals: Sequence[BoundaryPower],
+    rate: Quantity,
 ) -> list[Metric]:
     """Throughput and rate per TB, rack unit and 1,000 units of money; power per TB and rack unit.
 
-    Only for facts that the study tells of the target. ``rate`` names the metric that counts
-    operations, in ``rate_unit``.
+    Only for facts that the study tells of the target. ``rate`` counts operations.
     """
     found: list[Metric] = []
-    for name in ("throughput_mb_s", rate):
+    for name in ("throughput_mb_s", rate.name):
         whole = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
         if whole is not None:
-            unit = rate_unit if name == rate else whole.unit
+            unit = rate.unit if name == rate.name else whole.unit
             found += _per_fact(name, unit, whole, target)
     for power in totals:
         mean = _metric("power_w", power.mean_w, "W", power, power.energy_uncertainty_j)
@@ -227,8 +225,8 @@ def _efficiency(
 
     if operations:
         rate_w = operations / power.energy_j
-        unit = f"{page.rate_unit}/W"
-        yield _metric(f"{page.rate}_w", rate_w, unit, power, uncertainty(rate_w))
+        unit = f"{page.rate.unit}/W"
+        yield _metric(f"{page.rate.name}_w", rate_w, unit, power, uncertainty(rate_w))
     if not moved:
         return
     mb_j = mb_per_joule(moved, power.energy_j)

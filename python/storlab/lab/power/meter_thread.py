@@ -114,6 +114,17 @@ class MeterThread:
             self._readings = [r for r in self._readings if r.time_ns >= since_ns]
             return list(self._readings)
 
+    def last(self, sensor: str, since_ns: int) -> list[Reading]:
+        """The readings of a sensor from ``since_ns`` on; none is forgotten."""
+        found: list[Reading] = []
+        with self._lock:
+            for reading in reversed(self._readings):
+                if reading.time_ns < since_ns:
+                    break
+                if reading.sensor == sensor:
+                    found.append(reading)
+        return found[::-1]
+
     def close(self) -> None:
         """End the thread and close the meter. One that hangs is left behind."""
         if self._thread.ident is None:
@@ -142,7 +153,7 @@ class MeterThread:
         finally:
             error = sys.exception()
             if error is not None:
-                self.ended = self.ended or Ended(monotonic_ns(), f"its thread died: {_said(error)}")
+                self.ended = self.ended or Ended(monotonic_ns(), f"its thread died: {_why(error)}")
             while True:
                 try:
                     task = self._tasks.get_nowait()
@@ -175,7 +186,7 @@ class MeterThread:
         try:
             readings = self._open_meter().sample()
         except DEFECTS as error:
-            self.ended = Ended(monotonic_ns(), _said(error))
+            self.ended = Ended(monotonic_ns(), _why(error))
             self._periodic = False
             return
         with self._lock:
@@ -188,14 +199,14 @@ def _answer(answer: Future[Any], question: Callable[[], Any]) -> None:
     except StorlabError as error:
         answer.set_exception(error)
     except DEFECTS as error:
-        answer.set_exception(MeterError("meter", _said(error), "this is a defect of the meter"))
+        answer.set_exception(MeterError("meter", _why(error), "this is a defect of the meter"))
     finally:
         cause = sys.exception()
         if cause is not None and not answer.done():
-            answer.set_exception(MeterError("meter", _said(cause), "this is a defect of the meter"))
+            answer.set_exception(MeterError("meter", _why(cause), "this is a defect of the meter"))
 
 
-def _said(error: BaseException) -> str:
+def _why(error: BaseException) -> str:
     if isinstance(error, StorlabError):
         return error.what
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

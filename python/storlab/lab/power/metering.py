@@ -6,6 +6,7 @@ pause after the one before it, and both need its readings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import pyarrow as pa
 from storlab.base.clock import monotonic_ns
 from storlab.base.energy import PowerLine, line_sum
 from storlab.base.errors import MeterError, StorlabError, StudyError
+from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Meter
 from storlab.contracts.registry import get_meter
 from storlab.lab.power.meter_thread import MeterThread
@@ -28,6 +30,7 @@ from storlab.lab.power.summary import (
     Stretch,
     boundary_power,
     parts_at,
+    parts_of,
     power_line,
     summarise,
 )
@@ -140,19 +143,44 @@ class Metering:
         """Whether any target of the campaign has meters."""
         return bool(self._meters)
 
+    def power_now(self, target: Target) -> tuple[Boundary, float] | None:
+        """The target's power (W) at its headline's boundary by the last readings, its parts added.
+
+        None where it has no meter, or a part of it said nothing of late. For any thread.
+        """
+        meters = self._meters.get(target.name, [])
+        sensors = [
+            (info.model_copy(update={"sensor": meter.names[info.sensor]}), info.sensor, meter)
+            for meter in meters
+            for info in meter.infos
+        ]
+        boundary = headline_boundary(target, [info.boundary for info, _, _ in sensors])
+        if boundary is None:
+            return None
+        parts = {part.sensor for part in parts_of([info for info, _, _ in sensors], boundary)}
+        watts = [
+            _watts_now(info, meter.thread.last(own, _lately(info, meter.thread)))
+            for info, own, meter in sensors
+            if info.sensor in parts
+        ]
+        known = [each for each in watts if each is not None]
+        return (boundary, math.fsum(known)) if known and len(known) == len(watts) else None
+
     def idle_begins(self) -> None:
         """From now on nothing loads any target."""
         self._idle_start_ns = monotonic_ns()
 
     def load_begins(self, target: Target) -> list[str]:
         """A run of this target begins now. Revives meters that had ended; says what happened."""
-        said = [line for meter in self._meters.get(target.name, []) for line in self._revive(meter)]
+        lines = [
+            line for meter in self._meters.get(target.name, []) for line in self._revive(meter)
+        ]
         now = monotonic_ns()
         self._idle_before = (self._idle_start_ns, now)
         for meters in self._meters.values():
             for meter in meters:  # what lies before this pause is of no run to come
                 meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
-        return said
+        return lines
 
     def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
         """The run's power, after the pause behind it. Call :meth:`idle_begins` before that pause.
@@ -199,6 +227,26 @@ class Metering:
             return [f"{thread.name}: still not measured: {error.what}"]
         meter.thread = thread
         return [f"{thread.name}: answers again"]
+
+
+def _lately(info: SensorInfo, thread: MeterThread) -> int:
+    """From when on a reading tells of now: a few of its periods ago."""
+    return monotonic_ns() - max(5 * NS_PER_S, 3 * thread.period_ns, info.sensor_interval_ns or 0)
+
+
+def _watts_now(info: SensorInfo, readings: Sequence[Reading]) -> float | None:
+    """Power by a sensor's last readings, its share taken; of a counter its mean over them."""
+    if not readings:
+        return None
+    if info.sampling != "counter":
+        return readings[-1].value * info.share
+    first, last = readings[0], readings[-1]
+    if last.time_ns == first.time_ns:
+        return None
+    energy_j = last.value - first.value
+    if energy_j < 0:
+        energy_j += info.counter_max or math.nan
+    return energy_j / (last.time_ns - first.time_ns) * NS_PER_S * info.share
 
 
 def _free_name(name: str, taken: set[str]) -> str:

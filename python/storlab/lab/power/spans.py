@@ -57,8 +57,8 @@ def span_power(
         except ValueError:
             continue  # parts that do not overlap in time
         own = [
-            _Part(part, by_sensor[part.info.sensor], one)
-            for part, one in zip(parts, known, strict=True)
+            _Part(part, by_sensor[part.info.sensor], part_power)
+            for part, part_power in zip(parts, known, strict=True)
         ]
         for number, stretch in enumerate(stretches):
             power = _of_stretch(number, stretch, own, line)

@@ -186,15 +186,15 @@ def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.ope
 
     Raises MeterError when a drive is not NVMe, or has no such state.
     """
-    said = []
+    sentences = []
     for path in drives_of(target, base):
         drive = _opened(path, opener)
         try:
             state = _state(drive.power_states(), path, target.power_state or 0)
-            said.append(f"{path} enters power state {state.index} from {drive.current()}")
+            sentences.append(f"{path} enters power state {state.index} from {drive.current()}")
         finally:
             drive.close()
-    return "; ".join(said)
+    return "; ".join(sentences)
 
 
 def _opened(path: str, opener: Opener) -> Drive:

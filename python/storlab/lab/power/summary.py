@@ -196,8 +196,8 @@ def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
     inside = [r for r in run.readings if window[0] <= r.time_ns <= window[1]]
     stretch_ns = 0
     for index in range(1, len(inside)):
-        one, other = inside[index - 1], inside[index]
-        same = (one.value, one.sensor_time) == (other.value, other.sensor_time)
+        before, other = inside[index - 1], inside[index]
+        same = (before.value, before.sensor_time) == (other.value, other.sensor_time)
         current, since = (current + 1, since) if same else (1, index)
         if current > longest:
             longest, stretch_ns = current, other.time_ns - inside[since].time_ns
@@ -278,13 +278,20 @@ def stated_uncertainty_j(
 
 
 def parts_at(summaries: Sequence[PowerSummary], boundary: Boundary) -> list[PowerSummary]:
-    """The sensors that make up the power at a boundary: the first one, and the other parts of its
-    whole where it is a part. Later ones are other views of the same power, never added to it.
+    """The sensors that make up the power at a boundary, as ``parts_of`` says."""
+    parts = {info.sensor for info in parts_of([s.info for s in summaries], boundary)}
+    return [summary for summary in summaries if summary.info.sensor in parts]
+
+
+def parts_of(sensors: Sequence[SensorInfo], boundary: Boundary) -> list[SensorInfo]:
+    """The first sensor at a boundary, and the other parts of its whole where it is a part.
+
+    Later ones are other views of the same power, never added to it.
     """
-    at = [summary for summary in summaries if summary.info.boundary == boundary]
-    if not at or not at[0].info.whole:
+    at = [info for info in sensors if info.boundary == boundary]
+    if not at or not at[0].whole:
         return at[:1]
-    return [summary for summary in at if summary.info.whole == at[0].info.whole]
+    return [info for info in at if info.whole == at[0].whole]
 
 
 def boundary_power(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from storlab import _native
 from storlab.base.units import NS_PER_S, format_duration
-from storlab.lab.preflight.checks import Check
+from storlab.contracts.check import Check
 
 SPIN_NS = NS_PER_S
 """How long every core is kept busy to see what others take of it."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storlab.base.errors import PreflightError, StorlabError, StudyError
+from storlab.contracts.check import Check
 from storlab.lab.power.metering import check_boundaries, open_thread
 from storlab.lab.power.states import check_power_state
-from storlab.lab.preflight.checks import Check
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.study import MeterSpec, Target
 
@@ -32,7 +32,7 @@ def power_checks(target: Target, base: Path) -> Iterator[Check]:
             yield Check(name=name, status="error", what=error.what, fix=error.fix)
             continue
         boundaries += [info.boundary for info in infos]
-        yield Check(name=name, status="ok", what=_said(infos, readings))
+        yield Check(name=name, status="ok", what=_summary(infos, readings))
     if complete:
         check_boundaries(target, boundaries)
     if target.power_state is not None:
@@ -51,7 +51,7 @@ def _try(spec: MeterSpec, target: Target, base: Path) -> tuple[list[SensorInfo],
         thread.close()
 
 
-def _said(infos: list[SensorInfo], readings: list[Reading]) -> str:
+def _summary(infos: list[SensorInfo], readings: list[Reading]) -> str:
     last = {reading.sensor: reading.value for reading in readings}
     parts = []
     for info in infos:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import os
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from storlab import _native
 from storlab.base.errors import PreflightError, StorlabError
 from storlab.base.units import format_bytes_si
+from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
-from storlab.lab.preflight.checks import Check
+from storlab.lab.preflight.families import family_machine_checks, family_target_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.preflight.s3 import store_checks
@@ -41,8 +42,11 @@ _ROOMY_MEMLOCK = 64 << 20
 _OWN_FILES = 128  # of storlab itself: results, meters, libraries
 
 
-def check_machine(length_ns: int = SPIN_NS) -> list[Check]:
-    """What holds for any study on this machine. Keeps all cores busy for ``length_ns``."""
+def check_machine(length_ns: int = SPIN_NS, kinds: Collection[str] | None = None) -> list[Check]:
+    """What holds for any study on this machine, or one with families of these kinds.
+
+    Keeps all cores busy for ``length_ns``.
+    """
     return [
         *core_checks(length_ns),
         _build(),
@@ -52,6 +56,7 @@ def check_machine(length_ns: int = SPIN_NS) -> list[Check]:
         _memlock(),
         _engine_check("fio", needed=False),
         _meters_here(),
+        *family_machine_checks(FAMILIES if kinds is None else kinds),
     ]
 
 
@@ -72,7 +77,8 @@ def check_study(
     ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
     guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
     """
-    machine = check_machine(spin_ns(plan.estimated_ns))
+    kinds = {point.kind for point in plan.points.values()}
+    machine = check_machine(spin_ns(plan.estimated_ns), kinds)
     checks = [check for check in machine if check.name not in ("fio", "power")]
     checks.append(_open_files(study, plan))
     engines = sorted({point.engine for point in plan.points.values()})
@@ -88,7 +94,8 @@ def check_study(
             need = home_need(_points_on(target, plan), study.study, place)
             checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
         if target.name in used:
-            checks += [_under(target, check) for check in power_checks(target, base)]
+            known = family_target_checks(target, _points_on(target, plan), base)
+            checks += [_under(target, check) for check in (*known, *power_checks(target, base))]
     checks += _cautions(study, plan)
     metered = any(meter.kind != "declared" for t in study.target for meter in t.meters)
     if metered and study.study.settle == 0:
@@ -211,13 +218,13 @@ def _engine_check(name: str, *, needed: bool) -> Check:
 
 def _cautions(study: StudyBase, plan: Plan) -> list[Check]:
     """What the families know beforehand of their points, each once."""
-    said: dict[str, Check] = {}
+    checks: dict[str, Check] = {}
     for point in plan.points.values():
         target = study.target_named(point.target)
         estimate = FAMILIES[point.kind].estimate(point, study.study, target)
         for caution in estimate.cautions:
-            said.setdefault(caution, _warn(point.workload, caution))
-    return list(said.values())
+            checks.setdefault(caution, _warn(point.workload, caution))
+    return list(checks.values())
 
 
 def _points_on(target: Target, plan: Plan) -> list[Point]:
@@ -226,11 +233,10 @@ def _points_on(target: Target, plan: Plan) -> list[Point]:
 
 def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> Iterator[Check]:
     places = [base / location for location in target.locations]
-    trims = any(point.params.get("trim_percent", 0) for point in _points_on(target, plan))
     for place in places:
         number = device_number(place)
         if number is not None:
-            yield from _device_checks(Device(number), str(place), trims)
+            yield from _device_checks(Device(number), str(place))
         elif is_kernel_place(place.resolve()):
             yield _error("device", f"{place} is not on this machine", "connect it")
         elif target.directory is not None and not place.is_dir():
@@ -240,7 +246,7 @@ def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> It
     yield from _cache_check(target, plan, places)
 
 
-def _device_checks(device: Device, path: str, trims: bool) -> Iterator[Check]:
+def _device_checks(device: Device, path: str) -> Iterator[Check]:
     if not device.is_there:
         yield _error("device", f"{path} is a node without a device behind it", "connect it")
         return
@@ -254,8 +260,6 @@ def _device_checks(device: Device, path: str, trims: bool) -> Iterator[Check]:
         yield _ok("permissions", path)
         yield from _direct(Path(path))
     yield from _queue_checks(device)
-    if trims and read_fact(device.whole.sysfs / "queue" / "discard_max_bytes") in (None, "0"):
-        yield _error("trim", f"{path} has no discard support", "set trim_percent = 0")
 
 
 def _queue_checks(device: Device) -> Iterator[Check]:
@@ -323,7 +327,8 @@ def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
 
 def _size_fields(target: Target, plan: Plan) -> str:
     """Those of its workloads that say how much data there is."""
-    known = [FAMILIES[point.kind].spec.model_fields for point in _points_on(target, plan)]
+    specs = [FAMILIES[point.kind].spec for point in _points_on(target, plan)]
+    known = [spec.model_fields.keys() - spec.shared for spec in specs]
     found = [name for name in ("scale", "rows") if any(name in fields for fields in known)]
     return f"{' or '.join(found)} of the workload" if found else "size"
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from storlab.base.errors import StorlabError
 from storlab.base.units import format_bytes_si
-from storlab.lab.preflight.checks import Check
+from storlab.contracts.check import Check
 from storlab.model.point import Plan
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target

@@ -23,7 +23,7 @@ from storlab.model.result import Failure, Snapshot
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.filesystems import existing_parent, free_bytes, supports_direct
 from storlab.stores.home import HomeNeed
-from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, is_ours
+from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, made_by_storlab
 
 GRAIN = 1 << 20  # files are filled in such pieces
 
@@ -46,7 +46,7 @@ def to_lay_out(members: Iterable[Member]) -> list[Member]:
         for member in members
         if member.kind == "file"
         and not is_complete(Path(member.path), member.size)
-        and (not Path(member.path).exists() or is_ours(Path(member.path)))
+        and (not Path(member.path).exists() or made_by_storlab(Path(member.path)))
     ]
 
 

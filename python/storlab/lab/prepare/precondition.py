@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.seeds import derive_seed
 from storlab.base.steady import steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_bytes_si
+from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.offers import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.prepare.dataset import GRAIN, PrepareError, fill
-from storlab.lab.results.store import ResultStore
-from storlab.model.job import Member
-from storlab.model.study import Precondition, Target
+from storlab.model.job import Job, Member
+from storlab.model.study import Target
 from storlab.process.execution import StopRequest, finish
+
+if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
+    from storlab.lab.results.store import ResultStore
 
 
 def target_slug(name: str) -> str:
@@ -28,14 +32,20 @@ def target_slug(name: str) -> str:
     return f"{readable or 'target'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
+class Ground(Protocol):
+    """Where the data to be preconditioned lie: this machine's, or those of all clients."""
+
+    def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        """Write all of it once; the members, and ``bytes`` and ``duration_ns`` of that."""
+        ...
+
+    def overwrite(self, number: int) -> float:
+        """One round of random overwrite; its throughput in MB/s."""
+        ...
+
+
 def precondition(
-    target: Target,
-    members: Sequence[Member],
-    *,
-    seed: int,
-    store: ResultStore,
-    stop: StopRequest,
-    reporter: Reporter,
+    target: Target, ground: Ground, store: ResultStore, reporter: Reporter
 ) -> dict[str, Any]:
     """Bring a target to steady state, and store how it went as ``prepare/<slug>.json``.
 
@@ -49,66 +59,73 @@ def precondition(
     earlier = store.prepare(name)
     if earlier is not None and earlier["complete"]:
         return earlier
+    members, filled = ground.fill()
     record: dict[str, Any] = {
         "schema_version": 1,
         "target": target.name,
-        "members": [{"name": m.name, "size": m.size, "offset": m.offset} for m in members],
+        "members": members,
         "settings": spec.dump(),
         "complete": False,
         "rounds": [],
+        "fill": filled,
     }
-    record["fill"] = _fill(target, members, seed, stop, reporter)
-    _rounds(record, target, spec, members, seed, stop, reporter, store, name)
-    return record
-
-
-def _fill(
-    target: Target, members: Sequence[Member], seed: int, stop: StopRequest, reporter: Reporter
-) -> dict[str, int]:
-    whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in members]
-    size = sum(m.size for m in whole)
-    reporter.step(f"preconditioning {target.name}: fill ({format_bytes_si(size)})", float(size))
-    started_ns = monotonic_ns()
-    fill(whole, direct=target.direct, seed=seed, stop=stop, reporter=reporter)
-    return {"bytes": size, "duration_ns": monotonic_ns() - started_ns}
-
-
-def _rounds(
-    record: dict[str, Any],
-    target: Target,
-    spec: Precondition,
-    members: Sequence[Member],
-    seed: int,
-    stop: StopRequest,
-    reporter: Reporter,
-    store: ResultStore,
-    name: str,
-) -> None:
-    engine, family = get_engine("native"), fills_members()
     values: list[float] = []
     for number in range(1, spec.max_rounds + 1):
         reporter.step(
             f"preconditioning {target.name}: round {number} of at most {spec.max_rounds}",
             float(spec.round),
         )
-        job = family.overwrite_job(
-            target, spec, members, derive_seed(seed, "precondition", target.name, number)
-        )
-        outcome = finish(
-            engine.start(job, Path()),
-            stop,
-            lambda snapshot: reporter.step_progress(float(snapshot.elapsed_ns), snapshot),
-        )
-        if outcome.failure is not None:
-            raise PrepareError(target.name, outcome.failure)
-        seconds = (outcome.window_end_ns - outcome.window_start_ns) / NS_PER_S
-        written = outcome.totals["write"].bytes
-        values.append(written / MB / seconds)
+        values.append(ground.overwrite(number))
         verdict = steady_verdict(values, spec.slope_percent, spec.excursion_percent)
         record["rounds"].append({"round": number, "throughput_mb_s": values[-1]})
         record["verdict"] = verdict.as_dict()
         record["complete"] = verdict.steady or number == spec.max_rounds
         store.write_prepare(name, record)
         if verdict.steady:
-            return
+            return record
     reporter.note(f"{target.name}: not steady after {spec.max_rounds} rounds; its runs say so")
+    return record
+
+
+Start = Callable[[Engine, Job, Path], RunHandle]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Files and devices of this machine: a ``Ground``."""
+
+    target: Target
+    members: Sequence[Member]
+    seed: int
+    start: Start  # of a round's load
+    stop: StopRequest
+    reporter: Reporter
+
+    def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        """Write all of them, but for what is no whole block."""
+        target = self.target
+        whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in self.members]
+        size = sum(m.size for m in whole)
+        text = f"preconditioning {target.name}: fill ({format_bytes_si(size)})"
+        self.reporter.step(text, float(size))
+        started_ns = monotonic_ns()
+        fill(whole, direct=target.direct, seed=self.seed, stop=self.stop, reporter=self.reporter)
+        told = [{"name": m.name, "size": m.size, "offset": m.offset} for m in self.members]
+        return told, {"bytes": size, "duration_ns": monotonic_ns() - started_ns}
+
+    def overwrite(self, number: int) -> float:
+        """With the native engine."""
+        target, spec = self.target, self.target.precondition
+        if spec is None:
+            raise ValueError(f"{target.name} asks for no preconditioning")
+        seed = derive_seed(self.seed, "precondition", target.name, number)
+        job = fills_members().overwrite_job(target, spec, self.members, seed)
+        outcome = finish(
+            self.start(get_engine("native"), job, Path()),
+            self.stop,
+            lambda snapshot: self.reporter.step_progress(float(snapshot.elapsed_ns), snapshot),
+        )
+        if outcome.failure is not None:
+            raise PrepareError(target.name, outcome.failure)
+        seconds = (outcome.window_end_ns - outcome.window_start_ns) / NS_PER_S
+        return outcome.totals["write"].bytes / MB / seconds

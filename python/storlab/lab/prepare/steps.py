@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from storlab.base.errors import EngineError
-from storlab.contracts.family import Access, JobContext, Step
+from storlab.contracts.family import JobContext, Step
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.contracts.reporter import Reporter
-from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import ByteMeter, PrepareError
-from storlab.model.point import PlannedRun, Point
+from storlab.model.point import Point
 from storlab.model.result import Failure, RunOutcome
-from storlab.model.study import StudyBase, Target
+from storlab.model.study import Target
 from storlab.process.execution import StopRequest, finish
 
 _INCONSISTENT = "correct the workload"
@@ -23,38 +22,30 @@ _INCONSISTENT = "correct the workload"
 class Steps:
     """What the workloads of a campaign ask for before its first run and after each."""
 
-    def __init__(
-        self, study: StudyBase, work_dir: Path, stop: StopRequest, reporter: Reporter
-    ) -> None:
-        self._study = study
-        self._work_dir = work_dir
+    def __init__(self, work_dir: Path, stop: StopRequest, reporter: Reporter) -> None:
+        self.work_dir = work_dir
         self._stop = stop
         self._reporter = reporter
 
-    def before(self, target: Target, points: Sequence[Point], access: Access) -> None:
-        """Make what these points of one target need. Raises PrepareError, or Interrupted."""
-        context = JobContext(
-            header=self._study.study,
-            target=target,
-            access=access,
-            seed=self._study.study.seed,
-            work_dir=self._work_dir,
-        )
-        self._carry_out(target, _prepare_steps(points, context))
+    def before(self, points: Sequence[Point], context: JobContext) -> None:
+        """Make what these points of one family and target need.
 
-    def after(self, run: PlannedRun, point: Point, access: Access) -> bool:
+        Raises PrepareError, or Interrupted.
+        """
+        self._carry_out(context.target, _prepare_steps(points, context))
+
+    def after(self, point: Point, context: JobContext) -> bool:
         """Put right what a run has left behind; False where there was nothing to do.
 
         Raises PrepareError, or Interrupted.
         """
-        context = run_context(self._study, point, run, access, self._work_dir)
         return self._carry_out(context.target, _after_steps(point, context))
 
     def _carry_out(self, target: Target, steps: Iterable[Step]) -> bool:
         done = False
         try:
             for step in steps:
-                carry_out(step, target.name, self._work_dir, self._stop, self._reporter)
+                carry_out(step, target.name, self.work_dir, self._stop, self._reporter)
                 done = True
         except EngineError as error:
             raise PrepareError(
@@ -67,9 +58,7 @@ class Steps:
 
 
 def _prepare_steps(points: Sequence[Point], context: JobContext) -> Iterator[Step]:
-    for kind in dict.fromkeys(point.kind for point in points):
-        own = [point for point in points if point.kind == kind]
-        yield from FAMILIES[kind].prepare(own, context)
+    yield from FAMILIES[points[0].kind].prepare(points, context)
 
 
 def _after_steps(point: Point, context: JobContext) -> Iterator[Step]:

@@ -22,7 +22,7 @@ from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.stores.filesystems import file_system_of
 
-_LIBRARIES = ("pyarrow", "pydantic", "numpy", "scipy", "duckdb")
+_LIBRARIES = ("pyarrow", "pydantic", "numpy")
 
 
 def describe_environment(
@@ -153,9 +153,9 @@ def drive_facts(device: Device) -> dict[str, Any]:
 
 def scheduler(disk: Path) -> str | None:
     """The I/O scheduler in use: the name in brackets."""
-    said = read_fact(disk / "queue" / "scheduler") or ""
-    start, end = said.find("["), said.find("]")
-    return said[start + 1 : end] if 0 <= start < end else said or None
+    text = read_fact(disk / "queue" / "scheduler") or ""
+    start, end = text.find("["), text.find("]")
+    return text[start + 1 : end] if 0 <= start < end else text or None
 
 
 def numa_node(disk: Path) -> int | None:
@@ -168,16 +168,16 @@ def numa_node(disk: Path) -> int | None:
 
 
 def _number(path: Path) -> int | None:
-    said = read_fact(path)
+    text = read_fact(path)
     try:
-        return None if said is None else int(said)
+        return None if text is None else int(text)
     except ValueError:
         return None
 
 
 def _flag(path: Path) -> bool | None:
-    said = _number(path)
-    return None if said is None else said != 0
+    number = _number(path)
+    return None if number is None else number != 0
 
 
 def _huge_pages_bytes() -> int:

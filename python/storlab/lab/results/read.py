@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from pydantic import ValidationError
 from storlab.base.errors import ResultError
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
-from storlab.model.point import Plan
+from storlab.model.point import Plan, Point
 from storlab.model.result import RunRecord
 from storlab.model.study import StudyBase
 
@@ -45,13 +42,15 @@ def read_plan(directory: Path) -> Plan:
     """``plan.json``, after checking its hash."""
     path = directory / "plan.json"
     value = plan_object(directory)
-    said = value.pop("plan_hash", None)
+    stored_hash = value.pop("plan_hash", None)
     try:
         plan = Plan.model_validate(value)
     except ValidationError as error:
         raise damaged(path, str(error)) from error
-    if plan.plan_hash != said:
-        raise damaged(path, f"its hash is {plan.plan_hash}, and it says {said}")
+    if plan.plan_hash != stored_hash:
+        raise damaged(path, f"its hash is {plan.plan_hash}, and it says {stored_hash}")
+    for point in plan.points.values():
+        _check_params(path, point)
     return plan
 
 
@@ -69,23 +68,15 @@ def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
             FAMILIES[record.kind].details.of(record)
     except ValidationError as error:
         raise damaged(path, f"its details: {error}", run_dir) from error
+    _check_params(path, record, run_dir)
     if record.run_id != run_id:
         raise damaged(path, f"it is the record of {record.run_id}", run_dir)
     return record
 
 
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """While many objects are made that all stay, looking for garbage among them is lost time.
-
-    It stays lost afterwards: what is there at the end is not looked at again. It has no circles,
-    and goes when nothing refers to it any more.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_on:
-            gc.enable()
+def _check_params(path: Path, of: Point | RunRecord, run_dir: Path | None = None) -> None:
+    if of.kind in FAMILIES:
+        try:
+            FAMILIES[of.kind].spec.params.of(of.params)
+        except ValidationError as error:
+            raise damaged(path, f"its params: {error}", run_dir) from error

@@ -25,7 +25,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from storlab import __version__
 from storlab.base.clock import utc_now_iso
+from storlab.base.collector import without_collector
 from storlab.base.errors import ResultError
 from storlab.base.files import fsync_directory, is_locked, lock_alone, replace_file, write_durably
 from storlab.lab.results.files import REPLACED, SCHEMA_VERSION, read_checked, read_result
@@ -42,15 +43,10 @@ from storlab.lab.results.read import (
     read_plan,
     read_study,
     validate_record,
-    without_collector,
 )
 from storlab.model.point import Plan, PlannedRun
 from storlab.model.power import Reading
-from storlab.model.power_readings import (
-    POWER_SCHEMA,
-    readings_from_parquet,
-    readings_to_parquet,
-)
+from storlab.model.power_readings import POWER_SCHEMA, readings_from_parquet, readings_to_parquet
 from storlab.model.result import RunRecord, Sample
 from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
 from storlab.model.study import StudyBase
@@ -265,15 +261,7 @@ class ResultStore:
 
         Raises ResultError when the run is missing or its samples are damaged.
         """
-        directory = self.run_dir(run_id)
-        try:
-            return table_from_parquet(read_checked(directory, "samples.parquet"))
-        except (ValueError, pa.ArrowException) as error:
-            raise ResultError(
-                str(directory / "samples.parquet"),
-                f"cannot be read: {error}",
-                "read it with the storlab version that wrote it",
-            ) from error
+        return self._table(run_id, "samples.parquet", table_from_parquet)
 
     def power(self, run_id: str) -> pa.Table:
         """The meter readings of a run (columns: ``storlab.model.power_readings.POWER_SCHEMA``).
@@ -282,12 +270,15 @@ class ResultStore:
         """
         if self.record(run_id).power_sha256 is None:
             return POWER_SCHEMA.empty_table()
+        return self._table(run_id, "power.parquet", readings_from_parquet)
+
+    def _table(self, run_id: str, name: str, read: Callable[[bytes], pa.Table]) -> pa.Table:
         directory = self.run_dir(run_id)
         try:
-            return readings_from_parquet(read_checked(directory, "power.parquet"))
+            return read(read_checked(directory, name))
         except (ValueError, pa.ArrowException) as error:
             raise ResultError(
-                str(directory / "power.parquet"),
+                str(directory / name),
                 f"cannot be read: {error}",
                 "read it with the storlab version that wrote it",
             ) from error

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +16,22 @@ from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
-from storlab.lab.plan.jobs import make_job
 from storlab.lab.power.metering import MeteredRun, Metering
 from storlab.lab.power.states import Opener, PowerStates
-from storlab.lab.prepare import dataset
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.prepare.precondition import precondition
-from storlab.lab.prepare.steps import Steps
 from storlab.lab.results.store import ResultStore
-from storlab.lab.run.clean_store import clean_store
-from storlab.lab.run.device_bytes import DeviceBytes, devices_behind
+from storlab.lab.run.gauges import Gauges
 from storlab.lab.run.records import completed_record, failed_record
-from storlab.lab.run.verification import Verification, asks_for_check
+from storlab.lab.site.device_bytes import devices_behind
+from storlab.lab.site.local import LocalSite
+from storlab.lab.site.site import Site
 from storlab.meters.nvme_admin import NvmeAdmin
-from storlab.model.job import Job
 from storlab.model.point import PlannedRun, Point
 from storlab.model.power import AppliedPowerState, Reading
 from storlab.model.result import Failure, RunOutcome, RunRecord
 from storlab.model.study import Target
-from storlab.process.execution import Interrupted, StopRequest, finish
-from storlab.process.server_cpu import ServerCpu
+from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores.devices import Device
 
 AGAIN_AFTER_S = (1.0, 4.0)
 """Pauses before each further try to put a target right: a store may only be busy."""
@@ -72,6 +67,7 @@ class Campaign:
         reporter: Reporter,
         stop: StopRequest,
         open_drive: Opener = NvmeAdmin.open,
+        site: Site | None = None,
     ) -> None:
         self.store = store
         self.guard = guard
@@ -83,7 +79,8 @@ class Campaign:
         self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
         # By target: the run that was not put right after, and why.
         self._left: dict[str, tuple[PlannedRun, Failure]] = {}
-        self._steps = Steps(store.study, self._work / "step", stop, reporter)
+        here = LocalSite(store.study, guard, store.directory, stop, reporter, store)
+        self._site: Site = site or here
         self._open_drive = open_drive
 
     def execute(
@@ -131,9 +128,15 @@ class Campaign:
                 PowerStates(targets, base, directory, self._open_drive)
             )
             self._metering = stack.enter_context(Metering(targets, base))
+            self.reporter.gauges(Gauges(targets, self._metering, self._devices(targets)))
             for note in self._states.notes:
                 self.reporter.note(note)
             self._measure(todo, summary)
+
+    def _devices(self, targets: Sequence[Target]) -> dict[str, list[Device]]:
+        """What lies behind each target; devices of clients are not asked."""
+        access, base = self.guard.access, self.guard.base
+        return {t.name: devices_behind(t, access[t.name], base) for t in targets}
 
     def _measure(self, todo: Sequence[PlannedRun], summary: Summary) -> None:
         if self._metering.any:
@@ -162,35 +165,15 @@ class Campaign:
         return self._write(failed_record(run, point, engine, utc_now_iso(), failure), [], {})
 
     def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> None:
-        access = self.guard.access[target.name]
-        members, seed = access.members, self.study.study.seed
-        dataset.lay_out(
-            members,
-            self.guard.files,
-            direct=target.direct,
-            seed=seed,
-            stop=self.stop,
-            reporter=self.reporter,
-        )
-        if target.precondition is not None:
-            record = precondition(
-                target,
-                members,
-                seed=seed,
-                store=self.store,
-                stop=self.stop,
-                reporter=self.reporter,
-            )
-            if record["verdict"]["verdict"] != "steady":
-                self._unsteady.add(target.name)
         points = {run.point_id: self.store.plan.points[run.point_id] for run in todo}
         own = [point for point in points.values() if point.target == target.name]
-        self._steps.before(target, own, access)
+        if not self._site.prepare(target, own):
+            self._unsteady.add(target.name)
 
     def _after(self, run: PlannedRun, point: Point) -> bool:
         """Put right what the run has left behind; True where that was any work."""
         try:
-            return self._steps.after(run, point, self.guard.access[point.target])
+            return self._site.after(run, point)
         except PrepareError as error:
             self._left[point.target] = (run, error.failure)
             self.reporter.note(
@@ -211,7 +194,7 @@ class Campaign:
         for number, pause_s in enumerate(AGAIN_AFTER_S, 2):
             self.stop.pause(pause_s)
             try:
-                self._steps.after(run, point, self.guard.access[target])
+                self._site.after(run, point)
             except PrepareError as error:
                 failure = error.failure
                 self.reporter.note(f"{target}: try {number} failed, too: {failure.message}")
@@ -235,18 +218,11 @@ class Campaign:
         raw: dict[str, bytes] = {}
         try:
             states = self._power_states(target)
-            verification = Verification(self.store.directory, target)
-            job = make_job(self.study, point, run, self.guard.access[point.target], work_dir)
-            job = verification.prepare(run.run_id, job)
-            raw["job.json"] = job.stored()
             for note in self._metering.load_begins(target):
                 self.reporter.note(note)
             # Meters read from before this load until after the settle pause; the outcome's window
             # is on the clock that they share (storlab.base.clock).
-            outcome = self._load(engine, job, work_dir, target)
-            if asks_for_check(job) and outcome.status == "finished":
-                self.reporter.note(f"verifying {run.run_id}")
-                verification.check(job, outcome, self.stop)
+            outcome = self._site.run(run, point, engine, work_dir, raw)
         except (StorlabError, OSError, ValueError) as error:
             self._metering.idle_begins()
             failure = _failure(error)
@@ -265,22 +241,6 @@ class Campaign:
         if point.target in self._unsteady:
             record = _with_note(record, "preconditioning ended without a steady state")
         return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
-
-    def _load(self, engine: Engine, job: Job, work_dir: Path, target: Target) -> RunOutcome:
-        """The load itself; beside it what the devices behind the target move, and the CPU of a
-        server that storlab runs for it.
-        """
-        hold = self.guard.stores.get(target.name)
-        server = None if hold is None else hold.server
-        devices = devices_behind(target, self.guard.access[target.name], self.guard.base)
-        with ExitStack() as stack:
-            moved = stack.enter_context(DeviceBytes(devices)) if devices else None
-            cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
-            outcome = finish(engine.start(job, work_dir), self.stop, self.reporter.run_progress)
-        window = (outcome.window_start_ns, outcome.window_end_ns)
-        outcome.details["device"] = None if moved is None else moved.around(*window)
-        outcome.server_cpu = None if cpu is None else cpu.within(*window)
-        return outcome
 
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
         states, changed = self._states.apply(target)
@@ -330,43 +290,7 @@ class Campaign:
 
     def clean_up(self) -> list[str]:
         """Remove the data that the study does not keep. Returns the names of what went."""
-        members = self.guard.members
-        kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
-        removed = dataset.clean_up(
-            [m for each in members.values() for m in each if m.path not in kept], self.guard.files
-        )
-        for path, data in self.guard.files.items():
-            if path not in kept and data.owner != self.guard.campaign:
-                self.reporter.note(
-                    f"{path} stays: campaign {data.owner} laid it out, and may need it"
-                )
-        # The last first: a bucket that two targets share was made for the first of them.
-        for name, hold in reversed(self.guard.stores.items()):
-            if not self.study.target_named(name).keep_data:
-                removed += self._told(name, partial(clean_store, hold, reporter=self.reporter))
-        named = {home: name for name, home in self.guard.homes.items()}
-        for name, home in self.guard.homes.items():
-            if self.study.target_named(name).keep_data:
-                named.pop(home, None)
-        for home, name in named.items():
-            removed += self._told(name, home.clean)
-        return removed
-
-    def _told(self, name: str, clean: Callable[[StopRequest], list[str]]) -> list[str]:
-        """Clean a store or a home. Results matter more: what goes wrong is only told."""
-        stop = StopRequest() if self.stop.requested else self.stop  # asked for after that
-        later = f"`storlab clean {self.store.directory}` goes on with it"
-        try:
-            removed = clean(stop)
-        except StorlabError as error:
-            self.reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
-        except Interrupted:
-            self.reporter.note(f"{name}: cleaning up was interrupted; {later}")
-        else:
-            for line in removed:
-                self.reporter.note(f"{name}: removed {line}")
-            return removed
-        return []
+        return self._site.clean_up()
 
 
 def _failure(error: StorlabError | OSError | ValueError) -> Failure:

@@ -16,36 +16,63 @@ from typing import Any
 from storlab.base.errors import ResultError, UsageError
 from storlab.base.files import replace_file
 from storlab.base.nearest import suggest
+from storlab.contracts.page import Search
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
-from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.clients import point_problems
 from storlab.lab.plan.plan import make_plan, plan_of
-from storlab.lab.preflight.preflight import check_study, refuse_errors
+from storlab.lab.preflight.preflight import refuse_errors
 from storlab.lab.results.environment import describe_environment
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign
-from storlab.lab.run.session import check_feasible
+from storlab.lab.run.session import (
+    check_feasible,
+    checks_of,
+    clients_of,
+    guard_of,
+    refuse_other_hosts,
+    site_of,
+    warn,
+)
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunRecord
-from storlab.model.study import StudyBase
 from storlab.process.execution import StopRequest
 
-PARAMETER = "accelerators"
-_LARGEST = 4_096  # accelerators that a search asks for
+_LARGEST = 4_096  # of what it looks for, that a search asks for
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One search: a workload on a target, every parameter fixed but the accelerators."""
+    """One search: a workload on a target, every parameter fixed but the one that is searched."""
 
-    point: Point  # with one accelerator
+    point: Point  # with one of it
     largest: int  # that may be tried
     limit: str | None  # why no more than that, where it is not the user's wish
 
-    def with_accelerators(self, number: int) -> Point:
+    @property
+    def search(self) -> Search:
+        """What is looked for."""
+        return FAMILIES[self.point.kind].page.searched
+
+    @property
+    def smallest(self) -> int:
+        """That is tried: each client of a cluster has one."""
+        return self.point.clients or 1
+
+    @property
+    def first(self) -> Point:
+        """The point that has the fewest."""
+        return self.with_number(self.smallest)
+
+    @property
+    def two(self) -> list[Point]:
+        """That and one more, so that the number that is searched tells points apart."""
+        return [self.first, self.with_number(self.smallest + 1)]
+
+    def with_number(self, number: int) -> Point:
         """The point that has so many."""
-        params = {**self.point.params, PARAMETER: number}
+        params = {**self.point.params, self.search.parameter: number}
         return self.point.model_copy(update={"params": params})
 
 
@@ -72,48 +99,63 @@ def capacity_cases(
 ) -> list[Case]:
     """Every search that a study asks for: its workloads with accelerators on their targets.
 
-    ``target`` narrows them to one, ``most`` bounds the accelerators. Raises UsageError where none
-    is left or a workload does not run with one accelerator, StudyError as ``make_plan``.
+    With a cluster, one for each number of clients. ``target`` narrows them to one, ``most`` bounds
+    the accelerators. Raises UsageError where none is left or a workload does not run with the
+    fewest accelerators, StudyError as ``make_plan``.
     """
     names = [each.name for each in loaded.study.target]
     if target is not None and target not in names:
         raise UsageError("--target", f'"{target}" is not in the study', suggest(target, names))
     found: dict[str, Case] = {}
-    for point in make_plan(loaded).points.values():
-        if PARAMETER in point.params and target in (None, point.target):
-            one = point.model_copy(update={"params": {**point.params, PARAMETER: 1}})
-            found.setdefault(one.point_id, _case(loaded.study, one, most))
+    for point in make_plan(loaded, searched=True).points.values():
+        if FAMILIES[point.kind].page.search and target in (None, point.target):
+            fewest = Case(point, 1, None).first
+            if fewest.point_id not in found:
+                found[fewest.point_id] = _case(loaded, fewest, most)
     if not found:
-        kinds = sorted(k for k, w in FAMILIES.items() if PARAMETER in w.spec.model_fields)
+        searched = {k: w.page.search for k, w in FAMILIES.items() if w.page.search}
+        kinds, words = sorted(searched), sorted({each.parameter for each in searched.values()})
         where = "the study" if target is None else f'target "{target}"'
         fix = f"add a workload of kind {' or '.join(kinds)}" if kinds else "install storlab whole"
-        raise UsageError("STUDY", f"{where} has no workload with accelerators", fix)
+        raise UsageError(
+            str(loaded.path), f"{where} has no workload with {' or '.join(words)}", fix
+        )
     return list(found.values())
 
 
-def _case(study: StudyBase, one: Point, most: int | None) -> Case:
-    target = study.target_named(one.target)
+def _case(loaded: LoadedStudy, point: Point, most: int | None) -> Case:
+    target, case = loaded.study.target_named(point.target), Case(point, 1, None)
+    undivided = [(p.field, p.what, p.fix) for p in point_problems([point])]
+    if undivided:
+        raise loaded.errors(undivided)
 
     def refusal(number: int) -> str | None:
-        params = {**one.params, PARAMETER: number}
-        problems = FAMILIES[one.kind].check(params, target)
+        problems = FAMILIES[point.kind].check(case.with_number(number).params, target)
         return problems[0].text if problems else None
 
-    first = refusal(1)
+    fewest = case.smallest
+    first = refusal(fewest)
     if first is not None:
+        words = f"one {case.search.noun}" if fewest == 1 else f"{fewest} {case.search.parameter}"
         raise UsageError(
-            f"workload {one.workload} on {one.target}",
-            f"does not run with one accelerator: {first}",
+            f"workload {point.workload} on {point.target}",
+            f"does not run with {words}: {first}",
             "correct the workload",
+        )
+    if most is not None and most < fewest:
+        raise UsageError(
+            "--max",
+            f"{most} is less than one {case.search.noun} for each of {fewest} clients",
+            f"give at least {fewest}, or use fewer clients",
         )
     wanted = min(most or _LARGEST, _LARGEST)
     if refusal(wanted) is None:
-        return Case(one, wanted, None if most else f"no more than {_LARGEST:,} are tried")
-    low, high = 1, wanted  # the workload runs with low accelerators, and not with high
+        return Case(point, wanted, None if most else f"no more than {_LARGEST:,} are tried")
+    low, high = fewest, wanted  # the workload runs with low accelerators, and not with high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if refusal(middle) is None else (low, middle)
-    return Case(one, low, refusal(high))
+    return Case(point, low, refusal(high))
 
 
 def search(
@@ -134,20 +176,25 @@ def search(
     plan = _grown(loaded, store.plan if store else None, next_tries(store))
     recorded = store.environment["guard"] if store else None
     base = Path(recorded["working_directory"]) if recorded else Path.cwd()
-    with Guard(loaded.study, plan, base=base, recorded=recorded) as guard:
-        check_feasible(loaded.study, plan, _missing(plan, store), guard.access)
-        checks = check_study(loaded.study, plan, base, guard.stores)
+    clients = clients_of(loaded.study, base)
+    if store is not None and clients is not None:
+        refuse_other_hosts(store, clients)
+    with guard_of(loaded.study, plan, base=base, recorded=recorded) as guard:
+        todo, resumed = _missing(plan, store), store is not None
+        checks, facts = checks_of(loaded.study, plan, todo, guard, clients, resumed=resumed)
         refuse_errors(checks)
         if store is None:
             environment = describe_environment(loaded.study, base)
             environment |= {"guard": guard.record(), "capacity": True}
+            if clients is not None:
+                environment["cluster"] = facts
             store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
         session = SearchSession(store)
         with store.campaign_lock(), reporter() as told:
-            for check in checks:
-                if check.status == "warning":
-                    told.note(f"warning: {check.name}: {check.what}")
-            _rounds(loaded, plan, session, Campaign(store, guard, told, stop), next_tries)
+            warn(told, checks)
+            site = site_of(clients, store, guard, stop, told)
+            campaign = Campaign(store, guard, told, stop, site=site)
+            _rounds(loaded, plan, session, campaign, next_tries)
     return session
 
 
@@ -160,7 +207,8 @@ def _rounds(
 ) -> None:
     store = session.store
     while True:
-        check_feasible(loaded.study, plan, _missing(plan, store), campaign.guard.access)
+        if loaded.study.cluster is None:  # else each client asks for itself
+            check_feasible(loaded.study, plan, _missing(plan, store), campaign.guard.access)
         store.extend(plan)
         summary = campaign.execute(keep=True)
         session.failed += summary.failed

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Self
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
+from typing_extensions import override
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import MB, NS_PER_S, format_duration, format_latency, format_number
@@ -15,6 +18,16 @@ from storlab.contracts.reporter import Reporter
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 
+ROOMY = 100  # columns of a terminal from which on the bars are long
+
+Names = Callable[[PlannedRun, Point], str]
+"""What a run is called, without its target."""
+
+
+def plain_name(run: PlannedRun, point: Point) -> str:
+    """The name of a run where nobody knows what tells its point from others."""
+    return f"{point.workload} {run.point_id}, run {run.repeat}"
+
 
 @dataclass(slots=True)
 class _Count:
@@ -22,71 +35,103 @@ class _Count:
     done: int = 0
     left_ns: int = 0
     expected_ns: int = 0
+    name: str = ""  # of the current run, with its target
+
+    def begins(self, name: str, expected_ns: int) -> None:
+        self.name, self.expected_ns = name, expected_ns
+
+    def ends(self) -> None:
+        self.done += 1
+        self.left_ns = max(0, self.left_ns - self.expected_ns)
+
+    def found(self) -> str:
+        """Of a campaign that goes on: what is there; empty at its beginning."""
+        if not self.done:
+            return ""
+        left = format_duration(_whole_seconds(self.left_ns))
+        to_go = self.runs - self.done
+        return f"{self.done} of {self.runs} runs are there, {to_go} to go, about {left}"
 
 
 _STEP_UNIT = "operations/s"
 
 
-class PlainReporter:
+class PlainReporter(Reporter):
     """One line per step and run. ``quiet`` leaves out the steps."""
 
-    def __init__(self, console: Console, quiet: bool = False) -> None:
+    def __init__(self, console: Console, quiet: bool = False, names: Names = plain_name) -> None:
         self._console = console
         self._quiet = quiet
+        self._names = names
         self._count = _Count()
 
-    def __enter__(self) -> PlainReporter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
+    @override
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
-        """As in Reporter."""
+        first = not self._count.runs
         self._count = _Count(runs=runs, done=done, left_ns=left_ns)
+        if first and self._count.found() and not self._quiet:
+            self._line(self._count.found())
 
-    def step(self, text: str, total: float | None = None) -> None:  # noqa: ARG002
-        """As in Reporter."""
+    @override
+    def step(self, text: str, total: float | None = None) -> None:
         if not self._quiet:
             self._line(text)
 
-    def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
-        """As in Reporter."""
+    @override
+    def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
+        self._count.begins(f"{point.target}, {self._names(run, point)}", expected_ns)
 
-    def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:  # noqa: ARG002
-        """As in Reporter."""
-        self._count.expected_ns = expected_ns
-
-    def run_progress(self, snapshot: Snapshot) -> None:
-        """As in Reporter."""
-
+    @override
     def run_ended(self, record: RunRecord) -> None:
-        """As in Reporter."""
         count = self._count
-        count.done += 1
-        count.left_ns = max(0, count.left_ns - count.expected_ns)
-        self._line(
-            f"[{count.done}/{count.runs}] {run_line(record)}, {format_duration(count.left_ns)} left"
-        )
+        count.ends()
+        left = format_duration(_whole_seconds(count.left_ns))
+        self._line(f"[{count.done}/{count.runs}] {run_line(record, count.name)}, {left} left")
 
+    @override
     def note(self, text: str) -> None:
-        """As in Reporter."""
         self._line(text)
 
     def _line(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-class LiveReporter:
-    """Two bars: the campaign with its time left, and the current run or step with live figures."""
+class _Bars(Progress):
+    """Each task in two lines, what it is over its bar: neither is pushed out by the other."""
 
-    def __init__(self, console: Console) -> None:
+    @override
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks:
+            if task.description:
+                yield Text(task.description, no_wrap=True, overflow="ellipsis")
+            yield self.make_tasks_table([task])
+
+
+class _Figures(ProgressColumn):
+    """What is cut where a line is too long: rich would give up the bar beside it first."""
+
+    def __init__(self, console: Console, beside: int) -> None:
+        super().__init__()
+        self._console, self._beside = console, beside
+
+    @override
+    def render(self, task: Task) -> Text:
+        text = Text(task.fields["figures"], no_wrap=True)
+        text.truncate(max(1, self._console.width - self._beside), overflow="ellipsis")
+        return text
+
+
+class LiveReporter(Reporter):
+    """The campaign with its time left, and below it the current run or step with live figures."""
+
+    def __init__(self, console: Console, names: Names = plain_name) -> None:
         self._console = console
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+        self._names = names
+        width = 12 if console.width < ROOMY else 24
+        self._progress = _Bars(
+            BarColumn(width),
             TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[figures]}"),
+            _Figures(console, beside=width + len("  100 % ")),
             console=console,
             transient=True,
         )
@@ -96,42 +141,44 @@ class LiveReporter:
         self._unit = _STEP_UNIT
         self._started_ns = 0
 
-    def __enter__(self) -> LiveReporter:
+    @override
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
+    @override
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    @override
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
-        """As in Reporter."""
+        first = self._campaign is None
         self._count = _Count(runs=runs, done=done, left_ns=left_ns)
-        total, figures = max(left_ns, 1), self._campaign_figures()
         if self._campaign is None:
-            self._campaign = self._progress.add_task("campaign", total=total, figures=figures)
-        else:
-            self._progress.reset(self._campaign, total=total, figures=figures)
+            self._campaign = self._progress.add_task("", total=max(runs, 1), figures="")
+        if first and self._count.found():
+            self.note(self._count.found())
+        self._update_campaign(0)
 
+    @override
     def step(self, text: str, total: float | None = None) -> None:
-        """As in Reporter."""
         self._replace_current(text, total)
 
+    @override
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
-        """As in Reporter."""
         if self._current is not None:
             figures = "" if snapshot is None else snapshot_figures(snapshot, _STEP_UNIT)
             self._progress.update(self._current, completed=done, figures=figures)
 
+    @override
     def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
-        """As in Reporter."""
-        self._count.expected_ns = expected_ns
+        self._count.begins(f"{point.target}, {self._names(run, point)}", expected_ns)
         self._started_ns = monotonic_ns()
         self._unit = rate_unit(point.kind)
-        text = f"{point.target}, {point.workload} {run.point_id}, run {run.repeat}"
-        self._replace_current(text, max(expected_ns, 1))
+        self._replace_current(self._count.name, max(expected_ns, 1))
 
+    @override
     def run_progress(self, snapshot: Snapshot) -> None:
-        """As in Reporter."""
         if self._current is None:
             return
         elapsed_ns = min(monotonic_ns() - self._started_ns, self._count.expected_ns)
@@ -143,31 +190,31 @@ class LiveReporter:
         )
         self._update_campaign(elapsed_ns)
 
+    @override
     def run_ended(self, record: RunRecord) -> None:
-        """As in Reporter."""
         count = self._count
-        count.done += 1
-        count.left_ns = max(0, count.left_ns - count.expected_ns)
-        self._progress.print(
-            f"[{count.done}/{count.runs}] {run_line(record)}", highlight=False, markup=False
-        )
+        count.ends()
+        self.note(f"[{count.done}/{count.runs}] {run_line(record, count.name)}")
         self._update_campaign(0)
 
+    @override
     def note(self, text: str) -> None:
-        """As in Reporter."""
         self._progress.print(text, highlight=False, markup=False)
 
     def _replace_current(self, text: str, total: float | None) -> None:
         if self._current is not None:
             self._progress.remove_task(self._current)
-        self._current = self._progress.add_task(escape(text), total=total, figures="")
+        self._current = self._progress.add_task(text, total=total, figures="")
 
     def _update_campaign(self, elapsed_ns: int) -> None:
+        """By runs, those of former sessions too, and of the current one by its time."""
         if self._campaign is not None:
-            total = self._progress.tasks[0].total or 1
-            done = total - self._count.left_ns + elapsed_ns
+            part = elapsed_ns / max(1, self._count.expected_ns) if elapsed_ns else 0.0
             self._progress.update(
-                self._campaign, completed=done, figures=self._campaign_figures(elapsed_ns)
+                self._campaign,
+                total=max(self._count.runs, 1),
+                completed=self._count.done + part,
+                figures=self._campaign_figures(elapsed_ns),
             )
 
     def _campaign_figures(self, elapsed_ns: int = 0) -> str:
@@ -176,12 +223,12 @@ class LiveReporter:
         return f"{count.done} of {count.runs} runs, {left} left"
 
 
-def make_reporter(console: Console, quiet: bool) -> Reporter:
+def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> Reporter:
     """Live on a terminal, plain elsewhere or when quiet."""
     return (
-        LiveReporter(console)
+        LiveReporter(console, names)
         if console.is_terminal and not quiet
-        else PlainReporter(console, quiet)
+        else PlainReporter(console, quiet, names)
     )
 
 
@@ -190,26 +237,32 @@ def rate_unit(kind: str) -> str:
     return FAMILIES[kind].page.rate_short
 
 
-def snapshot_figures(snapshot: Snapshot, unit: str = "IOPS") -> str:
-    """Throughput, rate, p99 and client CPU of the last interval."""
+def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
+    """Throughput, rate, p99 and client CPU of the last interval; of a cluster its slowest."""
     parts = [f"{snapshot.bytes_s / MB:,.0f} MB/s", f"{snapshot.operations_s:,.0f} {unit}"]
     if snapshot.latency_p99_ns is not None:
         parts.append(f"p99 {format_latency(snapshot.latency_p99_ns)}")
     if snapshot.cpu_percent is not None:
         parts.append(f"CPU {snapshot.cpu_percent:.0f} %")
+    if snapshot.note:
+        parts.append(snapshot.note)
     return ", ".join(parts)
 
 
-def run_line(record: RunRecord) -> str:
-    """One run in one line: what it was, and what it gave or why it failed."""
-    what = f"{record.target}, {record.workload}, {record.run_id}"
+def run_line(record: RunRecord, name: str = "") -> str:
+    """One run in one line: what it was, and what it gave or why it failed.
+
+    ``name`` tells it with its target; without one its id does, as it does of a run that failed.
+    """
+    what = name or f"{record.target}, {record.workload}, {record.run_id}"
     if record.failure is not None:
-        return f"{what}: FAILED, {record.failure.message}"
+        which = f" ({record.run_id})" if name else ""
+        return f"{what}{which}: FAILED, {record.failure.message}"
     figures = [
         f"{format_number(value)} {unit}"
         for value, unit in (
             (record.metric("throughput_mb_s"), "MB/s"),
-            (record.metric(FAMILIES[record.kind].page.rate), rate_unit(record.kind)),
+            (record.metric(FAMILIES[record.kind].page.rate.name), rate_unit(record.kind)),
         )
         if value is not None
     ]

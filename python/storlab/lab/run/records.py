@@ -7,6 +7,7 @@ from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration
+from storlab.cluster.validity import cluster_flags
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.power.efficiency import (
     density_metrics,
@@ -39,16 +40,15 @@ def completed_record(
     """
     target = study.target_named(point.target)
     workload = FAMILIES[point.kind]
+    planned, point = point, _of_all_clients(point)
     if not workload.fixed_work and outcome.status == "finished" and _is_empty(outcome):
         outcome = replace(outcome, status="failed", failure=_nothing_done(outcome))
     finished = outcome.status == "finished"
-    flags = workload.flags(point, target, outcome)
     steady: dict[str, Any] | None = None
+    unsteady: list[Flag] = []
     if not workload.fixed_work:
-        verdict, parts_of = _steadiness(outcome, study.study.interval)
-        steady = _steady_record(verdict, parts_of)
-        if finished and verdict.verdict == "not-steady":
-            flags.append(Flag(kind="not-steady", message=_unsteady_message(verdict)))
+        steady, unsteady = _steady_record(outcome, study.study.interval)
+    flags = [*workload.flags(point, target, outcome), *(unsteady if finished else [])]
     power = metered or MeteredRun()
     concurrency = workload.concurrency(point, outcome) if finished else None
     metrics = workload.metrics(point, outcome) if finished else []
@@ -59,15 +59,15 @@ def completed_record(
             # Its rates leave pauses out, and the window's energy does not: the two do not divide.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         page = workload.page
-        metrics += density_metrics(metrics, target, power.totals, page.rate, page.rate_unit)
+        metrics += density_metrics(metrics, target, power.totals, page.rate)
         metrics += per_watt_metrics(metrics, power.totals, workload.page)
         metrics += span_metrics(outcome.spans, power.spans)
         metrics = of_whole_work(metrics, outcome, workload.page)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
-        flags += _power_flags(target, power)
+        flags += [*_power_flags(target, power), *cluster_flags(outcome.cluster)]
     return RunRecord(
-        **_about(run, point),
+        **_about(run, planned),
         status="finished" if finished else "failed",
         failure=outcome.failure if finished else outcome.failure or _UNEXPLAINED,
         engine=outcome.engine,
@@ -75,10 +75,12 @@ def completed_record(
         window_start_ns=outcome.window_start_ns,
         window_end_ns=outcome.window_end_ns,
         totals=outcome.totals,
+        by_worker=outcome.by_worker,
         cpu=outcome.cpu,
         server_cpu=outcome.server_cpu,
         details=outcome.details,
         spans=outcome.spans,
+        cluster=outcome.cluster,
         concurrency=concurrency,
         steady=steady,
         metrics=metrics,
@@ -86,11 +88,22 @@ def completed_record(
         notes=[*outcome.notes, *power.notes, *_unread(target, metered), *without_energy],
         final_sync_ns=outcome.final_sync_ns,
         drain_ns=outcome.drain_ns,
+        first_io_late_ns=outcome.first_io_late_ns,
+        last_worker_late_ns=outcome.last_worker_late_ns,
         verify=outcome.verify,
         power=power.summaries if finished else [],
         span_power=power.spans if finished else [],
         power_boundary=headline_boundary(target, power.boundaries),
     )
+
+
+def _of_all_clients(point: Point) -> Point:
+    """With the load of all clients: what a point says is done by each of them."""
+    load = FAMILIES[point.kind].page.per_client
+    if point.clients is None or not point.params.get(load):
+        return point
+    params = {**point.params, load: point.params[load] * point.clients}
+    return point.model_copy(update={"params": params})
 
 
 def _is_empty(outcome: RunOutcome) -> bool:
@@ -131,10 +144,10 @@ def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
         if part.info.boundary == wanted
         for note in part.notes
     ]
-    said = (
+    text = (
         "; ".join(why or power.notes) or "its parts were not read together for 95 % of the window"
     )
-    return [Flag(kind="power-not-measured", message=f"power not measured: {said}")]
+    return [Flag(kind="power-not-measured", message=f"power not measured: {text}")]
 
 
 _UNEXPLAINED = Failure(message="the engine ended the run and did not say why")
@@ -165,6 +178,7 @@ def _about(run: PlannedRun, point: Point) -> dict[str, Any]:
         "workload": point.workload,
         "kind": point.kind,
         "params": point.params,
+        "clients": point.clients,
     }
 
 
@@ -181,13 +195,16 @@ def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
     ]
 
 
-def _steadiness(outcome: RunOutcome, interval_ns: int) -> tuple[SteadyVerdict, int]:
+def _steady_record(
+    outcome: RunOutcome, interval_ns: int
+) -> tuple[dict[str, Any] | None, list[Flag]]:
+    """How steady throughput was, and the flag of one that was not."""
     values = interval_throughput(outcome, interval_ns)
-    return steady_verdict(five_parts(values)), len(values)
-
-
-def _steady_record(verdict: SteadyVerdict, parts_of: int) -> dict[str, Any]:
-    return {**verdict.as_dict(), "quantity": "throughput_mb_s", "intervals": parts_of}
+    verdict = steady_verdict(five_parts(values))
+    record = {**verdict.as_dict(), "quantity": "throughput_mb_s", "intervals": len(values)}
+    if verdict.verdict != "not-steady":
+        return record, []
+    return record, [Flag(kind="not-steady", message=_unsteady_message(verdict))]
 
 
 def _unsteady_message(verdict: SteadyVerdict) -> str:

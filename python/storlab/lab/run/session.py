@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import EngineError, GuardError, ResultError, StorlabError
+from storlab.contracts.check import Check
 from storlab.contracts.family import Access
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import make_job
-from storlab.lab.preflight.checks import Check
+from storlab.lab.preflight.clients import check_clients
 from storlab.lab.preflight.preflight import check_study, refuse_errors
 from storlab.lab.prepare import dataset
 from storlab.lab.results.environment import describe_environment
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign, Summary
+from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
+from storlab.lab.site.site import Site
 from storlab.lab.study.file import LoadedStudy
+from storlab.lab.study.logo import logo_checks
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase
 from storlab.process.execution import StopRequest
@@ -50,16 +54,21 @@ def run_study(
             "exists already and is not an empty directory",
             f"choose another with --out, or go on with `storlab resume {directory}`",
         )
-    with Guard(loaded.study, plan, plan_hash=plan_hash) as guard:
-        check_feasible(loaded.study, plan, plan.runs, guard.access)
-        checks = check_study(loaded.study, plan, Path.cwd(), guard.stores)
+    clients = clients_of(loaded.study, Path.cwd())
+    with guard_of(loaded.study, plan, plan_hash=plan_hash) as guard:
+        checks, facts = checks_of(loaded.study, plan, plan.runs, guard, clients)
+        checks = [*checks, *logo_checks(loaded, Path.cwd())]
         refuse_errors(checks)
         environment = describe_environment(loaded.study, Path.cwd())
-        environment["guard"] = guard.record()
+        folder = str(loaded.path.parent.absolute())
+        environment["guard"] = {**guard.record(), "study_directory": folder}
+        if clients is not None:
+            environment["cluster"] = facts
         store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
         with store.campaign_lock(), reporter() as told:
-            _warn(told, checks)
-            return store, Campaign(store, guard, told, stop).execute(clean=clean)
+            warn(told, checks)
+            site = site_of(clients, store, guard, stop, told)
+            return store, Campaign(store, guard, told, stop, site=site).execute(clean=clean)
 
 
 def resume_study(
@@ -84,7 +93,10 @@ def resume_study(
     base = Path(recorded["working_directory"])
     with store.campaign_lock():
         todo = store.missing(retry_failed)
-        guard = Guard(
+        clients = clients_of(store.study, base)
+        if clients is not None:
+            refuse_other_hosts(store, clients)
+        guard = guard_of(
             store.study,
             store.plan,
             plan_hash=recorded["plan_hash_given"],
@@ -92,13 +104,71 @@ def resume_study(
             recorded=recorded,
         )
         with guard:
-            check_feasible(store.study, store.plan, todo, guard.access)
-            checks = check_study(store.study, store.plan, base, guard.stores)
+            checks: Sequence[Check] = []
+            if todo or clients is not None:  # else there is no load that anything could disturb
+                checks, _ = checks_of(store.study, store.plan, todo, guard, clients, resumed=True)
             refuse_errors(checks)
             with reporter() as told:
-                _warn(told, checks)
-                campaign = Campaign(store, guard, told, stop)
+                warn(told, checks)
+                site = site_of(clients, store, guard, stop, told)
+                campaign = Campaign(store, guard, told, stop, site=site)
                 return campaign.execute(retry_failed=retry_failed, clean=clean)
+
+
+def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
+    """Hosts come from a file or from Slurm, too, which may have changed since.
+
+    Runs on other clients are no repeats of those that are there, and data lie by client.
+    """
+    before = set(store.environment.get("cluster") or {})
+    now = {place.name for place in clients.places(clients.most)}
+    if not before or before == now:
+        return
+    changes = [
+        f"{word} {', '.join(sorted(names)[:5])}"
+        for word, names in (("without", before - now), ("with", now - before))
+        if names
+    ]
+    raise ResultError(
+        str(store.directory),
+        f"the cluster has other hosts than when the campaign began: {' and '.join(changes)}",
+        "give it the hosts that it had (hostfile, or the allocation of Slurm), or begin a new "
+        "campaign: `storlab run`",
+    )
+
+
+def guard_of(study: StudyBase, plan: Plan, **settings: Any) -> Guard:
+    """The guard of this machine, or of the clients of a cluster."""
+    return (Guard if study.cluster is None else ClusterGuard)(study, plan, **settings)
+
+
+def clients_of(study: StudyBase, base: Path) -> Clients | None:
+    """None where this machine makes the load. Raises as ``Clients.of``."""
+    return None if study.cluster is None else Clients.of(study.cluster, base)
+
+
+def site_of(
+    clients: Clients | None, store: ResultStore, guard: Guard, stop: StopRequest, told: Reporter
+) -> Site | None:
+    """Where the load of a campaign is made; None: on this machine."""
+    return None if clients is None else ClientsSite(clients, store, guard, stop, told)
+
+
+def checks_of(
+    study: StudyBase,
+    plan: Plan,
+    runs: Sequence[PlannedRun],
+    guard: Guard,
+    clients: Clients | None,
+    *,
+    resumed: bool = False,
+) -> tuple[Sequence[Check], dict[str, Any]]:
+    """What preflight says, and of a cluster what its clients are."""
+    if clients is None:
+        check_feasible(study, plan, runs, guard.access)
+        return check_study(study, plan, guard.base, guard.stores), {}
+    campaign = guard.campaign
+    return check_clients(study, plan, clients, guard.base, campaign=campaign, resumed=resumed)
 
 
 def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
@@ -107,8 +177,10 @@ def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
     Nothing is written; devices that the study writes to are held exclusively for a moment.
     """
     try:
-        with Guard(study, plan, plan_hash=plan.plan_hash, base=base, look_only=True) as guard:
-            check_feasible(study, plan, plan.runs, guard.access)
+        settings: dict[str, Any] = {"plan_hash": plan.plan_hash, "base": base, "look_only": True}
+        with guard_of(study, plan, **settings) as guard:
+            if study.cluster is None:
+                check_feasible(study, plan, plan.runs, guard.access)
     except StorlabError as error:
         return Check(
             name="guard" if isinstance(error, GuardError) else "run",
@@ -119,7 +191,8 @@ def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
     return Check(name="guard", status="ok", what="refuses nothing")
 
 
-def _warn(reporter: Reporter, checks: Sequence[Check]) -> None:
+def warn(reporter: Reporter, checks: Sequence[Check]) -> None:
+    """What preflight warns of, in the live view."""
     for check in checks:
         if check.status == "warning":
             reporter.note(f"warning: {check.name}: {check.what}")

@@ -8,22 +8,27 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
-from storlab.contracts.registry import ENGINES, study_class
+from storlab.contracts.registry import ENGINES, METERS, study_class
 from storlab.lab.study.problems import Explainer, study_error
 from storlab.lab.study.toml_lines import key_lines
+from storlab.model.gate import GateFile, GateRule
 from storlab.model.published import published_names
+from storlab.model.publisher import BriefFile, BriefTable
 from storlab.model.study import StudyBase
 
 MOST_BYTES = 4 * 2**20  # of a study file: anything larger is something else
 
 _AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 _UNQUOTED = re.compile(r"^\s*[\w.\"'-]+\s*=\s*\[?\s*([0-9]*[A-Za-z/~.][^\s,#\]]*)")
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class LoadedStudy:
     def errors(self, found: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
         """A StudyError about several fields: of each the field, what is wrong, and the fix."""
         file = str(self.path)
-        explainer = _explainer(file, self.text, tomllib.loads(self.text))
+        explainer = _explainer(file, self.text, tomllib.loads(self.text), study_class())
         return study_error(file, [explainer.problem(*each) for each in found])
 
 
@@ -60,21 +65,21 @@ def load_study(path: Path | str) -> LoadedStudy:
 
 def parse_study(text: str, file: str = "study.toml") -> StudyBase:
     """The study in ``text``; ``file`` is what errors call it. Raises StudyError as load_study."""
-    try:
-        data = tomllib.loads(text)
-    except RecursionError:
-        raise StudyError(file, "brackets are nested too deeply", "flatten the lists") from None
-    except ValueError as error:
-        raise _syntax_error(file, text, str(error)) from None
-    explainer = _explainer(file, text, data)
-    try:
-        study = study_class().model_validate(data)
-    except ValidationError as error:
-        raise study_error(file, explainer.explain(error)) from None
+    study, explainer = _checked(text, file, study_class())
     problems = [
         explainer.problem(where, f'"{name}" is not an engine', suggest(name, list(ENGINES)))
         for where, name in _engines(study)
         if name not in list(ENGINES)
+    ]
+    problems += [
+        explainer.problem(
+            ("target", place, "meters", index, "kind"),
+            f'"{meter.kind}" is not a meter',
+            suggest(meter.kind, list(METERS)),
+        )
+        for place, target in enumerate(study.target)
+        for index, meter in enumerate(target.meters)
+        if meter.kind not in METERS
     ]
     problems += [
         explainer.problem(
@@ -91,8 +96,34 @@ def parse_study(text: str, file: str = "study.toml") -> StudyBase:
     return study
 
 
-def _explainer(file: str, text: str, data: dict[str, Any]) -> Explainer:
-    return Explainer(file, key_lines(text.replace("\r\n", "\n")), data, study_class())
+def load_rules(path: Path) -> list[GateRule]:
+    """``[[gate]]`` tables of a file of their own. Raises StudyError as load_study."""
+    text = _read(path, "write one with [[gate]] tables: docs/gate.md shows them")
+    return _checked(text, str(path), GateFile)[0].gate
+
+
+def load_publisher(path: Path) -> BriefTable:
+    """``[brief]`` of a file that may have nothing else in it. Raises StudyError as load_study."""
+    text = _read(path, "write one with a [brief] table: docs/brief.md shows it")
+    return _checked(text, str(path), BriefFile)[0].brief
+
+
+def _checked(text: str, file: str, model: type[ModelT]) -> tuple[ModelT, Explainer]:
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise StudyError(file, "brackets are nested too deeply", "flatten the lists") from None
+    except ValueError as error:
+        raise _syntax_error(file, text, str(error)) from None
+    explainer = _explainer(file, text, data, model)
+    try:
+        return model.model_validate(data), explainer
+    except ValidationError as error:
+        raise study_error(file, explainer.explain(error)) from None
+
+
+def _explainer(file: str, text: str, data: dict[str, Any], model: type[BaseModel]) -> Explainer:
+    return Explainer(file, key_lines(text.replace("\r\n", "\n")), data, model)
 
 
 def _engines(study: StudyBase) -> list[tuple[tuple[str | int, ...], str]]:
@@ -103,17 +134,17 @@ def _engines(study: StudyBase) -> list[tuple[tuple[str | int, ...], str]]:
     return named
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, fix: str = "storlab init writes a study to start from") -> str:
     try:
         if path.is_file() and path.stat().st_size > MOST_BYTES:
-            raise StudyError(str(path), "is too large to be a study", "name a TOML file")
+            raise StudyError(
+                str(path), "is too large to be a study or a part of one", "name a TOML file"
+            )
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise StudyError(
-            str(path), "there is no such file", "storlab init writes a study to start from"
-        ) from None
+        raise StudyError(str(path), "there is no such file", fix) from None
     except IsADirectoryError:
-        raise StudyError(str(path), "is a directory", "name the study file in it") from None
+        raise StudyError(str(path), "is a directory", "name a file in it") from None
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise StudyError(f"{path}:{line}", "is not UTF-8 text", "save the file as UTF-8") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -87,23 +87,23 @@ class Explainer:
             return f"must be {text.format(context[key])}, not {show(value)}", self._example(path)
         wanted = _WANTED.get(kind.split("_", maxsplit=1)[0])
         if kind == "missing":
-            said = f"{name} is missing", self._add(path)
+            problem = f"{name} is missing", self._add(path)
         elif kind == "extra_forbidden":
-            said = self._unknown(path)
+            problem = self._unknown(path)
         elif kind == "literal_error" or kind.startswith("union_tag"):
-            said = self._no_such_choice(path, value)
+            problem = self._no_such_choice(path, value)
         elif kind in ("too_short", "string_too_short"):
-            said = "is empty", self._example(path)
+            problem = "is empty", self._example(path)
         elif kind == "value_error":
-            said = str(context.get("error", detail["msg"])), self._example(path)
+            problem = str(context.get("error", detail["msg"])), self._example(path)
         elif wanted is not None:
-            said = self._wrong_type(path, wanted, value)
+            problem = self._wrong_type(path, wanted, value)
         else:
-            said = f"{detail['msg']} (given: {show(value)})", self._example(path)
-        return said
+            problem = f"{detail['msg']} (given: {show(value)})", self._example(path)
+        return problem
 
     def _wrong_type(self, path: Path, wanted: str, value: Any) -> tuple[str, str]:
-        if wanted == "a list" and path in (("target",), ("workload",)):
+        if wanted == "a list" and path in (("target",), ("workload",), ("gate",)):
             return "there may be several, so the header has two brackets", f"write [[{path[0]}]]"
         if isinstance(value, list) and wanted != "a list":
             return "takes one value; it is not swept", "write a workload for each value"
@@ -138,16 +138,19 @@ class Explainer:
         owner = self._model_at(path[:-1])
         fields = list(owner.model_fields) if owner else []
         if len(path) == 1:
-            fix = suggest(str(path[0]), ["[study]", "[[target]]", "[[workload]]"])
+            fix = suggest(str(path[0]), self._tables())
             return f"there is no table or field {path[0]} here", fix
         what = f"{path[-1]} is not a field of {describe(path[:-1])}"
         return what, suggest(str(path[-1]), fields)
 
+    def _tables(self) -> list[str]:
+        fields = self.model.model_fields.items()
+        return [f"[[{n}]]" if get_origin(f.annotation) is list else f"[{n}]" for n, f in fields]
+
     def _add(self, path: Path) -> str:
         example = self._example_value(path)
         if len(path) == 1:
-            header = "[study]" if path[0] == "study" else f"[[{path[0]}]]"
-            return f"add a {header} table"
+            return f"add a {describe(path)} table"
         return f"add {path[-1]} = {example}" if example else f"add {path[-1]}"
 
     def _example(self, path: Path) -> str:
@@ -212,9 +215,9 @@ def describe(path: Path) -> str:
     """``("workload", 1, "block_size")`` as readers see it: ``[[workload]] #2 block_size``."""
     first, rest = path[0], path[1:]
     text = str(first)
-    if first == "study":
-        text = "[study]"
-    elif first in ("target", "workload"):
+    if first in ("study", "brief"):
+        text = f"[{first}]"
+    elif first in ("target", "workload", "gate"):
         text = f"[[{first}]]"
     separator = " "
     for part in rest:

@@ -7,11 +7,12 @@ comment away does not by itself write to a device.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import tomlkit
 
 from storlab.base.units import GIB, format_bytes_si, format_size
 from storlab.contracts.offers import starts_studies
@@ -199,8 +200,7 @@ def _device_name(device: FoundDevice) -> str:
 
 
 def _text(value: str) -> str:
-    """A TOML basic string. JSON escapes as TOML does, all but DEL."""
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+    return tomlkit.string(value).as_string()
 
 
 def _one_line(value: str) -> str:

@@ -1,12 +1,14 @@
 """Credentials of an S3 target, from the usual places of the AWS tools. No value is ever shown.
 
 The formats are those of the AWS SDKs and Tools Reference Guide, "Shared config and credentials
-files" and "Environment variables support".
+files" and "Environment variables support". What takes a program or another service (SSO, roles,
+``credential_process``, the machine's own role) is left to botocore, of the extra ``storlab[aws]``.
 """
 
 from __future__ import annotations
 
 import configparser
+import importlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ from storlab.model.target import Target
 
 DEFAULT_REGION = "us-east-1"
 _ACCESS, _SECRET, _TOKEN = "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"
-# Ways to get keys that need a program or another service; the AWS CLI can carry them out.
+# Ways to get keys that need a program or another service.
 _ELSEWHERE = (
     "credential_process",
     "sso_session",
@@ -29,6 +31,7 @@ _ELSEWHERE = (
     "credential_source",
     "login_session",
 )
+_INSTALL = 'pip install "storlab[aws]"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,10 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
     """Credentials and region of a target; no credentials for storlab's own server.
 
     The first that is given counts: the variables that ``s3_options.credentials_env`` names,
-    ``s3_options.profile``, the variables ``AWS_*``, the profile ``AWS_PROFILE`` or ``default``.
-    ``base`` is what relative names of the AWS files start from. Raises PreflightError where none
-    has keys, where one has half a pair, and where a file cannot be read.
+    ``s3_options.profile``, the variables ``AWS_*``, the profile ``AWS_PROFILE`` or ``default``, and
+    what botocore finds for that profile. ``base`` is what relative names of the AWS files start
+    from. Raises PreflightError where none has keys, where one has half a pair, and where a file
+    cannot be read.
     """
     if target.is_embedded:
         return None, DEFAULT_REGION
@@ -73,6 +77,8 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
             return found, given or _region((), read_profile(name, *_paths(files), where))
     profile = read_profile(name, *_paths(files), where)
     found = _from_profile(profile, name, where, files)
+    if found is None and _may_ask(options, profile):
+        found = _from_botocore(name if profile else None, where, files)
     if found is None:
         raise _nothing_found(where, name, options.profile is not None, profile, files)
     return found, options.region or _region(_REGIONS, profile)
@@ -126,8 +132,8 @@ def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
         raise PreflightError(where, f"{path} is not UTF-8 text", fix) from None
     except configparser.Error as error:
         # The error quotes the line, which may be a secret: its number is all that is passed on.
-        said = f"{path} is not a file of profiles: see line {_line(error)}"
-        raise PreflightError(where, said, fix) from None
+        problem = f"{path} is not a file of profiles: see line {_line(error)}"
+        raise PreflightError(where, problem, fix) from None
     return {
         section: {key: (value or "").strip() for key, value in parser.items(section)}
         for section in parser.sections()
@@ -156,6 +162,43 @@ def _from_profile(
     access, secret = (profile.get(key) or None for key in names)
     token = (f'aws_session_token of profile "{name}"', profile.get("aws_session_token") or None)
     return _pair(access, secret, token, names, f'profile "{name}" in {files.both()}', where)
+
+
+def _may_ask(options: S3Options, profile: Mapping[str, str]) -> bool:
+    """Whether a way to get keys is given, or none was named: not in place of a missing profile."""
+    if any(profile.get(key) for key in _ELSEWHERE):
+        return True
+    return options.profile is None and (bool(profile) or _variable("AWS_PROFILE") is None)
+
+
+def _from_botocore(profile: str | None, where: str, files: _Files) -> Credentials | None:
+    """What the chain of the AWS tools finds; None where it, or the library, has nothing."""
+    try:
+        session = importlib.import_module("botocore.session").Session(profile=profile)
+        errors = importlib.import_module("botocore.exceptions")
+    except ImportError:  # its import takes 0.2 s, and most studies need none of it
+        return None
+    session.set_config_variable("credentials_file", str(files.credentials))
+    session.set_config_variable("config_file", str(files.config))
+    try:
+        chained = session.get_credentials()
+        found = None if chained is None else chained.get_frozen_credentials()
+    except (errors.BotoCoreError, errors.ClientError, OSError, ValueError) as error:
+        # What a program printed may be a secret, also in the errors of its parsing.
+        of_program = getattr(error, "kwargs", {}).get("provider") == "custom-process"
+        is_told = isinstance(error, (errors.BotoCoreError, errors.ClientError)) and not of_program
+        way = f'profile "{profile}"' if profile else "the role of this machine"
+        raise PreflightError(
+            where,
+            f"{way} gave no keys: {error if is_told else 'its program failed'}",
+            "aws sts get-caller-identity"
+            + (f" --profile {profile}" if profile else "")
+            + " has to work first; an expired login is renewed by aws sso login",
+        ) from None
+    if found is None:
+        return None
+    place = f'the session of profile "{profile}"' if profile else "the role of this machine"
+    return Credentials(found.access_key, found.secret_key, found.token, place)
 
 
 def _pair(
@@ -209,8 +252,8 @@ def _nothing_found(
     if elsewhere:
         return PreflightError(
             where,
-            f'profile "{name}" gets its keys by {elsewhere[0]}, which storlab does not do',
-            f"export them first: eval $(aws configure export-credentials --profile {name} "
+            f'profile "{name}" gets its keys by {elsewhere[0]}, for which botocore is missing',
+            f"{_INSTALL}, or export them: eval $(aws configure export-credentials --profile {name} "
             "--format env), and leave s3_options.profile out",
         )
     if asked:

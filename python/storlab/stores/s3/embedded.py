@@ -230,8 +230,8 @@ def _make(directory: Path) -> None:
 def _read_marker(directory: Path) -> bool | None:
     """Whether storlab made the directory; None where it has no marker of storlab's."""
     try:
-        said: Any = json.loads((directory / MARKER).read_bytes())
-        return bool(said["made_directory"]) if said["what"] == _MARK else None
+        document: Any = json.loads((directory / MARKER).read_bytes())
+        return bool(document["made_directory"]) if document["what"] == _MARK else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -75,12 +75,12 @@ def refused(
     """The error for an answer that is not a success. ``action``: what was asked for, in words."""
     where = f"{store.endpoints[0]}/{store.bucket}"
     code = body.code or _code_of(status)
-    said = f"{code} ({status})" if body.code else f"HTTP {status}"
+    answer = f"{code} ({status})" if body.code else f"HTTP {status}"
     if body.message:
-        said += f", {body.message}"
-    said = hide(said, secrets)
+        answer += f", {body.message}"
+    answer = hide(answer, secrets)
     meaning, fix = _meaning(store, code, headers, body, skew_s)
-    text = f"cannot {action}: {meaning} ({said})" if meaning else f"cannot {action}: {said}"
+    text = f"cannot {action}: {meaning} ({answer})" if meaning else f"cannot {action}: {answer}"
     return PreflightError(where, text, fix)
 
 

@@ -13,6 +13,7 @@ from storlab.contracts.offers import kept_in_buckets
 
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
+CLIENT = "client"  # of a cluster has a prefix of its own: ``client-<name>/``
 PROBE = "probe"  # a small object that is written and deleted to see whether that is allowed
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
 _DATA = r"[0-9a-f]{8}"
@@ -60,7 +61,8 @@ def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
     """Of what families keep below a prefix, by the first words of it."""
     kinds = ((data, _DATA), (runs, _RUN))
     tops = [f"{re.escape(top)}-{digits}" for names, digits in kinds for top in sorted(names)]
-    return re.compile(f"(?:{'|'.join(tops) or '(?!)'})/(?s:.*)")  # without any, nothing fits
+    tops.append(rf"{CLIENT}-[A-Za-z0-9._-]+")
+    return re.compile(f"(?:{'|'.join(tops)})/(?s:.*)")
 
 
 def foreign_keys(keys: Iterable[str], prefix: str) -> list[str]:
@@ -70,21 +72,21 @@ def foreign_keys(keys: Iterable[str], prefix: str) -> list[str]:
 
 def marker_content(campaign: str, target: str, made_bucket: bool) -> bytes:
     """``storlab.json``: whose the prefix is."""
-    said = {
+    fields = {
         "schema_version": 1,
         "campaign": campaign,
         "target": target,
         "made_bucket": made_bucket,
     }
-    return (json.dumps(said, indent=2) + "\n").encode()
+    return (json.dumps(fields, indent=2) + "\n").encode()
 
 
 def read_marker(content: bytes) -> dict[str, Any] | None:
     """What a marker says; None for what is no marker of this version."""
     try:
-        said = json.loads(content)
+        document = json.loads(content)
     except ValueError:
         return None
-    if not isinstance(said, dict) or said.get("schema_version") != 1:
+    if not isinstance(document, dict) or document.get("schema_version") != 1:
         return None
-    return said
+    return document

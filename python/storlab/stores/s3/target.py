@@ -252,10 +252,10 @@ class S3Hold:
                     "begin a new campaign with `storlab run`",
                 )
             return
-        said = read_marker(content)
+        marker = read_marker(content)
         if self.recorded is None:
             raise GuardError(self.where, "is in use already", "run the study again")
-        if said is None or (said.get("campaign"), said.get("target")) != (
+        if marker is None or (marker.get("campaign"), marker.get("target")) != (
             self.campaign,
             self.target.name,
         ):
@@ -265,7 +265,7 @@ class S3Hold:
                 "begin a new campaign with `storlab run`",
             )
         # Also of a bucket that a later session made: the record is of the first.
-        self.made_bucket = self.made_bucket or said.get("made_bucket") is True
+        self.made_bucket = self.made_bucket or marker.get("made_bucket") is True
 
     def _take(self) -> None:
         """Write the marker, and see that what the campaign must do below the prefix is allowed.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from storlab.contracts import question
 from storlab.contracts.page import Page, margins
 from storlab.workloads.block.flags import BLOCK_FLAGS
 from storlab.workloads.block.metrics import DATA, MOVED
-from storlab.workloads.common.costs import CPU_PER_IO
+from storlab.workloads.common.costs import CPU_PER_IO, IOPS
+from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
 
 NBSP = "\u00a0"
 MIX = "read_percent"
@@ -64,12 +66,23 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
     return not (name in UNSAID_AT_ZERO and params[name] == 0)
 
 
+BLOCK_QUESTIONS = (
+    *question.USUAL,
+    question.latency(
+        ("latency_p99_ns.read", "latency_p99_ns.write"),
+        "answers the slowest of a hundred operations {times} as fast as {other}",
+    ),
+)
 BLOCK_PAGE = Page(
     operations=DATA,
     moved=MOVED,
     axes=("jobs", "queue_depth", "rate_iops"),
     workers="jobs",
+    outstanding={"jobs": ("numjobs", "jobs", "threads"), "queue_depth": QUEUE_DEPTH_COLUMNS},
+    paced="rate_iops",
+    access="access",
     facet="block_size",
+    small=64 << 10,
     mix=MIX,
     sizes=("block_size", "region_start", "region_size", "total_bytes"),
     durations=("drain_timeout",),
@@ -87,9 +100,9 @@ BLOCK_PAGE = Page(
     work="{access} I/O",
     told=("queue_depth",),
     far="the largest number of jobs",
-    rate_unit="IOPS",
-    rate_word="IOPS",
+    rate=IOPS,
     costs=(CPU_PER_IO,),
+    questions=BLOCK_QUESTIONS,
     says=says,
     flags=BLOCK_FLAGS,
     margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),

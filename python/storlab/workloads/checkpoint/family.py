@@ -14,6 +14,7 @@ from storlab.base.units import NS_PER_S
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
+from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
@@ -22,11 +23,15 @@ from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.checkpoint.details import CheckpointDetails
 from storlab.workloads.checkpoint.figures import CHECKPOINT_FIGURES
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
+from storlab.workloads.checkpoint.merged import merged_details
 from storlab.workloads.checkpoint.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.checkpoint.page import CHECKPOINT_PAGE
+from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import (
+    files_of_ranks,
     memory_problem,
     point_files,
+    profile_of,
     ranks_of,
     target_problem,
 )
@@ -43,28 +48,30 @@ class CheckpointWorkload:
     data_tops: tuple[str, ...] = ()
     run_tops: tuple[str, ...] = ("checkpoints",)
     places: tuple[str, ...] = ("directory", "s3")
+    pieces_word: str = "ranks"
+    shares_data: bool = False  # a client publishes its ranks' part in a place of its own
     page: Page = CHECKPOINT_PAGE
     figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""
-        problem = target_problem(params, target)
+        problem = target_problem(CheckpointParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time."""
-        params = point.params
+        params = CheckpointParams.of(point.params)
         try:
             profile, files = point_files(params)
         except StudyError:  # check refuses it, and names the line of the study
             return Estimate(header.settle, bytes_written=0, writes=False, files=0)
         size, ranks = sum(file.bytes for file in files), ranks_of(profile, params)
-        open_each = len(files) if target.s3 is None else ranks * params["io_depth"]
-        writes, restores, keep = params["writes"], params["restores"], params["keep_last"]
+        open_each = len(files) if target.s3 is None else ranks * params.io_depth
+        writes, restores, keep = params.writes, params.restores, params.keep_last
         moved_ns = (writes + restores) * size * NS_PER_S // ASSUMED_BYTES_S
         kept = writes if keep is None else min(writes, keep + 1)
         return Estimate(
-            duration_ns=moved_ns + (writes - 1) * params["pause"] + header.settle,
+            duration_ns=moved_ns + (writes - 1) * params.pause + header.settle,
             bytes_written=writes * size,
             writes=True,
             files=0,
@@ -80,32 +87,42 @@ class CheckpointWorkload:
         Raises ValueError where no place was granted or buffers would not fit into memory,
         StudyError where there is no such profile.
         """
-        params = point.params
+        params = CheckpointParams.of(point.params)
         profile, files = point_files(params)
-        ranks = ranks_of(profile, params)
-        problem = memory_problem(params, ranks)
+        own = context.share.of(ranks_of(profile, params))
+        problem = memory_problem(params, len(own))
         if problem is not None:
             raise ValueError(problem)
         return CheckpointJob(
             place=_place(params, context),
-            files=files,
-            ranks=ranks,
-            format="safetensors" if params["layout"] == "safetensors" else "raw",
-            writes=params["writes"],
-            restores=params["restores"],
+            files=files_of_ranks(files, own),
+            ranks=len(own),
+            first_rank=own.start,
+            format="safetensors" if params.layout == "safetensors" else "raw",
+            writes=params.writes,
+            restores=params.restores,
             interval_ns=context.header.interval,
-            pause_ns=params["pause"],
-            sync=params["sync"],
-            publish=params["publish"],
-            keep_last=params["keep_last"],
-            preallocate=bool(params.get("preallocate")),
-            io_bytes=params["io_size"],
-            queue_depth=params["io_depth"],
-            verify=params["verify"],
-            cold=params["cold"],
-            part_size=params["part_size"],
+            pause_ns=params.pause,
+            sync=params.sync,
+            publish=params.publish,
+            keep_last=params.keep_last,
+            preallocate=bool(params.preallocate),
+            io_bytes=params.io_size,
+            queue_depth=params.io_depth,
+            verify=params.verify,
+            cold=params.cold,
+            part_size=params.part_size,
             seed=context.seed,
         )
+
+    def pieces(self, point: Point) -> int:
+        """Ranks. Raises StudyError where there is no such profile."""
+        params = CheckpointParams.of(point.params)
+        return ranks_of(profile_of(params), params)
+
+    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """A checkpoint of all clients lasts from the first one's start until the last has ended."""
+        return merged_details(parts)
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
         """Nothing: a restore reads what the run has written."""
@@ -117,7 +134,7 @@ class CheckpointWorkload:
         # Its profile may be gone, and what it has left still has to be removed.
         order = CheckpointJob(
             task="clean",
-            place=_place(point.params, context),
+            place=_place(CheckpointParams.of(point.params), context),
             files=[CheckpointFile(name="none", rank=0, bytes=0)],
             ranks=1,
         )
@@ -125,23 +142,29 @@ class CheckpointWorkload:
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         """Ranks x I/O depth, and what Little's law says while checkpoints moved."""
-        return run_concurrency(point.params, _ranks_seen(outcome), outcome)
+        return run_concurrency(CheckpointParams.of(point.params), _ranks_seen(outcome), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
         """Times and rates to written, to durable and of restores, and what training loses."""
-        return run_metrics(point.params, _ranks_seen(outcome), outcome)
+        return run_metrics(CheckpointParams.of(point.params), _ranks_seen(outcome), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
-        return run_flags(point.params, target, outcome)
+        return run_flags(CheckpointParams.of(point.params), target, outcome)
 
 
-def _place(params: dict[str, Any], context: JobContext) -> DataPlace:
+def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
     """The run's own; nothing of another run is in it."""
     s3, home = context.access.s3, context.access.home
     name = f"checkpoints-{context.run_id}"
     if s3 is not None:
-        return DataPlace.in_store(s3.store, f"{s3.prefix}{name}/", params)
+        return DataPlace(
+            store=s3.store,
+            prefix=f"{s3.prefix}{name}/",
+            request_timeout_ns=params.request_timeout,
+            retries=params.retries,
+            backoff_ns=params.retry_backoff,
+        )
     if home is None:
         raise ValueError("neither directory nor bucket was granted for checkpoints")
     return DataPlace(directory=str(home / name), direct=context.target.direct)

@@ -8,7 +8,7 @@ CHECKPOINT_FLAGS = (
     FlagMeaning(
         "scaled",
         "K",
-        "Checkpoints were shrunk: their times and energies are not those of whole ones.",
+        "Checkpoints were shrunk: their times and energies are not those of full-size ones.",
         severity="note",
         why="Files were shrunk: rates may hold for whole checkpoints, times and energies do not.",
         energies=True,

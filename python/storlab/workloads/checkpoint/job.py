@@ -36,6 +36,7 @@ class CheckpointJob(Job):
     place: DataPlace  # its directory's last component is made where it is missing
     files: list[CheckpointFile] = Field(min_length=1)
     ranks: int = Field(ge=1)
+    first_rank: int = Field(default=0, ge=0)  # its number among those of all clients
     format: Literal["raw", "safetensors"] = "raw"  # safetensors: length, JSON header, data
     writes: int = Field(default=1, ge=0)
     restores: int = Field(default=1, ge=0)  # of the newest one

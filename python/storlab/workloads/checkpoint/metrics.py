@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si
+from storlab.base.units import MB, NS_PER_S, format_bytes_si
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.checkpoint.details import CheckpointDetails, CheckpointWrite, Moved, Restore
@@ -22,15 +21,14 @@ from storlab.workloads.checkpoint.interval import (
     young_interval,
 )
 from storlab.workloads.checkpoint.page import WORK, scale_text
+from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.common import metrics as common
 
 COLD_SHARE = 0.90  # of the bytes, that the device has to have moved
 RESIDENT_SHARE = 0.01  # of the bytes, that may lie in memory before a restore that is called cold
 
-Params = dict[str, Any]
 
-
-def run_concurrency(params: Params, ranks: int, outcome: RunOutcome) -> Concurrency:
+def run_concurrency(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> Concurrency:
     """Ranks x I/O depth, and by Little's law what was outstanding while checkpoints moved."""
     busy_ns = sum(_busy_ns(outcome).values())
     waited_ns = sum(
@@ -39,12 +37,12 @@ def run_concurrency(params: Params, ranks: int, outcome: RunOutcome) -> Concurre
         if (totals := outcome.totals.get(operation)) is not None and totals.latency is not None
     )
     return Concurrency(
-        configured=float(ranks * params["io_depth"]),
+        configured=float(ranks * params.io_depth),
         implied=waited_ns / busy_ns if busy_ns > 0 and waited_ns else None,
     )
 
 
-def run_metrics(params: Params, ranks: int, outcome: RunOutcome) -> list[Metric]:
+def run_metrics(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> list[Metric]:
     """All metrics of a run; none when its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
@@ -56,7 +54,7 @@ def run_metrics(params: Params, ranks: int, outcome: RunOutcome) -> list[Metric]
         *_lost_metrics(params, told),
         *common.time_metrics(outcome, WORK, "latency"),
         *common.cpu_metrics(outcome, WORK, "cpu_us_per_io"),
-        *_cpu_per_gb(outcome),
+        *common.cpu_per_gb(outcome.cpu, common.bytes_moved(outcome, WORK)),
         *common.concurrency_metric(run_concurrency(params, ranks, outcome).implied),
     ]
 
@@ -99,11 +97,11 @@ def _time_and_rate(name: str, seconds: Sequence[float], moved: int) -> Iterable[
         yield _metric(f"{name}_mb_s", moved / total / MB, "MB/s")
 
 
-def _write_metrics(params: Params, writes: Sequence[CheckpointWrite]) -> Iterable[Metric]:
+def _write_metrics(params: CheckpointParams, writes: Sequence[CheckpointWrite]) -> Iterable[Metric]:
     written = [(w.written_ns - w.start_ns, w.bytes) for w in writes if w.written_ns is not None]
     lengths = [length / NS_PER_S for length, _ in written]
     yield from _time_and_rate("write", lengths, sum(size for _, size in written))
-    if params["sync"] == "fsync":
+    if params.sync == "fsync":
         seconds = _seconds(writes)
         yield from _time_and_rate("durable", seconds, sum(write.bytes for write in writes))
         if seconds:
@@ -148,17 +146,17 @@ def device_share(found: Sequence[Moved]) -> float | None:
     return sum(counted for counted, _ in known) / moved if moved else None
 
 
-def _lost_metrics(params: Params, told: CheckpointDetails) -> Iterable[Metric]:
+def _lost_metrics(params: CheckpointParams, told: CheckpointDetails) -> Iterable[Metric]:
     """Of the whole checkpoint, as if one that was shrunk had been as fast for every byte."""
     stops = _seconds(told.writes)
     if not stops or _mean(stops) <= 0:
         return
-    cost = of_whole(_mean(stops), params["scale"])
-    interval = params["training_interval"] / NS_PER_S
+    cost = of_whole(_mean(stops), params.scale)
+    interval = params.training_interval / NS_PER_S
     yield _modelled("training_share_lost_percent", 100 * share_lost(cost, interval), "%")
-    if params["mtbf"] is None:
+    if params.mtbf is None:
         return
-    mtbf = params["mtbf"] / NS_PER_S
+    mtbf = params.mtbf / NS_PER_S
     yield _modelled("optimal_interval_young_s", young_interval(cost, mtbf), "s")
     daly = daly_interval(cost, mtbf)
     yield _modelled("optimal_interval_daly_s", daly, "s")
@@ -169,16 +167,9 @@ def _lost_metrics(params: Params, told: CheckpointDetails) -> Iterable[Metric]:
         ("training_share_lost_with_failures_percent", interval),
         ("training_share_lost_at_optimum_percent", daly),
     ):
-        restart = of_whole(_mean(restarts), params["scale"])
+        restart = of_whole(_mean(restarts), params.scale)
         lost = share_lost_with_failures(cost, at, mtbf, restart)
         yield _modelled(name, 100 * lost, "%")
-
-
-def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
-    moved = common.bytes_moved(outcome, WORK)
-    if outcome.cpu is not None and moved:
-        used_s = (outcome.cpu.user_ns + outcome.cpu.system_ns) / NS_PER_S
-        yield _metric("cpu_s_per_gb", used_s / (moved / GB), "s/GB")
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -193,7 +184,7 @@ def _modelled(name: str, value: float, unit: str) -> Metric:
     return Metric(name=name, value=value, unit=unit, provenance="modelled")
 
 
-def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]:
+def run_flags(params: CheckpointParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _scaled_flag(params),
@@ -208,20 +199,20 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
     return [*found, *common.machine_flags(outcome), *common.store_flags(target)]
 
 
-def _scaled_flag(params: Params) -> Flag | None:
-    said = scale_text(params["scale"])
-    if not said:
+def _scaled_flag(params: CheckpointParams) -> Flag | None:
+    text = scale_text(params.scale)
+    if not text:
         return None
     return Flag(
         kind="scaled",
-        message=f"{said}: every file has that share of its size, so that the times are not those "
+        message=f"{text}: every file has that share of its size, so that the times are not those "
         "of the whole checkpoint; what checkpoints cost the training is modelled for the whole "
         "one, at the same rate",
     )
 
 
-def _durable_flag(params: Params, outcome: RunOutcome) -> Flag | None:
-    if params["sync"] == "none":
+def _durable_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
+    if params.sync == "none":
         return Flag(
             kind="not-durable",
             message='sync = "none": nothing was flushed, so that a loss of power may lose the '
@@ -237,34 +228,34 @@ def _durable_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     )
 
 
-def _cold_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+def _cold_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
     """A restore that is called cold, and was served from memory."""
     restores = CheckpointDetails.of(outcome).restores
-    if not restores or params["cold"] == "as_is":
+    if not restores or params.cold == "as_is":
         return None
     share = device_share(restores)
     moved = sum(restore.bytes for restore in restores)
     resident = sum(restore.resident_before_bytes or 0 for restore in restores)
-    said = []
+    sentences = []
     if resident > RESIDENT_SHARE * moved:
-        said.append(
+        sentences.append(
             f"{format_bytes_si(resident)} of {format_bytes_si(moved)} lay in memory before it was "
             "read"
         )
     if share is not None and share < COLD_SHARE:
-        said.append(f"the device counted {100 * share:.0f} % of the bytes that were read")
-    if not said:
+        sentences.append(f"the device counted {100 * share:.0f} % of the bytes that were read")
+    if not sentences:
         return None
-    return Flag(kind="restore-not-cold", message="; ".join(said))
+    return Flag(kind="restore-not-cold", message="; ".join(sentences))
 
 
-def _cache_flag(params: Params, target: Target) -> Flag | None:
-    said = []
+def _cache_flag(params: CheckpointParams, target: Target) -> Flag | None:
+    sentences = []
     if target.s3 is None and not target.direct:
-        said.append("checkpoints were written through the page cache (direct = false)")
-    if params["restores"] and params["cold"] == "as_is":
-        said.append('restores read what the page cache held (cold = "as_is")')
-    return Flag(kind="page-cache", message="; ".join(said)) if said else None
+        sentences.append("checkpoints were written through the page cache (direct = false)")
+    if params.restores and params.cold == "as_is":
+        sentences.append('restores read what the page cache held (cold = "as_is")')
+    return Flag(kind="page-cache", message="; ".join(sentences)) if sentences else None
 
 
 def _damage_flag(outcome: RunOutcome) -> Flag | None:

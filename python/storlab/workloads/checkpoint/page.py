@@ -13,8 +13,9 @@ from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_FINDINGS,
     CHECKPOINT_HEADLINE,
     CHECKPOINT_QUANTITIES,
+    CHECKPOINT_QUESTIONS,
 )
-from storlab.workloads.common.costs import CPU_PER_IO
+from storlab.workloads.common.costs import CPU_PER_IO, IOPS
 
 WORK = ("write", "read")
 RESTORE_ONLY = ("verify", "cold")
@@ -69,7 +70,7 @@ CHECKPOINT_PAGE = Page(
     axes=("io_depth", "io_size", "subset", "scale"),
     facet="profile",
     sizes=("io_size", "part_size"),
-    durations=("pause", "training_interval", "mtbf"),
+    durations=("pause", "training_interval", "mtbf", "request_timeout", "retry_backoff"),
     titles={
         "io_depth": "I/O depth of each rank",
         "io_size": "I/O size",
@@ -90,10 +91,10 @@ CHECKPOINT_PAGE = Page(
     headline=CHECKPOINT_HEADLINE,
     quantities=CHECKPOINT_QUANTITIES,
     findings=CHECKPOINT_FINDINGS,
+    questions=CHECKPOINT_QUESTIONS,
     pieces=CHECKPOINT_PIECES,
     published=("checkpoint",),
-    rate_unit="IOPS",
-    rate_word="IOPS",
+    rate=IOPS,
     costs=(CPU_PER_IO,),
     says=says,
     shrunk=lambda params: scale_text(float(params["scale"])),

@@ -43,6 +43,12 @@ def _ranks(entry: Mapping[str, Any]) -> dict[int, float]:
     return {each["rank"]: (each["end_ns"] - each["start_ns"]) / NS_PER_S for each in ranks}
 
 
+def rank_clients(entry: Mapping[str, Any]) -> dict[int, str]:
+    """Which client of a cluster each rank was on."""
+    ranks = entry.get("ranks") or ()
+    return {each["rank"]: each["client"] for each in ranks if each.get("client")}
+
+
 def _slowest(ranks: Mapping[int, float]) -> dict[str, float]:
     if not ranks:
         return {}
@@ -67,6 +73,7 @@ CHECKPOINT_PIECES = (
             PieceColumn("energy_wh", "energy", "Wh"),
         ),
         worker="rank",
+        clients=rank_clients,
     ),
     PieceKind(
         kind="restore",
@@ -85,5 +92,6 @@ CHECKPOINT_PIECES = (
             PieceColumn("energy_wh", "energy", "Wh"),
         ),
         worker="rank",
+        clients=rank_clients,
     ),
 )

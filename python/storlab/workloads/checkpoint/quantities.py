@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from storlab.contracts import question
 from storlab.contracts.page import Counted, Headline, Quantity
+from storlab.contracts.question import Question
 
 TIME = "Time of a checkpoint and of a restore"
 RATE = "Throughput while checkpoints move"
@@ -40,8 +42,9 @@ def _of(
     )
 
 
-def _lost(name: str, title: str, short: str, unit: str) -> Quantity:
-    return Quantity(name, title, unit, "less" if unit == "%" else "", LOST, short=short)
+def _lost(name: str, title: str, short: str, unit: str, *, compared: bool = False) -> Quantity:
+    better: Literal["less", ""] = "less" if unit == "%" else ""
+    return Quantity(name, title, unit, better, LOST, short=short, compared=compared)
 
 
 CHECKPOINT_QUANTITIES = (
@@ -90,6 +93,7 @@ CHECKPOINT_QUANTITIES = (
     ),
     _lost(
         "training_share_lost_percent", "share of training time lost", "share lost", "%",
+        compared=True,
     ),
     _lost("optimal_interval_young_s", "optimal interval, Young", "optimal interval, Young", "s"),
     _lost("optimal_interval_daly_s", "optimal interval, Daly", "optimal interval, Daly", "s"),
@@ -113,4 +117,42 @@ CHECKPOINT_FINDINGS = (
     "durable_mb_s.all",
     "span_energy_wh.write",
     "restore_time_s.all",
+)
+DURABLE_MB_S = "durable_mb_s.all"
+CHECKPOINT_QUESTIONS = (
+    Question(
+        "durable_time",
+        "Time to durable",
+        CHECKPOINT_HEADLINE.keys,
+        "makes a checkpoint durable {times} as fast as {other}",
+        asked="always",
+    ),
+    Question(
+        "training_lost",
+        "Share of training lost",
+        ("training_share_lost_percent.all",),
+        "loses {times} less training time than {other}",
+        asked="answered",
+    ),
+    question.efficiency(
+        ("span_energy_wh.write", "efficiency_mb_s_w.all"),
+        "writes {times} as much of a checkpoint per watt-hour as {other}",
+    ),
+    question.cost(
+        DURABLE_MB_S,
+        "makes {times} as much data durable per second as {other} for the same money",
+    ),
+    Question(
+        "restore_time",
+        "Restore time",
+        ("restore_time_s.all",),
+        "restores a checkpoint {times} as fast as {other}",
+    ),
+    question.throughput(
+        (DURABLE_MB_S, "write_mb_s.all"),
+        "makes {times} as much data durable per second as {other}",
+    ),
+    question.density(
+        DURABLE_MB_S, "makes {times} as much data durable per second and terabyte as {other}"
+    ),
 )

@@ -12,6 +12,7 @@ from storlab.model.s3 import LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.checkpoint.job import CheckpointFile
+from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.profiles import (
     Profile,
     files_of,
@@ -28,11 +29,9 @@ SPARE_BUFFERS = 4  # of each rank, beside those in flight
 MEMORY_SHARE = 0.5  # of this machine's memory, for buffers
 RESTORE_FIELDS = ("verify", "cold")
 
-Params = dict[str, Any]
-
 
 def combination_problems(
-    values: list[Params], given: set[str], engine: str | None
+    values: list[CheckpointParams], given: set[str], engine: str | None
 ) -> list[Problem]:
     """Problems of one workload's points; ``given`` are the fields that the study writes."""
     return [
@@ -42,28 +41,28 @@ def combination_problems(
     ]
 
 
-def _size_problems(values: list[Params]) -> Iterable[Problem]:
-    for size in dict.fromkeys(v["io_size"] for v in values):
+def _size_problems(values: list[CheckpointParams]) -> Iterable[Problem]:
+    for size in dict.fromkeys(v.io_size for v in values):
         if size <= 0 or size % BLOCK or size > LARGEST_IO:
             what = f"{size} is no multiple of {BLOCK} bytes from 4KiB to 1GiB"
             yield Problem(("io_size",), what, 'use for example "4MiB"')
-    if values[0]["part_size"] < LEAST_PART:
+    if values[0].part_size < LEAST_PART:
         yield Problem(("part_size",), "S3 takes no smaller parts than 5MiB", 'use "64MiB"')
 
 
-def _restore_problems(first: Params, given: set[str]) -> Iterable[Problem]:
+def _restore_problems(first: CheckpointParams, given: set[str]) -> Iterable[Problem]:
     for field in RESTORE_FIELDS:
-        if first["restores"] == 0 and field in given:
+        if first.restores == 0 and field in given:
             fix = f"remove {field}, or set restores = 1"
             yield Problem((field,), "says something of restores, and there are none", fix)
 
 
-def _writer_problems(values: list[Params], engine: str | None) -> Iterable[Problem]:
-    writer = values[0]["writer"]
+def _writer_problems(values: list[CheckpointParams], engine: str | None) -> Iterable[Problem]:
+    writer = values[0].writer
     if engine is not None and (engine == "torch") != (writer == "torch"):
         what = f'engine = "{engine}" and writer = "{writer}" contradict each other'
         yield Problem(("writer",), what, 'remove engine; writer = "torch" brings its own')
-    if writer == "torch" and any(v["layout"] == "safetensors" for v in values):
+    if writer == "torch" and any(v.layout == "safetensors" for v in values):
         what = "PyTorch writes its own format"
         yield Problem(("layout",), what, 'use layout = "profile", or writer = "native"')
 
@@ -79,71 +78,80 @@ def own_profile(name: str) -> dict[str, Any] | None:
         return None
 
 
-def profile_of(params: Params) -> Profile:
+def profile_of(params: CheckpointParams) -> Profile:
     """The profile of a point. Raises StudyError where there is none.
 
     One of the user is part of the parameters: it is read once, for the plan, whose hash covers it.
     """
-    tables = params.get("profile_data")
-    name: str = params["profile"]
+    tables = params.profile_data
+    name: str = params.profile
     return load_profile(name) if tables is None else make_profile(tables, name)
 
 
-def point_files(params: Params) -> tuple[Profile, list[CheckpointFile]]:
+def point_files(params: CheckpointParams) -> tuple[Profile, list[CheckpointFile]]:
     """The profile of a point, and the files of one checkpoint.
 
     Raises StudyError where there is no such profile.
     """
     profile = profile_of(params)
-    return profile, files_of(profile, params["layout"], params["scale"], params["subset"])
+    return profile, files_of(profile, params.layout, params.scale, params.subset)
 
 
-def ranks_of(profile: Profile, params: Params) -> int:
+def ranks_of(profile: Profile, params: CheckpointParams) -> int:
     """How many ranks write."""
-    return min(profile.ranks, params["subset"] or profile.ranks)
+    return min(profile.ranks, params.subset or profile.ranks)
 
 
-def target_problem(params: Params, target: Target) -> Problem | None:
+def files_of_ranks(files: Iterable[CheckpointFile], ranks: range) -> list[CheckpointFile]:
+    """Those that these ranks write, which are numbered from 0 then."""
+    return [
+        file.model_copy(update={"rank": file.rank - ranks.start})
+        for file in files
+        if file.rank in ranks
+    ]
+
+
+def target_problem(params: CheckpointParams, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None. Reads the profile."""
     try:
         profile, files = point_files(params)
     except StudyError as error:
         place = "" if error.where == "profile" else f"{error.where}: "
         return Problem(("profile",), f"{place}{error.what}", error.fix)
-    subset = params["subset"]
+    subset = params.subset
     if subset is not None and subset > profile.ranks:
         what = f"{profile.name} has {profile.ranks} ranks and not {subset}"
         return Problem(("subset",), what, f"use at most {profile.ranks}")
     return None if target.s3 is None else _bucket_problem(params, files)
 
 
-def _bucket_problem(params: Params, files: list[CheckpointFile]) -> Problem | None:
-    if params["layout"] == "safetensors":
+def _bucket_problem(params: CheckpointParams, files: list[CheckpointFile]) -> Problem | None:
+    if params.layout == "safetensors":
         what = "safetensors files are written to directories only"
         return Problem(("layout",), what, 'use "profile"')
-    if params["writer"] == "torch":
+    if params.writer == "torch":
         what = "PyTorch writes to directories only"
         return Problem(("writer",), what, 'use writer = "native"')
     for name, usual in ONLY_FILES.items():
-        if params.get(name, usual) != usual:
+        if (value := getattr(params, name)) is not None and value != usual:
             what = "says something of files, and the target is a bucket"
             return Problem((name,), what, "remove it")
     largest = max(file.bytes for file in files)
-    if largest > MOST_PARTS * params["part_size"]:
+    if largest > MOST_PARTS * params.part_size:
         least = -(-largest // (MOST_PARTS << 20))
         what = f"{format_bytes_si(largest)} have too many parts"
         return Problem(("part_size",), what, f"use {least}MiB")
     return None
 
 
-def buffer_bytes(params: Params, ranks: int) -> int:
+def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
     """Memory of the ranks' buffers, and of the pattern that they are filled with."""
-    buffers: int = params["io_depth"] + SPARE_BUFFERS
-    size: int = params["io_size"]
+    buffers: int = params.io_depth + SPARE_BUFFERS
+    size: int = params.io_size
     return (ranks + 1) * buffers * size
 
 
-def memory_problem(params: Params, ranks: int) -> str | None:
+def memory_problem(params: CheckpointParams, ranks: int) -> str | None:
     """The buffers would not fit into this machine's memory; None where they do."""
     needed = buffer_bytes(params, ranks)
     memory = host_memory_bytes()

@@ -18,19 +18,27 @@ THROUGHPUT_VS_AXIS = FigureKind(
     "Mean of the repeats with its 95 % interval; every dot is one run.",
     place="storlab.figures.throughput_vs_jobs:draw_swept",
 )
-LATENCY_BARS = FigureKind(
-    "latency_bars",
+RATES_VS_JOBS = FigureKind(
+    "rates_vs_jobs",
+    "section",
+    "Operations per second",
+    "Mean of the repeats with its 95 % interval; every dot is one run.",
+    place="storlab.figures.throughput_vs_jobs:draw_rates",
+    most_open=0,
+)
+LATENCY_POINTS = FigureKind(
+    "latency_points",
     "section",
     "Latency",
-    "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
-    place="storlab.figures.latency_bars:draw",
+    "Marker: mean, with its 95 % interval. Tick: 99th percentile. Logarithmic scale.",
+    place="storlab.figures.latency_points:draw",
 )
 LATENCY_VS_AXIS = FigureKind(
     "latency_vs_axis",
     "section",
     "Latency",
-    "Solid: mean, with its 95 % interval. Pale: 99th percentile. Logarithmic scale.",
-    place="storlab.figures.latency_bars:draw_swept",
+    "Marker: mean, with its 95 % interval. Tick: 99th percentile. Logarithmic scale.",
+    place="storlab.figures.latency_points:draw_swept",
 )
 LATENCY_CDF = FigureKind(
     "latency_cdf",
@@ -38,6 +46,7 @@ LATENCY_CDF = FigureKind(
     "Latency distribution",
     "Histograms merged over the repeats. The vertical axis counts nines.",
     place="storlab.figures.latency_cdf:draw",
+    most_open=0,
 )
 ERRORS = FigureKind(
     "errors",
@@ -52,6 +61,7 @@ TIME_SERIES = FigureKind(
     "Over time",
     "One line per repeat: throughput, and the 99th percentile of each interval.",
     place="storlab.figures.time_series:draw",
+    most_open=0,
 )
 POWER_OVER_TIME = FigureKind(
     "power_over_time",
@@ -60,6 +70,7 @@ POWER_OVER_TIME = FigureKind(
     "Throughput and power on one clock, one line per repeat. Shaded: what was measured, over "
     "which energy is integrated. Dashed: declared, not measured.",
     place="storlab.figures.power_over_time:draw",
+    most_open=0,
 )
 EFFICIENCY_BARS = FigureKind(
     "efficiency_bars",
@@ -69,18 +80,30 @@ EFFICIENCY_BARS = FigureKind(
     "meter. Both axes measure the same bar. Hatched: declared, not measured.",
     place="storlab.figures.efficiency_bars:draw",
 )
+EFFICIENCY_VS_AXIS = FigureKind(
+    "efficiency_vs_axis",
+    "power",
+    "Data per joule along the sweep",
+    "Bytes of all repeats over joules of all repeats, with its 95 % interval; every dot is one "
+    "run. Dashed: declared, not measured.",
+    place="storlab.figures.efficiency_vs_axis:draw",
+    most_open=4,
+)
 RATIOS = FigureKind(
     "ratios",
     "workload",
     "Ratios at a glance",
-    "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1. Triangle: "
-    "the two latencies were taken at different effective concurrency.",
+    "Ratio to the baseline with its 95 % interval. A line without a marker: the interval includes "
+    "1. ≠: the two latencies were taken at different effective concurrency.",
     place="storlab.figures.ratios:draw",
+    most_open=0,
 )
 RATIOS_OF_FIXED_WORK = FigureKind(
     "ratios_of_fixed_work",
     "workload",
     "Ratios at a glance",
-    "Ratio to the baseline with its 95 % interval. Hollow: the interval includes 1.",
+    "Ratio to the baseline with its 95 % interval. A line without a marker: the interval includes "
+    "1.",
     place="storlab.figures.ratios:draw_fixed",
+    most_open=0,
 )

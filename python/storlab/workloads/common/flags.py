@@ -33,12 +33,11 @@ _CONDITIONS = (
     FlagMeaning(
         "busy-machine",
         "b",
-        "The machine was busy with others than the load generator: the target may be faster than "
-        "this number shows.",
+        "The machine was busy with other work: the target may be faster than this number shows.",
         severity="warning",
         why=(
-            "The machine was busy with others than the load generator: the target may be faster "
-            "than shown, and a ratio to it is too small or too large."
+            "The machine was busy with other work: the target may be faster than shown, and a "
+            "ratio to it is too small or too large."
         ),
         caveat=True,
         claims=True,
@@ -46,12 +45,12 @@ _CONDITIONS = (
     FlagMeaning(
         "starved",
         "w",
-        "The machine did not run the load generator for 2 % of the window or more, though it "
-        "could have run: rates are too low by that, and latencies hold the waits.",
+        "The load generator was ready to run but had no core for 2 % of the window or more: rates "
+        "are too low by that, and latencies include the waits.",
         severity="warning",
         why=(
-            "The machine did not run the load generator all the time: rates are too low, and "
-            "latencies hold its waits."
+            "The load generator had no core to run on for a part of the time: rates are too low, "
+            "and latencies include its waits."
         ),
         energies=True,
         caveat=True,
@@ -108,11 +107,11 @@ _OUTCOMES = (
         "embedded-server",
         "L",
         "storlab’s own small server, over loopback: it shares this machine’s cores with the load "
-        "generator, and is no product.",
+        "generator, and is not a product.",
         severity="note",
         why=(
-            "Server and load generator shared one machine: the numbers are of storlab's own "
-            "server on these cores, and of no product."
+            "Server and load generator shared one machine: these are numbers of storlab's own "
+            "server on these cores, not of a product."
         ),
         caveat=True,
         claims=True,
@@ -152,6 +151,61 @@ _OUTCOMES = (
     ),
 )
 
+_CLIENTS = (
+    FlagMeaning(
+        "late-start",
+        "d",
+        "The first I/O of a client came more than 10 ms after the common start.",
+        severity="warning",
+        why="The clients did not load the target together from the start.",
+        caveat=True,
+    ),
+    FlagMeaning(
+        "window-cut",
+        "t",
+        "The clients were measured together for less than 99.9 % of the window.",
+        severity="warning",
+        why="Sums are over the part of the window that all clients had together.",
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "clock-unsure",
+        "k",
+        "How far the clocks of the clients are apart is known no better than to 1 ms.",
+        severity="note",
+        why="It is not known well when each client began.",
+    ),
+    FlagMeaning(
+        "straggler",
+        "s",
+        "A client did less than 0.8 of its fair share.",
+        severity="warning",
+        why="The sum hides that a client was slower than the others.",
+        caveat=True,
+    ),
+    FlagMeaning(
+        "client-limit",
+        "l",
+        "The CPU or the network of a client was more than 90 % busy.",
+        severity="warning",
+        why="Clients were at their limit: the target may be faster than shown.",
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "client-cache",
+        "h",
+        "Less than 95 % of what a client read came over its network: a cache served the rest.",
+        severity="warning",
+        why="Reads were served by the memory of clients, not by the target.",
+        caveat=True,
+        claims=True,
+    ),
+)
+CLIENT_FLAGS = frozenset(meaning.kind for meaning in _CLIENTS)
+"""Kinds of flags that are about clients of a cluster, and name them."""
+
 
 def flag_meanings() -> Mapping[str, FlagMeaning]:
     """Every kind of flag that the families and the lab raise, in the order of legends.
@@ -164,4 +218,4 @@ def flag_meanings() -> Mapping[str, FlagMeaning]:
 @cache
 def _meanings(kinds: tuple[str, ...]) -> Mapping[str, FlagMeaning]:
     own = [meaning for kind in kinds for meaning in FAMILIES[kind].page.flags]
-    return {meaning.kind: meaning for meaning in (*_CONDITIONS, *own, *_OUTCOMES)}
+    return {meaning.kind: meaning for meaning in (*_CONDITIONS, *_CLIENTS, *own, *_OUTCOMES)}

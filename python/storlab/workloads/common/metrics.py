@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from storlab._native import Histogram
-from storlab.base.units import MB, NS_PER_S, format_duration
+from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_duration
+from storlab.contracts.details import Details
 from storlab.model.result import (
     Concurrency,
     CpuUse,
@@ -32,6 +33,7 @@ STARVED_PERCENT = 2.0  # of the window
 RATE_TOLERANCE = 0.01
 IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
 NOTES_SHOWN = 8  # beside a number; the run has them all
+LEAST_DEVICE_SHARE = 0.5  # of the bytes read with O_DIRECT, what their device must have seen
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
 Quantity = Literal["latency", "intended", "ttfb"]
@@ -118,11 +120,25 @@ def time_metrics(
     elif over_all and len(known) == 1:
         summaries["all"] = summaries[known[0]]
     prefix = PREFIXES[quantity]
-    return [
+    found = [
         metric
         for scope, taken in summaries.items()
         for metric in _summary_metrics(prefix, scope, taken)
     ]
+    if summaries or quantity != "latency":
+        return found
+    means = {op: mean for op in outcome.totals if (mean := mean_latency_ns(outcome.totals[op]))}
+    if over_all and len(means) == 1:
+        means["all"] = next(iter(means.values()))
+    return [
+        Metric(name=f"{prefix}_mean_ns", value=mean, unit="ns", operation=scope)
+        for scope, mean in means.items()
+    ]
+
+
+def mean_latency_ns(totals: OperationTotals) -> float | None:
+    """Of one kind of operation, also where an engine tells nothing but that."""
+    return totals.latency_mean_ns if totals.latency is None else totals.latency.mean_ns
 
 
 def _summary(totals: OperationTotals, quantity: Quantity) -> LatencySummary | None:
@@ -181,6 +197,15 @@ def cpu_metrics(
         yield Metric(name=per_operation, value=used_ns / done / 1_000, unit="us")
 
 
+def cpu_per_gb(
+    cpu: CpuUse | None, moved_bytes: int, name: str = "cpu_s_per_gb"
+) -> Iterable[Metric]:
+    """CPU of one side by what was moved; nothing where either is not known."""
+    if cpu is not None and moved_bytes:
+        used_s = (cpu.user_ns + cpu.system_ns) / NS_PER_S
+        yield Metric(name=name, value=used_s / (moved_bytes / GB), unit="s/GB")
+
+
 def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) -> float | None:
     """Little's law: rate x mean latency, over ``operations``. None where latency is not known."""
     length = window_ns(outcome)
@@ -188,9 +213,10 @@ def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) ->
     known = False
     for operation in operations:
         totals = outcome.totals.get(operation)
-        if totals is not None and totals.latency is not None:
+        mean_ns = None if totals is None else mean_latency_ns(totals)
+        if totals is not None and mean_ns is not None:
             known = True
-            waited_ns += totals.operations * totals.latency.mean_ns
+            waited_ns += totals.operations * mean_ns
     return waited_ns / length if known and length > 0 else None
 
 
@@ -201,9 +227,13 @@ def concurrency_metric(implied: float | None) -> list[Metric]:
     return [Metric(name="concurrency_effective", value=implied, unit="1")]
 
 
-def concurrency_flag(both: Concurrency, outstanding: str) -> Flag | None:
-    """Configured and implied outstanding disagree. ``outstanding`` names them: ``I/O``."""
-    if both.implied is None or both.configured <= 0:
+def concurrency_flag(
+    both: Concurrency, outstanding: str, offered: float | None = None
+) -> Flag | None:
+    """Configured and implied outstanding disagree. ``outstanding`` names them: ``I/O``. None of an
+    open loop, where not the number but the ``offered`` rate is configured.
+    """
+    if offered is not None or both.implied is None or both.configured <= 0:
         return None
     if abs(both.implied / both.configured - 1) <= CONCURRENCY_TOLERANCE:
         return None
@@ -281,20 +311,20 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     if cpu is None:
         return
     waited, stolen = cpu.longest_wait_percent or 0.0, cpu.machine_steal_percent or 0.0
-    said = []
+    sentences = []
     crowded = wait_for_each_other(cpu, workers)
     alone = others is not None and others < BUSY_MACHINE_PERCENT and stolen < STARVED_PERCENT
     if waited >= STARVED_PERCENT and not (crowded and alone):
         partly = f", in part for the others of {workers:,} workers on {cpu.cores:,}"
-        said.append(
+        sentences.append(
             f"a worker waited for a core in {waited:.3g} % of the window{partly if crowded else ''}"
         )
     if stolen >= STARVED_PERCENT:
-        said.append(f"this machine's host took {stolen:.3g} % of the cores' time")
-    if said:
+        sentences.append(f"this machine's host took {stolen:.3g} % of the cores' time")
+    if sentences:
         yield Flag(
             kind="starved",
-            message=f"{' and '.join(said)}: rates are too low by that, and latencies hold the "
+            message=f"{' and '.join(sentences)}: rates are too low by that, and latencies hold the "
             "waits",
         )
 
@@ -354,6 +384,31 @@ def store_flags(target: Target) -> Iterable[Flag]:
             kind="tls-unverified",
             message="verify_tls = false: nobody checked that the server is the one it says it is",
         )
+
+
+def page_cache_flag(target: Target) -> Flag | None:
+    """Files and devices that were not opened with O_DIRECT."""
+    if target.direct or target.is_null:
+        return None
+    return Flag(
+        kind="page-cache",
+        message="direct = false: memory may have served this I/O, not the device",
+    )
+
+
+def device_bytes_flag(target: Target, outcome: RunOutcome) -> Flag | None:
+    """Reads that never came to the device. Reads by others only add to what it counts."""
+    device = Details.of(outcome).device
+    if device is None or not target.direct:
+        return None
+    read = bytes_moved(outcome, ("read",))
+    if not device.read_bytes < LEAST_DEVICE_SHARE * read:
+        return None
+    return Flag(
+        kind="device-bytes",
+        message=f"{format_bytes_si(read)} were read, and the device counted "
+        f"{format_bytes_si(device.read_bytes)}: a cache served the rest",
+    )
 
 
 def note_flag(outcome: RunOutcome) -> Flag | None:

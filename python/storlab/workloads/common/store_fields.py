@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from storlab.model.params import Nanoseconds
+
+BEFORE: Mapping[str, Any] = {"retries": 0, "retry_backoff": 0}
+"""What plans of older campaigns mean, which do not have these fields."""
 Retries = Annotated[int, Field(ge=0, le=100)]
+Timeout = Annotated[Nanoseconds, Field(gt=0)]
 
 REQUEST_TIMEOUT: Any = Field(
     default="60s",
-    gt=0,
     description="to a bucket: a request without its answer after this time, or a download without "
     "another byte, has failed",
 )

@@ -18,23 +18,19 @@ from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
-from storlab.model.job import Arrival
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
 from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.figures import OBJECT_FIGURES
 from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
-from storlab.workloads.object.rules import (
-    DELETES,
-    POOL_USERS,
-    shares,
-    target_problem,
-)
+from storlab.workloads.object.params import ObjectParams
+from storlab.workloads.object.rules import DELETES, POOL_USERS, shares, target_problem
 from storlab.workloads.object.sizes import mean_size, sizes_of
 from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 from storlab.workloads.object.starter import Starter
@@ -62,17 +58,17 @@ class ObjectWorkload(Clear, Starter):
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""
         del target
-        params = point.params
+        params = ObjectParams.of(point.params)
         asked = shares(params)
-        size = mean_size(params["object_size"])
+        size = mean_size(params.object_size)
         put = asked.get("put", 0.0) * size
-        got = asked.get("get", 0.0) * (params["range_size"] or size)
+        got = asked.get("get", 0.0) * (params.range_size or size)
         written: int | None = None
         if not put:
             written = 0
-        elif params["rate_requests"] is not None:
+        elif params.rate_requests is not None:
             seconds = (header.ramp + header.runtime) / NS_PER_S
-            written = round(params["rate_requests"] * seconds * put / 100)
+            written = round(params.rate_requests * seconds * put / 100)
         return Estimate(
             duration_ns=header.ramp + header.runtime + header.settle,
             bytes_written=written,
@@ -86,78 +82,79 @@ class ObjectWorkload(Clear, Starter):
 
     def job(self, point: Point, context: JobContext) -> ObjectJob:
         """The engine's order for one run. Raises ValueError where no bucket was granted."""
-        params, header = point.params, context.header
+        params, header = ObjectParams.of(point.params), context.header
         access = _s3(context)
-        lanes = params["concurrency_per_operation"]
-        threads = params["threads"]
+        lanes = params.concurrency_per_operation
+        threads = params.threads
         return ObjectJob(
             task="run",
             store=access.store,
             pool=_pool(params, context) if _uses_pool(params) else None,
             write_prefix=_run_prefix(context),
-            sizes=sizes_of(params["object_size"]),
+            sizes=sizes_of(params.object_size),
             mix=ObjectMix() if lanes is not None else ObjectMix(**shares(params)),
-            concurrency=params["concurrency"],
+            concurrency=params.concurrency,
             lanes=lanes,
-            threads=None if threads is None else min(threads, params["concurrency"]),
+            threads=None if threads is None else min(threads, params.concurrency),
             keys=Keys(
-                kind=params["keys"],
-                theta=params["zipf_theta"],
-                hot_space_percent=params["hot_space_percent"],
-                hot_access_percent=params["hot_access_percent"],
+                kind=params.keys,
+                theta=params.zipf_theta,
+                hot_space_percent=params.hot_space_percent,
+                hot_access_percent=params.hot_access_percent,
             ),
-            join_pool=params["read_written"],
-            part_size=params["part_size"],
-            part_concurrency=params["part_concurrency"],
-            range_size=params["range_size"],
-            list_max_keys=params["list_max_keys"],
-            delete_batch=params["delete_batch"],
-            arrival=_arrival(params),
-            payload=params["payload"],
-            routing=params["routing"],
-            request_timeout_ns=params["request_timeout"],
-            retries=params["retries"],
-            backoff_ns=params["retry_backoff"],
-            verify=params["verify"],
+            join_pool=params.read_written,
+            part_size=params.part_size,
+            part_concurrency=params.part_concurrency,
+            range_size=params.range_size,
+            list_max_keys=params.list_max_keys,
+            delete_batch=params.delete_batch,
+            arrival=arrival_of(params.rate_requests, params.arrival),
+            payload=params.payload,
+            routing=params.routing,
+            request_timeout_ns=params.request_timeout,
+            retries=params.retries,
+            backoff_ns=params.retry_backoff,
+            verify=params.verify,
             ramp_ns=header.ramp,
             window_ns=header.runtime,
             interval_ns=min(header.interval, header.runtime),
-            drain_timeout_ns=params["request_timeout"],
+            drain_timeout_ns=params.request_timeout,
             seed=context.seed,
         )
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
         """The pools of these points, each once; a point that only writes has none."""
-        pools: dict[str, dict[str, Any]] = {}
-        for point in points:
-            if not _uses_pool(point.params):
-                continue
-            first = pools.setdefault(_pool_name(point.params), dict(point.params))
-            first["concurrency"] = max(first["concurrency"], point.params["concurrency"])
+        pools: dict[str, ObjectParams] = {}
+        for params in (ObjectParams.of(point.params) for point in points):
+            if _uses_pool(params):
+                first = pools.get(name := _pool_name(params), params)
+                most = max(first.concurrency, params.concurrency)
+                pools[name] = first.model_copy(update={"concurrency": most})
         return [_fill(params, context) for params in pools.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
         """Deletes what the run wrote, and makes again what it may have deleted of the pool."""
-        asked = shares(point.params)
+        params = ObjectParams.of(point.params)
+        asked = shares(params)
         steps: list[Step] = []
         if "put" in asked:
             text = "deleting what the run wrote"
-            steps.append(Step(text, _unmeasured("clean", point.params, context)))
+            steps.append(Step(text, _unmeasured("clean", params, context)))
         if DELETES & set(asked):
-            steps.append(_fill(point.params, context))
+            steps.append(_fill(params, context))
         return steps
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         """Configured requests in flight, and what Little's law says of those that succeeded."""
-        return run_concurrency(point.params, outcome)
+        return run_concurrency(ObjectParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
         """Rates, latencies, time to first byte, errors, CPU and effective concurrency of a run."""
-        return run_metrics(point.params, outcome)
+        return run_metrics(ObjectParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
-        return run_flags(point.params, target, outcome)
+        return run_flags(ObjectParams.of(point.params), target, outcome)
 
 
 def _s3(context: JobContext) -> S3Access:
@@ -166,29 +163,29 @@ def _s3(context: JobContext) -> S3Access:
     return context.access.s3
 
 
-def _uses_pool(params: dict[str, Any]) -> bool:
+def _uses_pool(params: ObjectParams) -> bool:
     return bool(POOL_USERS & set(shares(params)))
 
 
-def _pool_name(params: dict[str, Any]) -> str:
+def _pool_name(params: ObjectParams) -> str:
     """Points of equal sizes, number and spread share one pool; its name says so."""
-    said = [params[name] for name in ("object_size", "objects", "prefixes", "part_size")]
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    sizes = [params.object_size, params.objects, params.prefixes, params.part_size]
+    text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
     return f"pool-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _pool_bytes(params: dict[str, Any]) -> int:
-    objects: int = params["objects"]
-    return round(mean_size(params["object_size"]) * objects)
+def _pool_bytes(params: ObjectParams) -> int:
+    objects: int = params.objects
+    return round(mean_size(params.object_size) * objects)
 
 
-def _pool(params: dict[str, Any], context: JobContext) -> Pool:
+def _pool(params: ObjectParams, context: JobContext) -> Pool:
     name = _pool_name(params)
     return Pool(
         prefix=f"{_s3(context).prefix}{name}/",
-        objects=params["objects"],
-        shards=params["prefixes"],
-        sizes=sizes_of(params["object_size"]),
+        objects=params.objects,
+        shards=params.prefixes,
+        sizes=sizes_of(params.object_size),
         seed=derive_seed(context.header.seed, name),  # the same on every target, in every session
     )
 
@@ -197,14 +194,14 @@ def _run_prefix(context: JobContext) -> str:
     return f"{_s3(context).prefix}run-{context.run_id}/"
 
 
-def _fill(params: dict[str, Any], context: JobContext) -> Step:
+def _fill(params: ObjectParams, context: JobContext) -> Step:
     total = _pool_bytes(params)
-    text = f"making {params['objects']:,} objects ({format_bytes_si(total)})"
+    text = f"making {params.objects:,} objects ({format_bytes_si(total)})"
     return Step(text, _unmeasured("fill", params, context), total_bytes=total)
 
 
 def _unmeasured(
-    task: Literal["fill", "clean"], params: dict[str, Any], context: JobContext
+    task: Literal["fill", "clean"], params: ObjectParams, context: JobContext
 ) -> ObjectJob:
     """Makes the pool, or deletes what a run wrote: patiently, because nothing of it is measured."""
     access = _s3(context)
@@ -214,20 +211,14 @@ def _unmeasured(
         store=access.store,
         pool=pool,
         write_prefix=_run_prefix(context) if pool is None else pool.prefix,
-        concurrency=max(PREPARE_CONCURRENCY, params["concurrency"]),
-        part_size=params["part_size"],
-        part_concurrency=params["part_concurrency"],
-        payload=params["payload"],
-        routing=params["routing"],
-        request_timeout_ns=params["request_timeout"],
+        concurrency=max(PREPARE_CONCURRENCY, params.concurrency),
+        part_size=params.part_size,
+        part_concurrency=params.part_concurrency,
+        payload=params.payload,
+        routing=params.routing,
+        request_timeout_ns=params.request_timeout,
         retries=RETRIES,
         backoff_ns=BACKOFF_NS,
-        drain_timeout_ns=params["request_timeout"],
+        drain_timeout_ns=params.request_timeout,
         seed=context.header.seed if pool is None else pool.seed,
     )
-
-
-def _arrival(params: dict[str, Any]) -> Arrival:
-    if params["rate_requests"] is None:
-        return Arrival()
-    return Arrival(kind=params["arrival"] or "constant", rate_iops=params["rate_requests"])

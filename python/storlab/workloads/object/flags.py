@@ -21,7 +21,7 @@ OBJECT_FLAGS = (
     FlagMeaning(
         "mix-off",
         "X",
-        "The requests that were counted are not the mix that was asked for, by more than chance.",
+        "The counted requests differ from the mix that was asked for by more than chance explains.",
         severity="warning",
         why=(
             "The requests that were counted are not the mix that was asked for: results of this "

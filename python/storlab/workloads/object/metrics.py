@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
-from storlab.base.units import GB, NS_PER_S
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
 from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.page import MOVED, WORDS
+from storlab.workloads.object.params import ObjectParams
 from storlab.workloads.object.rules import shares
 
 FIRST_BYTE: tuple[Operation, ...] = ("get",)  # the answer to a PUT has no body worth waiting for
@@ -25,18 +24,16 @@ MIX_SIGMAS = 4.0
 SHOWN_KINDS = 5  # of errors, in a flag; the run has them all
 _DAMAGED = ("wrong body",)  # a short one ended with its connection: that is an error, no damage
 
-Params = dict[str, Any]
 
-
-def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
+def run_concurrency(params: ObjectParams, outcome: RunOutcome) -> Concurrency:
     """Requests in flight: as configured, and by Little's law those of requests that succeeded."""
     return Concurrency(
-        configured=float(params["concurrency"]),
+        configured=float(params.concurrency),
         implied=common.implied_outstanding(outcome, OBJECT_OPERATIONS),
     )
 
 
-def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
+def run_metrics(params: ObjectParams, outcome: RunOutcome) -> list[Metric]:
     """All metrics of a run; none when its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
@@ -80,14 +77,11 @@ def _errors(outcome: RunOutcome) -> Iterable[Metric]:
 def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
     """Of both sides: CPU of the client, and of a server that storlab itself ran."""
     moved = common.bytes_moved(outcome, MOVED)
-    sides = (("cpu_s_per_gb", outcome.cpu), ("server_cpu_s_per_gb", outcome.server_cpu))
-    for name, cpu in sides:
-        if cpu is not None and moved:
-            used_s = (cpu.user_ns + cpu.system_ns) / NS_PER_S
-            yield Metric(name=name, value=used_s / (moved / GB), unit="s/GB")
+    yield from common.cpu_per_gb(outcome.cpu, moved)
+    yield from common.cpu_per_gb(outcome.server_cpu, moved, "server_cpu_s_per_gb")
 
 
-def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]:
+def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
     found = [
         _error_flag(params, outcome),
@@ -96,11 +90,11 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
         common.client_flag(outcome),
         *common.machine_flags(outcome),
         common.rate_flag(
-            params["rate_requests"],
+            params.rate_requests,
             outcome,
             OBJECT_OPERATIONS,
-            params["arrival"],
-            params["concurrency"],
+            params.arrival,
+            params.concurrency,
         ),
         _mix_flag(params, outcome),
         _payload_flag(params),
@@ -110,7 +104,7 @@ def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]
     return [flag for flag in found if flag is not None]
 
 
-def _error_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     kinds: Counter[str] = Counter()
     for operation in OBJECT_OPERATIONS:
         if operation in outcome.totals:
@@ -124,7 +118,7 @@ def _error_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     if rest:
         shown.append(f"{rest:,} of other kinds")
     # With retries, what is counted are attempts: several can belong to one request.
-    what = "attempts" if params["retries"] else "requests"
+    what = "attempts" if params.retries else "requests"
     return Flag(
         kind="errors",
         message=f"{failed:,} of {every:,} {what} failed ({_percent(failed, every)} %): "
@@ -145,25 +139,24 @@ def _damage_flag(outcome: RunOutcome) -> Flag | None:
     if not totals or not any(bad.values()):
         return None
     every = totals.operations + sum(totals.errors.values())
-    said = ", ".join(f"{count:,} {kind}" for kind, count in bad.items())
+    text = ", ".join(f"{count:,} {kind}" for kind, count in bad.items())
     examples = ObjectDetails.of(outcome).error_examples
-    said += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
+    text += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
     return Flag(
         kind="verify-failed",
-        message=f"of {every:,} GETs, some did not bring what was PUT: {said}",
+        message=f"of {every:,} GETs, some did not bring what was PUT: {text}",
     )
 
 
-def _concurrency_flag(params: Params, outcome: RunOutcome) -> Flag | None:
-    if params["rate_requests"] is not None:
-        return None
-    flag = common.concurrency_flag(run_concurrency(params, outcome), "requests")
+def _concurrency_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
+    both = run_concurrency(params, outcome)
+    flag = common.concurrency_flag(both, "requests", params.rate_requests)
     if flag is None or not any(_failed(outcome, op) for op in OBJECT_OPERATIONS):
         return flag
     return Flag(kind=flag.kind, message=f"{flag.message}; requests that failed are not in it")
 
 
-def _mix_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     """The kinds that were counted cannot have been drawn as asked."""
     requests = {
         op: outcome.totals[op].operations + _failed(outcome, op)
@@ -171,8 +164,8 @@ def _mix_flag(params: Params, outcome: RunOutcome) -> Flag | None:
         if op in outcome.totals
     }
     every = sum(requests.values())
-    retried = params["retries"] and any(_failed(outcome, op) for op in OBJECT_OPERATIONS)
-    if params["concurrency_per_operation"] is not None or not every or retried:
+    retried = params.retries and any(_failed(outcome, op) for op in OBJECT_OPERATIONS)
+    if params.concurrency_per_operation is not None or not every or retried:
         return None
     off: list[str] = []
     asked = shares(params)
@@ -180,7 +173,7 @@ def _mix_flag(params: Params, outcome: RunOutcome) -> Flag | None:
         share = asked.get(kind, 0.0) / 100
         scatter = MIX_SIGMAS * math.sqrt(every * share * (1 - share))
         # Of those in flight at an edge of the window, most are of the slow kind.
-        edges = params["concurrency"] if share else 0
+        edges = params.concurrency if share else 0
         if abs(requests.get(kind, 0) - every * share) > scatter + edges:
             achieved = 100 * requests.get(kind, 0) / every
             off.append(
@@ -191,11 +184,11 @@ def _mix_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     return Flag(kind="mix-off", message=f"{'; '.join(off)}: more than chance explains")
 
 
-def _payload_flag(params: Params) -> Flag | None:
-    if params["payload"] == "unsigned" or "put" not in shares(params):
+def _payload_flag(params: ObjectParams) -> Flag | None:
+    if params.payload == "unsigned" or "put" not in shares(params):
         return None
     return Flag(
         kind="payload-mode",
-        message=f'bodies were sent with payload = "{params["payload"]}": signing and checksums '
+        message=f'bodies were sent with payload = "{params.payload}": signing and checksums '
         "cost CPU on both sides, so compare only with runs that did the same",
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import RUNS, Page, Quantity, margins
+from storlab.contracts import question
+from storlab.contracts.page import RUNS, Page, Quantity, margins, rate
+from storlab.contracts.question import Question
 from storlab.model.result import Operation
 from storlab.workloads.common.costs import CPU_PER_GB
 from storlab.workloads.common.skew import OWNERS
 from storlab.workloads.object.flags import OBJECT_FLAGS
 from storlab.workloads.object.job import OBJECT_OPERATIONS
+from storlab.workloads.object.params import ObjectParams
 from storlab.workloads.object.rules import PERCENTS, shares
 from storlab.workloads.object.sizes import describe_sizes
 
@@ -35,7 +38,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     """
     value = params[name]
     if name == MIX:
-        return mix_text(dict(params))
+        return mix_text(_asked(params))
     if name in PERCENTS or name == LANES:
         return "" if MIX in params else None
     if name == "concurrency":
@@ -47,31 +50,37 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     return None
 
 
-def mix_text(params: dict[str, Any]) -> str:
+def mix_text(params: ObjectParams) -> str:
     """Which requests are sent: ``70/30 GET/PUT``, ``GETs only``, ``8 GET + 8 PUT at once``."""
-    lanes = params.get(LANES)
+    lanes = params.concurrency_per_operation
     if lanes:
-        said = [f"{lanes[kind]} {WORDS[kind]}" for kind in OBJECT_OPERATIONS if kind in lanes]
-        return f"{' + '.join(said)} at once"
-    asked = shares({LANES: None, **dict.fromkeys(PERCENTS, 0.0), **params})
+        parts = [f"{lanes[kind]} {WORDS[kind]}" for kind in OBJECT_OPERATIONS if kind in lanes]
+        return f"{' + '.join(parts)} at once"
+    asked = shares(params)
     if len(asked) == 1:
         return f"{WORDS[next(iter(asked))]}s only"
     percents = "/".join(f"{percent:g}" for percent in asked.values())
     return f"{percents} {'/'.join(WORDS[kind] for kind in asked)}"
 
 
+def _asked(params: Mapping[str, Any]) -> ObjectParams:
+    """Where only some of them are told, no others are sent."""
+    return ObjectParams.of({**dict.fromkeys(PERCENTS, 0.0), **params})
+
+
 def says(name: str, params: Mapping[str, Any]) -> bool:
     """Whether a parameter says anything here: not of requests that are not sent."""
-    asked = shares({LANES: None, **dict.fromkeys(PERCENTS, 0.0), **params})
+    work = _asked(params)
+    asked = shares(work)
     if name in PERCENTS and name != MIX:
         return PERCENTS[name] in asked
     if name in OWNERS:
-        return bool(params.get("keys") == OWNERS[name])
+        return work.keys == OWNERS[name]
     needs = {
         "list_max_keys": "list" in asked,
         "delete_batch": "multi_delete" in asked,
-        "part_concurrency": params.get("part_size") is not None,
-        "retry_backoff": bool(params.get("retries")),
+        "part_concurrency": work.part_size is not None,
+        "retry_backoff": work.retries > 0,
         "read_written": "put" in asked,
     }
     return needs.get(name, True)
@@ -82,9 +91,25 @@ OBJECT_COSTS = (
     CPU_PER_GB,
     Quantity("server_cpu_s_per_gb", "server CPU per GB", "s/GB", "less", RUNS, short="server CPU"),
 )
+OBJECT_QUESTIONS = (
+    *question.USUAL,
+    question.latency(
+        ("latency_p99_ns.get", "latency_p99_ns.put"),
+        "answers the slowest of a hundred requests {times} as fast as {other}",
+    ),
+    Question(
+        "first_byte",
+        "Time to first byte",
+        ("ttfb_p99_ns.get", "ttfb_mean_ns.get"),
+        "sends the first byte of the slowest of a hundred GETs {times} as fast as {other}",
+    ),
+)
 OBJECT_PAGE = Page(
     operations=OBJECT_OPERATIONS,
     moved=MOVED,
+    load="concurrency",
+    outstanding={"concurrency": ("concurrency", "concurrent")},
+    paced="rate_requests",
     axes=("concurrency", "rate_requests"),
     facet="object_size",
     mix=MIX,
@@ -102,15 +127,14 @@ OBJECT_PAGE = Page(
         "delete_batch": "keys of a multi-DELETE",
     },
     phrase=phrase,
-    rate="requests_s",
-    rate_title="requests/s",
-    rate_unit="requests/s",
+    rate=rate("requests_s", "requests/s", "requests/s"),
     names=WORDS,
     mix_words="GET/PUT",
     split=True,
     percentiles=("p50", "p90", "p99", "p999"),
     first_byte=("get",),
     costs=OBJECT_COSTS,
+    questions=OBJECT_QUESTIONS,
     work="S3 requests",
     told=("object_size", "concurrency"),
     far="the highest concurrency",

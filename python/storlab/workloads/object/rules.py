@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import format_size
 from storlab.model.job import MOST_IN_FLIGHT
 from storlab.model.s3 import LARGEST_PART, LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
+from storlab.workloads.common.io_fields import arrival_problems
 from storlab.workloads.common.skew import needless, skew_problems
 from storlab.workloads.object.job import OBJECT_OPERATIONS
+from storlab.workloads.object.params import ObjectParams
 from storlab.workloads.object.sizes import bounds_of
 
 PERCENTS = {
@@ -36,25 +37,23 @@ _USERS: dict[str, tuple[frozenset[str], str]] = {
     "verify": (frozenset({"get"}), "only what GET brings can be compared with what was PUT"),
 }
 
-Params = dict[str, Any]
 
-
-def shares(params: Params) -> dict[str, float]:
+def shares(params: ObjectParams) -> dict[str, float]:
     """Percent of requests by kind, of those that occur. Of lanes: their share of the places.
 
     A lane's requests follow one another as fast as they are answered, so that their true share is
     an outcome; the places only say which kinds there are, and serve estimates.
     """
-    lanes = params["concurrency_per_operation"]
+    lanes = params.concurrency_per_operation
     if lanes is not None:
         places = sum(lanes.values())
         return {kind: 100 * lanes[kind] / places for kind in OBJECT_OPERATIONS if kind in lanes}
-    drawn = {kind: params[field] for field, kind in PERCENTS.items()}
+    drawn = {kind: getattr(params, field) for field, kind in PERCENTS.items()}
     drawn["put"] = max(0.0, round(100.0 - sum(drawn.values()), 9))  # 33.3 + 66.7 leaves nothing
     return {kind: float(drawn[kind]) for kind in OBJECT_OPERATIONS if drawn[kind] > 0}
 
 
-def combination_problems(values: list[Params], given: set[str]) -> list[Problem]:
+def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Problem]:
     """Problems of one workload's points; ``given`` are the fields that the study writes."""
     over = [*_mix_problems(values), *_lane_problems(values, given)]
     if over:
@@ -66,11 +65,11 @@ def combination_problems(values: list[Params], given: set[str]) -> list[Problem]
     ]
 
 
-def needless_fields(params: Params) -> list[str]:
+def needless_fields(params: ObjectParams) -> list[str]:
     """What one point has no use for, because it belongs to other values of what is swept."""
     kinds = set(shares(params))
     named = [field for field, (users, _) in _USERS.items() if not kinds & users]
-    named += needless(params["keys"] if kinds & READERS else None)
+    named += needless(params.keys if kinds & READERS else None)
     if "put" not in kinds:
         named.append("read_written")
     if not _has_parts(params):
@@ -78,29 +77,29 @@ def needless_fields(params: Params) -> list[str]:
     return named
 
 
-def _has_parts(params: Params) -> bool:
-    part = params["part_size"]
-    return part is not None and bounds_of(params["object_size"])[1] > part
+def _has_parts(params: ObjectParams) -> bool:
+    part = params.part_size
+    return part is not None and bounds_of(params.object_size)[1] > part
 
 
-def _mix_problems(values: list[Params]) -> Iterable[Problem]:
+def _mix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
     for v in values:
-        asked = {field: v[field] for field in PERCENTS if v[field] > 0}
+        asked = {field: value for field in PERCENTS if (value := getattr(v, field)) > 0}
         total = round(sum(asked.values()), 9)
-        if v["concurrency_per_operation"] is None and total > 100:
-            said = ", ".join(f"{field} {percent:g}" for field, percent in asked.items())
-            others = total - v["get_percent"]
+        if v.concurrency_per_operation is None and total > 100:
+            text = ", ".join(f"{field} {percent:g}" for field, percent in asked.items())
+            others = total - v.get_percent
             fix = (
                 f"set get_percent to at most {100 - others:g}; what is left over is PUT"
                 if others <= 100
                 else "make them smaller; what is left over is PUT"
             )
-            yield Problem(("get_percent",), f"{said} add up to {total:g}, more than 100", fix)
+            yield Problem(("get_percent",), f"{text} add up to {total:g}, more than 100", fix)
             return
 
 
-def _lane_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
-    lanes = values[0]["concurrency_per_operation"]
+def _lane_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Problem]:
+    lanes = values[0].concurrency_per_operation
     if lanes is None:
         return
     if sum(lanes.values()) > MOST_IN_FLIGHT:
@@ -116,7 +115,7 @@ def _lane_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
                 "says the same as concurrency_per_operation, or something else",
                 f"remove {field}, or concurrency_per_operation",
             )
-    if values[0]["rate_requests"] is not None:
+    if values[0].rate_requests is not None:
         yield Problem(
             ("rate_requests",),
             "an open loop has one stream of requests, of which each draws its kind",
@@ -124,24 +123,19 @@ def _lane_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
         )
 
 
-def _needless_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
+def _needless_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Problem]:
     """Fields that say something about what no point does."""
     kinds = {kind for v in values for kind in shares(v)}
     for field, (users, why) in _USERS.items():
-        said = field in given and any(v[field] is not False for v in values)
-        if said and not kinds & users:
+        asked = field in given and any(getattr(v, field) is not False for v in values)
+        if asked and not kinds & users:
             yield Problem((field,), why, f"remove {field}, or add such requests")
-    keys = {v["keys"] for v in values}
+    keys = {v.keys for v in values}
     yield from skew_problems("keys", keys, given)
-    if any(v["read_written"] for v in values) and "put" not in kinds:
+    if any(v.read_written for v in values) and "put" not in kinds:
         yield Problem(("read_written",), "nothing is written", "set get_percent below 100")
-    if values[0]["arrival"] is not None and values[0]["rate_requests"] is None:
-        yield Problem(
-            ("arrival",),
-            "only an open loop, which has a rate, has arrivals",
-            "add rate_requests = 100, or remove arrival",
-        )
-    if values[0]["retry_backoff"] > 0 and values[0]["retries"] == 0:
+    yield from arrival_problems(values[0].arrival, values[0].rate_requests, "rate_requests = 100")
+    if values[0].retry_backoff > 0 and values[0].retries == 0:
         yield Problem(
             ("retry_backoff",),
             "is the pause before a retry, and retries is 0",
@@ -149,9 +143,9 @@ def _needless_problems(values: list[Params], given: set[str]) -> Iterable[Proble
         )
 
 
-def _part_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
-    largest = max(bounds_of(v["object_size"])[1] for v in values)
-    parts = [v["part_size"] for v in values if v["part_size"] is not None]
+def _part_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Problem]:
+    largest = max(bounds_of(v.object_size)[1] for v in values)
+    parts = [v.part_size for v in values if v.part_size is not None]
     if "part_concurrency" in given and not parts:
         yield Problem(
             ("part_concurrency",),
@@ -159,7 +153,7 @@ def _part_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
             'add part_size = "16MiB", or remove part_concurrency',
         )
     for v in values:
-        top, part = bounds_of(v["object_size"])[1], v["part_size"]
+        top, part = bounds_of(v.object_size)[1], v.part_size
         if part is None and top > LARGEST_PART:
             yield Problem(
                 ("object_size",),
@@ -192,13 +186,13 @@ def _part_problems(values: list[Params], given: set[str]) -> Iterable[Problem]:
         )
 
 
-def _range_problems(values: list[Params]) -> Iterable[Problem]:
+def _range_problems(values: list[ObjectParams]) -> Iterable[Problem]:
     for v in values:
-        smallest = bounds_of(v["object_size"])[0]
-        if v["range_size"] is not None and v["range_size"] > smallest:
+        smallest = bounds_of(v.object_size)[0]
+        if v.range_size is not None and v.range_size > smallest:
             yield Problem(
                 ("range_size",),
-                f"{format_size(v['range_size'])} is more than an object of "
+                f"{format_size(v.range_size)} is more than an object of "
                 f"{format_size(smallest)} has",
                 f"set range_size to at most {format_size(smallest)}",
             )

@@ -19,7 +19,7 @@ def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
             yield Finding(
                 rule=RULE,
                 severity="error",
-                rows=[one.run.record.run_id for one in work.different],
+                rows=[output.run.record.run_id for output in work.different],
                 printed=f"{work.name}: {work.text}",
                 recomputed=differences(work),
                 why="The same raw lines under the same semantics have one output. Training data of "
@@ -30,9 +30,9 @@ def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
 def differences(work: SameWork) -> str:
     """Which runs differ, on which target and by which engine, and in what."""
     each = [
-        f"{one.run.record.run_id} ({one.run.record.engine.name} on {one.run.target}): "
-        f"{', '.join(one.what)}"
-        for one in work.different
+        f"{output.run.record.run_id} ({output.run.record.engine.name} on {output.run.target}): "
+        f"{', '.join(output.what)}"
+        for output in work.different
     ]
     more = f"; and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
     return "; ".join(each[:SHOWN]) + more

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Required
 
 import typer
 from rich import box
 from rich.table import Table
+from typing_extensions import TypedDict
 
 from storlab.base.errors import ExitCode, RunError
 from storlab.base.units import MB, NS_PER_S, format_bytes_si, format_duration, format_number
-from storlab.cli.common import JsonOption, console, emit_json, log, report_error
+from storlab.cli import terminal
+from storlab.cli.common import JsonOption, emit_json, report_error
 
 if TYPE_CHECKING:
     from storlab.contracts.details import StageTimes
@@ -25,6 +27,22 @@ _MOST_TEXT = 60  # characters of one
 _SKIP = "give --malformed skip, or correct the files and name another --out"
 
 
+class Document(TypedDict, total=False):
+    """storlab preprocess: what was made of the logs, and what the engine tells of it."""
+
+    __pydantic_config__ = {"extra": "allow"}  # type: ignore[misc]  # noqa: RUF012
+    error: dict[str, Any]
+    directory: Required[str]
+    feature_spec: str | None
+    interrupted: Required[bool]
+    exit_code: Required[int]
+    engine: dict[str, Any]
+    order: dict[str, Any]
+    warnings: list[str]
+    flags: list[dict[str, Any]]
+    notes: list[str]
+
+
 Files = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Raw click logs; their order is kept.")
 ]
@@ -32,7 +50,16 @@ Out = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Where the output goes, and stays.")
 ]
 Engine = Annotated[
-    str, typer.Option("--engine", metavar="NAME", help="Who does it: native, pandas or polars.")
+    str,
+    typer.Option("--engine", metavar="NAME", help="Who does it: native, pandas, polars or dask."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Of a Dask cluster, with --engine dask; by default processes of this machine.",
+    ),
 ]
 Workers = Annotated[
     int | None,
@@ -77,6 +104,7 @@ def preprocess(
     files: Files,
     out: Out,
     engine: Engine = "native",
+    scheduler: Scheduler = None,
     workers: Workers = None,
     threshold: Threshold = 15,
     modulo: Modulo = None,
@@ -102,6 +130,7 @@ def preprocess(
 
     options: dict[str, Any] = {
         "implementation": engine,
+        "scheduler": scheduler,
         "workers": workers,
         "threshold": threshold,
         "modulo": modulo,
@@ -123,7 +152,7 @@ def preprocess(
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     error = _error(planned, outcome)
     if as_json:
-        emit_json(_as_dict(planned, outcome, error))
+        emit_json("preprocess", _as_dict(planned, outcome, error))
     else:
         _print(planned, outcome, error)
     if error is not None:
@@ -133,8 +162,12 @@ def preprocess(
 def _interrupted(planned: Preprocessing, as_json: bool) -> None:
     if as_json:
         code = int(ExitCode.INTERRUPTED)
-        emit_json({"directory": planned.directory, "interrupted": True, "exit_code": code})
-    log.print("interrupted; finished parts are kept, and the same command goes on after them")
+        emit_json(
+            "preprocess", {"directory": planned.directory, "interrupted": True, "exit_code": code}
+        )
+    terminal.log.print(
+        "interrupted; finished parts are kept, and the same command goes on after them"
+    )
 
 
 def _error(planned: Preprocessing, outcome: RunOutcome) -> RunError | None:
@@ -155,9 +188,9 @@ def _details(outcome: RunOutcome) -> PreprocessDetails:
 def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> dict[str, Any]:
     from storlab.workloads.preprocess.own_logs import told_flags
 
-    said: dict[str, Any] = {} if error is None else {"error": error.as_dict()}
+    fields: dict[str, Any] = {} if error is None else {"error": error.as_dict()}
     return {
-        **said,
+        **fields,
         "directory": planned.directory,
         "feature_spec": None if error else planned.directory / "binary" / "feature_spec.yaml",
         "interrupted": False,
@@ -176,19 +209,19 @@ def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) 
 
     stages = _details(outcome).stages
     if stages:
-        console.print(_table(outcome, stages))
+        terminal.out.print(_table(outcome, stages))
     _print_samples(_details(outcome).malformed)
     if error is not None:
         report_error(error, as_json=False)
         return
     for flag in told_flags(planned, outcome):
-        console.print(f"{flag.kind}: {flag.message}", soft_wrap=True)
+        terminal.out.print(f"{flag.kind}: {flag.message}", soft_wrap=True)
     output = outcome.details["output"]
     rows, size = output["rows"], format_bytes_si(output["bytes"])
-    console.print(f"rows: {rows:,}, in binary {size}, digest {output['rows_digest']}")
-    console.print(f"vocabularies: digest {output['dictionary_digest']}")
+    terminal.out.print(f"rows: {rows:,}, in binary {size}, digest {output['rows_digest']}")
+    terminal.out.print(f"vocabularies: digest {output['dictionary_digest']}")
     feature_spec = planned.directory / "binary" / "feature_spec.yaml"
-    console.print(f"feature specification: {feature_spec}", soft_wrap=True)
+    terminal.out.print(f"feature specification: {feature_spec}", soft_wrap=True)
 
 
 def _table(outcome: RunOutcome, stages: Sequence[StageTimes]) -> Table:
@@ -242,8 +275,8 @@ def _print_samples(malformed: MalformedLines | None) -> None:
     for sample in malformed.samples[:_MOST_SAMPLES]:
         where = f"{sample.file}, line {sample.line:,}"
         field = "" if sample.field is None else f", field {sample.field}"
-        console.print(
+        terminal.out.print(
             f"{where}: {sample.reason}{field}: {sample.text[:_MOST_TEXT]}", soft_wrap=True
         )
     if malformed.count > _MOST_SAMPLES:
-        console.print(f"and {malformed.count - _MOST_SAMPLES:,} malformed lines more")
+        terminal.out.print(f"and {malformed.count - _MOST_SAMPLES:,} malformed lines more")

@@ -28,6 +28,28 @@ class MalformedLines(Told):
     samples: tuple[MalformedLine, ...] = ()  # the first ones
 
 
+class ClusterWorker(Told):
+    """A process of a cluster, and what it used for the run as it measured that."""
+
+    address: str
+    host: str = ""
+    remote: bool = False  # on another machine than storlab
+    units: int = 0
+    user_ns: int = 0
+    system_ns: int = 0
+    lost: bool = False
+
+
+class ClusterTold(Told):
+    """Who did the work, where an engine has it done by a cluster."""
+
+    scheduler: str | None = None  # None: of processes of this machine
+    worker_limit_bytes: int = 0
+    worker_peak_bytes: int = 0  # of the one that took most
+    lost_workers: int = 0
+    workers: tuple[ClusterWorker, ...] = ()
+
+
 class PreprocessDetails(Details):
     """Of a whole run; of one that failed only what was known by then."""
 
@@ -39,6 +61,7 @@ class PreprocessDetails(Details):
     resumed_parts: int = 0
     malformed: MalformedLines | None = None
     output: Mapping[str, Any] | None = None  # digests of what came out
+    cluster: ClusterTold | None = None
 
     @property
     def resumed(self) -> frozenset[str]:

@@ -23,9 +23,10 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.figures import PREPROCESS_FIGURES
-from storlab.workloads.preprocess.job import Clicks, PreprocessJob
+from storlab.workloads.preprocess.job import Clicks, PreprocessJob, ScaledJob
 from storlab.workloads.preprocess.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.preprocess.page import PREPROCESS_PAGE
+from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.rules import (
     ROW_BYTES,
     cautions,
@@ -34,6 +35,7 @@ from storlab.workloads.preprocess.rules import (
     input_files,
     is_compressed,
     raw_data,
+    scheduler_of,
     target_problem,
     written_bytes,
 )
@@ -45,6 +47,9 @@ class PreprocessWorkload:
 
     kind = "preprocess"
     fixed_work = True
+    spread_fix: str = (
+        'leave [cluster] out for them: [scale] engine = "dask" spreads them over machines'
+    )
     spec: type[WorkloadSpec] = PreprocessSpec
     details: type[Details] = PreprocessDetails
     data_tops: tuple[str, ...] = ("preprocess",)
@@ -55,12 +60,12 @@ class PreprocessWorkload:
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""
-        problem = target_problem(params, target)
+        problem = target_problem(PreprocessParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time of one run at an assumed rate, and the most bytes that it writes."""
-        params = point.params
+        params = PreprocessParams.of(point.params)
         try:
             data = raw_data(params, target)
         except (ValueError, OSError):  # check refuses it
@@ -77,7 +82,7 @@ class PreprocessWorkload:
             data_bytes=0 if clicks is None else data.bytes,
             data_set="" if clicks is None else data_set_name(clicks),
             raw_files=data.own,
-            cautions=cautions(params, data),
+            cautions=cautions(params, data, point.engine),
         )
 
     def job(self, point: Point, context: JobContext) -> PreprocessJob:
@@ -85,18 +90,23 @@ class PreprocessWorkload:
 
         Raises ValueError where no directory was granted, or its raw files are not there.
         """
-        params = point.params
+        params = PreprocessParams.of(point.params)
         return run_order(
             params,
             _inputs(params, context),
             _home(context) / context.run_id,
+            scheduler=scheduler_of(params, point.engine),
             interval_ns=context.header.interval,
             seed=context.seed,
         )
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
         """The click logs of these points, each data set once; none of the user's own files."""
-        sets = [clicks for point in points if (clicks := clicks_of(point.params)) is not None]
+        sets = [
+            clicks
+            for point in points
+            if (clicks := clicks_of(PreprocessParams.of(point.params))) is not None
+        ]
         return [_generate(clicks, context) for clicks in dict.fromkeys(sets)]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
@@ -107,45 +117,47 @@ class PreprocessWorkload:
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         """Workers, and how many of them had a part by Little's law."""
-        return run_concurrency(point.params, outcome)
+        return run_concurrency(PreprocessParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
         """Times, rates, CPU, memory and what the device moved, by stage and in all."""
-        return run_metrics(point.params, outcome)
+        return run_metrics(PreprocessParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
         del target
-        return run_flags(point.params, outcome)
+        return run_flags(PreprocessParams.of(point.params), outcome)
 
 
 def run_order(
-    params: dict[str, Any],
+    params: PreprocessParams,
     inputs: list[str],
     directory: Path,
     *,
+    scheduler: str | None = None,
     interval_ns: int = NS_PER_S,
     seed: int = 1,
 ) -> PreprocessJob:
     """The order for one run with these parameters, outputs below ``directory``."""
-    return PreprocessJob(
+    order = PreprocessJob(
         task="run",
         inputs=inputs,
         directory=str(directory),
-        workers=params["workers"],
-        part_bytes=params["part_size"],
-        row_group_rows=params["row_group_rows"],
-        compression=params["compression"],
-        threshold=params["threshold"],
-        modulo=params["modulo"],
-        numerical=params["numerical"],
-        malformed=params["malformed"],
-        memory_bytes=params["memory"],
-        cold=params["cold"],
-        resume=params["resume"],
+        workers=params.workers,
+        part_bytes=params.part_size,
+        row_group_rows=params.row_group_rows,
+        compression=params.compression,
+        threshold=params.threshold,
+        modulo=params.modulo,
+        numerical=params.numerical,
+        malformed=params.malformed,
+        memory_bytes=params.memory,
+        cold=params.cold,
+        resume=params.resume,
         interval_ns=interval_ns,
         seed=seed,
     )
+    return order if scheduler is None else ScaledJob(**order.model_dump(), scheduler=scheduler)
 
 
 def data_set_name(clicks: Clicks) -> str:
@@ -160,11 +172,11 @@ def _home(context: JobContext) -> Path:
     return context.access.home
 
 
-def _inputs(params: dict[str, Any], context: JobContext) -> list[str]:
+def _inputs(params: PreprocessParams, context: JobContext) -> list[str]:
     clicks = clicks_of(params)
     if clicks is None:
         # The home lies in the directory that was granted, wherever storlab was started since.
-        files = input_files(params["input"], _home(context).parent)
+        files = input_files(params.input or [], _home(context).parent)
         for file in filter(is_compressed, files):
             raise ValueError(f"input: {file} is compressed; unpack it first")
         return [str(file) for file in files]
@@ -181,5 +193,5 @@ def _generate(clicks: Clicks, context: JobContext) -> Step:
         interval_ns=NS_PER_S,
         seed=clicks.seed,
     )
-    said = f"{clicks.files:,} file{'' if clicks.files == 1 else 's'}"
-    return Step(f"making {said} ({format_bytes_si(total)}) of click logs", job, total)
+    text = f"{clicks.files:,} file{'' if clicks.files == 1 else 's'}"
+    return Step(f"making {text} ({format_bytes_si(total)}) of click logs", job, total)

@@ -18,12 +18,7 @@ from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.outputs import SameWork, outputs_of
-from storlab.workloads.preprocess.saturation import (
-    Saturation,
-    Step,
-    said,
-    saturations,
-)
+from storlab.workloads.preprocess.saturation import Saturation, Step, saturations, verdict_words
 
 KIND = "preprocess"
 NONE = Number("–", missing=True)
@@ -62,7 +57,7 @@ def bottlenecks(comparison: Comparison) -> list[str]:
     for place in _places(comparison):
         found = saturations(comparison, *place)
         if found:
-            verdict = f"{said(found)}.{_held_back(comparison, place, found)}"
+            verdict = f"{verdict_words(found)}.{_held_back(comparison, place, found)}"
             places.setdefault(verdict, []).append(place_of(*place))
     return [
         f"{sentence_case('; '.join(names))}, by workers: {verdict}"
@@ -73,20 +68,24 @@ def bottlenecks(comparison: Comparison) -> list[str]:
 def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
     """The verdicts on the run and on each stage, for the data inside the brief."""
     return [
-        {"where": place_of(*place), "stage": stage, **one.as_dict()}
+        {"where": place_of(*place), "stage": stage, **saturation.as_dict()}
         for place in _places(comparison)
         for stage in ("all", *STAGES)
-        for one in saturations(comparison, *place, stage)
+        for saturation in saturations(comparison, *place, stage)
     ]
 
 
 def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation]) -> str:
     """Stages that the device holds back on targets where it does not hold back the whole."""
-    stages: dict[str, list[str]] = {one.target: [] for one in found if one.verdict != "device"}
+    stages: dict[str, list[str]] = {
+        saturation.target: [] for saturation in found if saturation.verdict != "device"
+    }
     for stage in STAGES:
-        for one in saturations(comparison, *place, stage):
-            if one.verdict == "device" and one.target in stages:
-                stages[one.target].append(f"{stage} at {plural(one.workers or 0, 'worker')}")
+        for saturation in saturations(comparison, *place, stage):
+            if saturation.verdict == "device" and saturation.target in stages:
+                stages[saturation.target].append(
+                    f"{stage} at {plural(saturation.workers or 0, 'worker')}"
+                )
     parts = [f"{and_list(each)} on {target}" for target, each in stages.items() if each]
     return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
 
@@ -131,12 +130,12 @@ def _by_workers(
     comparison: Comparison, section: Section, facet: Any, found: Sequence[Saturation], scale: Scale
 ) -> DataTable:
     columns = known_columns(comparison, [section], [f"{name}.all" for name in COLUMNS])
-    least = min(one.steps[0].workers for one in found)
+    least = min(saturation.steps[0].workers for saturation in found)
     leaves = []
     for point in section.of_facet(facet):
-        for one in found:
-            step = _step(one, point)
-            cell = comparison.row(point).cells[one.target]
+        for saturation in found:
+            step = _step(saturation, point)
+            cell = comparison.row(point).cells[saturation.target]
             numbers = [number_of(cell, column, scale) for column in columns]
             leaves.append(
                 Leaf(
@@ -144,9 +143,9 @@ def _by_workers(
                     cell,
                     [
                         numbers[0],
-                        _speedup(one, step, cell, least),
+                        _speedup(saturation, step, cell, least),
                         *numbers[1:],
-                        _word(one, step, cell),
+                        _word(saturation, step, cell),
                     ],
                 )
             )
@@ -161,43 +160,46 @@ def _by_workers(
     )
 
 
-def _step(one: Saturation, point: WorkloadPoint) -> Step | None:
-    return next((s for s in one.steps if s.workers == point.params["workers"]), None)
+def _step(saturation: Saturation, point: WorkloadPoint) -> Step | None:
+    return next((s for s in saturation.steps if s.workers == point.params["workers"]), None)
 
 
-def _speedup(one: Saturation, step: Step | None, cell: Cell, least: int) -> Number:
-    if step is None or one.steps[0].workers != least:
+def _speedup(saturation: Saturation, step: Step | None, cell: Cell, least: int) -> Number:
+    if step is None or saturation.steps[0].workers != least:
         return NONE
-    ratio = one.speedup(step)
-    spread = "" if step is one.steps[0] else ratio_spread(ratio)
+    ratio = saturation.speedup(step)
+    spread = "" if step is saturation.steps[0] else ratio_spread(ratio)
     return Number(times_text(ratio.estimate), spread, cell.point_id)
 
 
-def _word(one: Saturation, step: Step | None, cell: Cell) -> Number:
+def _word(saturation: Saturation, step: Step | None, cell: Cell) -> Number:
     if step is None:
         return NONE
-    saturates = one.verdict == "device" and step.workers == one.workers
-    return Number(one.word(step), "", cell.point_id, strong=saturates)
+    saturates = saturation.verdict == "device" and step.workers == saturation.workers
+    return Number(saturation.word(step), "", cell.point_id, strong=saturates)
 
 
 def _by_stage(
     comparison: Comparison, section: Section, facet: Any, found: Sequence[Saturation], scale: Scale
 ) -> DataTable:
     """Every stage at the far end, and what the sweep says that it is bound by."""
-    last = max(one.steps[-1].workers for one in found)
+    last = max(saturation.steps[-1].workers for saturation in found)
     point = next(p for p in section.of_facet(facet) if p.params["workers"] == last)
     names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
     leaves = []
     for stage in STAGES:
         columns = {name: comparison.column(f"{name}.{stage}") for name in names}
-        verdicts = {one.target: one for one in saturations(comparison, section, facet, stage)}
-        for one in found:
-            cell = comparison.row(point).cells[one.target]
+        verdicts = {
+            saturation.target: saturation
+            for saturation in saturations(comparison, section, facet, stage)
+        }
+        for saturation in found:
+            cell = comparison.row(point).cells[saturation.target]
             numbers = [
                 NONE if column is None else number_of(cell, column, scale)
                 for column in columns.values()
             ]
-            bound = _bound(verdicts.get(one.target), cell)
+            bound = _bound(verdicts.get(saturation.target), cell)
             leaves.append(Leaf([stage], cell, [*numbers, bound]))
     return table_of(
         comparison,
@@ -209,11 +211,17 @@ def _by_stage(
     )
 
 
-def _bound(one: Saturation | None, cell: Cell) -> Number:
-    if one is None:
+def _bound(saturation: Saturation | None, cell: Cell) -> Number:
+    if saturation is None:
         return NONE
-    at = f", from {plural(one.workers or 0, 'worker')}" if one.verdict == "device" else ""
-    return Number(BOUND[one.verdict] + at, "", cell.point_id, strong=one.verdict == "device")
+    at = (
+        f", from {plural(saturation.workers or 0, 'worker')}"
+        if saturation.verdict == "device"
+        else ""
+    )
+    return Number(
+        BOUND[saturation.verdict] + at, "", cell.point_id, strong=saturation.verdict == "device"
+    )
 
 
 def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
@@ -230,7 +238,9 @@ def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
         return None
     by_reason = malformed.by_reason.items()
     reasons = ", ".join(f"{name}: {count:,}" for name, count in by_reason if count)
-    rows = [_sample(comparison, run, one, first=number == 0) for number, one in enumerate(shown)]
+    rows = [
+        _sample(comparison, run, sample, first=number == 0) for number, sample in enumerate(shown)
+    ]
     return DataTable(
         f"Malformed lines, left out: {malformed.count:,} of {told.lines:,} ({reasons}); the "
         f"first {len(shown):,}",

@@ -16,7 +16,7 @@ PREPROCESS_FLAGS = (
     FlagMeaning(
         "resumed",
         "r",
-        "The run went on where an earlier process had ended: it has no time of all its stages.",
+        "The run continued where an earlier process had stopped: there is no time of all stages.",
         severity="note",
         why="A part of the work was done by an earlier process: energy and CPU are of the rest.",
         caveat=True,
@@ -32,7 +32,7 @@ PREPROCESS_FLAGS = (
     FlagMeaning(
         "several-passes",
         "2",
-        "Memory was so short that data were read more than once: more memory is faster.",
+        "Memory was so short that data was read more than once: more memory would be faster.",
         severity="note",
         why=(
             "Data was read again because memory was short: bytes of the device and times are "
@@ -46,6 +46,22 @@ PREPROCESS_FLAGS = (
         "The stages took more memory than the study allows.",
         severity="warning",
         why="A machine with as little memory as the study allows could not have done this.",
+        caveat=True,
+    ),
+    FlagMeaning(
+        "remote-workers",
+        "e",
+        "Workers on other machines did a part of the work, and measured CPU and memory themselves.",
+        severity="note",
+        why="Meters and counters of this machine say nothing of what other machines used.",
+        caveat=True,
+    ),
+    FlagMeaning(
+        "workers-lost",
+        "x",
+        "Workers of the cluster were lost, and others did their work again.",
+        severity="warning",
+        why="The time of the run includes work that was done twice.",
         caveat=True,
     ),
 )

@@ -65,3 +65,9 @@ class PreprocessJob(Job):
     cold: bool = True  # each stage finds its inputs out of the page cache
     resume: bool = False  # go on with what an earlier process left in ``directory``
     cpus: list[int] | None = None
+
+
+class ScaledJob(PreprocessJob):
+    """A run on the workers of a cluster, which see the same files in the same places."""
+
+    scheduler: str | None = None  # address of the one that hands out the work; None: one's own

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size
 from storlab.contracts.details import StageTimes
@@ -17,6 +16,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads.common import metrics as common
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
+from storlab.workloads.preprocess.params import PreprocessParams
 
 LEAST_DEVICE_SHARE = 0.9
 """Of the raw bytes, what the device must have read while they were ingested."""
@@ -26,8 +26,6 @@ _REASONS = {
     "integer": "no integer",
     "category": "no category",
 }
-
-Params = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +85,15 @@ def _sum(counted: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counted) else None
 
 
-def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
+def run_concurrency(params: PreprocessParams, outcome: RunOutcome) -> Concurrency:
     """Workers, and by Little's law how many of them had a part to work on."""
     return Concurrency(
-        configured=float(params["workers"]),
+        configured=float(params.workers),
         implied=common.implied_outstanding(outcome, STAGES),
     )
 
 
-def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
+def run_metrics(params: PreprocessParams, outcome: RunOutcome) -> list[Metric]:
     """All metrics of a run; of what an earlier process began there is none."""
     scopes = scopes_of(outcome)
     cores = None if outcome.cpu is None else outcome.cpu.cores
@@ -116,12 +114,12 @@ def _work(scope: Scope) -> Iterable[Metric]:
     yield _metric("input_mb_s", scope.input_bytes / scope.seconds / MB, "MB/s", scope)
 
 
-def _use(scope: Scope, params: Params, cores: int | None) -> Iterable[Metric]:
+def _use(scope: Scope, params: PreprocessParams, cores: int | None) -> Iterable[Metric]:
     """CPU, memory, and the share of the workers' time on CPU; they have a core each at most."""
     yield _metric("cpu_s", scope.cpu_ns / NS_PER_S, "s", scope)
     yield _metric("peak_memory_mb", scope.peak_memory_bytes / MB, "MB", scope)
     if cores:
-        at_once = min(params["workers"], cores)
+        at_once = min(params.workers, cores)
         busy = 100 * scope.cpu_ns / (scope.ns * at_once)
         yield _metric("worker_busy_percent", busy, "%", scope)
 
@@ -152,7 +150,7 @@ def _metric(name: str, value: float, unit: str, scope: Scope) -> Metric:
     return Metric(name=name, value=value, unit=unit, operation=scope.operation)
 
 
-def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
+def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _malformed_flag(params, outcome),
@@ -161,18 +159,20 @@ def run_flags(params: Params, outcome: RunOutcome) -> list[Flag]:
         lambda: _idle_flag(params, outcome),
         lambda: _passes_flag(params, outcome),
         lambda: _memory_flag(params, outcome),
+        lambda: _remote_flag(outcome),
+        lambda: _lost_flag(outcome),
         lambda: common.client_flag(outcome),
         lambda: common.note_flag(outcome),
     ]
     found = [flag for make in makers if (flag := make()) is not None]
-    return [*found, *common.machine_flags(outcome, params["workers"])]
+    return [*found, *common.machine_flags(outcome, params.workers)]
 
 
-def _malformed_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+def _malformed_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     """Of lines that were left out; where they are refused, the failure tells of them."""
     told = PreprocessDetails.of(outcome)
     malformed = told.malformed
-    if malformed is None or not malformed.count or params["malformed"] == "refuse":
+    if malformed is None or not malformed.count or params.malformed == "refuse":
         return None
     count, lines = malformed.count, told.lines
     reasons = [f"{_REASONS.get(name, name)}: {n:,}" for name, n in malformed.by_reason.items() if n]
@@ -199,31 +199,31 @@ def _stage(outcome: RunOutcome, name: str) -> StageTimes | None:
     return next((stage for stage in stages if stage.name == name), None)
 
 
-def _cache_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+def _cache_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     """Raw data that did not come from the device, as far as anybody knows."""
     ingest = _stage(outcome, "ingest")
     if ingest is None:
         return None
     read, size = ingest.device_read_bytes, ingest.input_bytes
     if read is not None and size and read < LEAST_DEVICE_SHARE * size:
-        said = (
+        text = (
             f"the device read {100 * read / size:.3g} % of the raw bytes while they were ingested: "
             "memory served the rest"
         )
-    elif not params["cold"]:
-        said = "cold = false: stages read what the page cache held"
+    elif not params.cold:
+        text = "cold = false: stages read what the page cache held"
     elif read is None:
-        said = (
+        text = (
             "nothing counts what the device behind the directory reads: memory may have served "
             "the raw data"
         )
     else:
         return None
-    return Flag(kind="page-cache", message=said)
+    return Flag(kind="page-cache", message=text)
 
 
-def _idle_flag(params: Params, outcome: RunOutcome) -> Flag | None:
-    ingest, workers = _stage(outcome, "ingest"), params["workers"]
+def _idle_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
+    ingest, workers = _stage(outcome, "ingest"), params.workers
     if ingest is None or ingest.parts >= workers:
         return None
     parts = ingest.parts
@@ -234,20 +234,54 @@ def _idle_flag(params: Params, outcome: RunOutcome) -> Flag | None:
     )
 
 
-def _passes_flag(params: Params, outcome: RunOutcome) -> Flag | None:
+def _passes_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     several = [stage for stage in PreprocessDetails.of(outcome).stages if stage.passes > 1]
     if not several:
         return None
-    said = " and ".join(f"{stage.name} {stage.passes:,} times" for stage in several)
+    text = " and ".join(f"{stage.name} {stage.passes:,} times" for stage in several)
     return Flag(
         kind="several-passes",
-        message=f"memory = {format_size(params['memory'])} is so little that data were read more "
-        f"than once: in {said}",
+        message=f"memory = {format_size(params.memory)} is so little that data were read more "
+        f"than once: in {text}",
     )
 
 
-def _memory_flag(params: Params, outcome: RunOutcome) -> Flag | None:
-    peak, limit = PreprocessDetails.of(outcome).peak_memory_bytes, params["memory"]
+def _remote_flag(outcome: RunOutcome) -> Flag | None:
+    cluster = PreprocessDetails.of(outcome).cluster
+    remote = [] if cluster is None else [each for each in cluster.workers if each.remote]
+    if not remote:
+        return None
+    used_s = sum(each.user_ns + each.system_ns for each in remote) / NS_PER_S
+    hosts = ", ".join(sorted({each.host for each in remote}))
+    return Flag(
+        kind="remote-workers",
+        message=f"{len(remote):,} worker{'s' if len(remote) > 1 else ''} on {hosts} used "
+        f"{used_s:.3g} s of CPU, as they measured it: nothing of this machine saw it",
+    )
+
+
+def _lost_flag(outcome: RunOutcome) -> Flag | None:
+    cluster = PreprocessDetails.of(outcome).cluster
+    if cluster is None or not cluster.lost_workers:
+        return None
+    lost = cluster.lost_workers
+    return Flag(
+        kind="workers-lost",
+        message=f"{lost:,} worker{'s were' if lost > 1 else ' was'} lost: what they were at was "
+        "done again, and the CPU time that they used since they last told is not counted",
+    )
+
+
+def _memory_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
+    told = PreprocessDetails.of(outcome)
+    peak, limit = told.peak_memory_bytes, params.memory
+    cluster = told.cluster
+    if cluster is not None and cluster.worker_peak_bytes > cluster.worker_limit_bytes:
+        return Flag(
+            kind="memory-exceeded",
+            message=f"a worker took up to {format_bytes_si(cluster.worker_peak_bytes)}, more than "
+            f"its share of {format_bytes_si(cluster.worker_limit_bytes)}",
+        )
     if peak <= limit:
         return None
     return Flag(

@@ -101,20 +101,20 @@ def _compared(runs: Sequence[RunData], swept: Sequence[str]) -> SameWork:
 
 
 def _output(run: RunData) -> dict[str, Any]:
-    said = run.record.details["output"]
-    return {name: said[name] for name in ("rows", "rows_digest", "dictionary_digest", "columns")}
+    output = run.record.details["output"]
+    return {name: output[name] for name in ("rows", "rows_digest", "dictionary_digest", "columns")}
 
 
-def _differences(mine: Mapping[str, Any], most: Mapping[str, Any]) -> Iterator[str]:
-    if mine["rows"] != most["rows"]:
-        yield f"{mine['rows']:,} rows instead of {most['rows']:,}"
+def _differences(output: Mapping[str, Any], most: Mapping[str, Any]) -> Iterator[str]:
+    if output["rows"] != most["rows"]:
+        yield f"{output['rows']:,} rows instead of {most['rows']:,}"
     for name, words in (("rows_digest", "rows digest"), ("dictionary_digest", "dictionary")):
-        if mine[name] != most[name]:
-            yield f"{words} {mine[name]} instead of {most[name]}"
-    columns = {*mine["columns"], *most["columns"]}
-    changed = [c for c in columns if mine["columns"].get(c) != most["columns"].get(c)]
+        if output[name] != most[name]:
+            yield f"{words} {output[name]} instead of {most[name]}"
+    columns = {*output["columns"], *most["columns"]}
+    changed = [c for c in columns if output["columns"].get(c) != most["columns"].get(c)]
     if changed:
-        order = mine["rows_digest"] == most["rows_digest"]
+        order = output["rows_digest"] == most["rows_digest"]
         yield f"{len(changed)} of {len(columns)} columns{' in another order' if order else ''}"
 
 

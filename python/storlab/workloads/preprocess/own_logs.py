@@ -19,13 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from storlab.base.errors import (
-    FieldProblems,
-    GuardError,
-    PreflightError,
-    ResultError,
-    UsageError,
-)
+from storlab.base.errors import FieldProblems, GuardError, PreflightError, ResultError, UsageError
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import get_engine
@@ -36,6 +30,7 @@ from storlab.stores.filesystems import existing_parent, free_bytes
 from storlab.workloads.preprocess.family import run_order
 from storlab.workloads.preprocess.job import PreprocessJob
 from storlab.workloads.preprocess.metrics import run_flags
+from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.rules import (
     CATEGORIES,
     ROW_BYTES,
@@ -44,6 +39,7 @@ from storlab.workloads.preprocess.rules import (
     is_compressed,
     least_binary_bytes,
     needed_memory,
+    scheduler_of,
     usable_cores,
     written_bytes,
 )
@@ -63,7 +59,7 @@ _KEPT = {
 }
 """Parameters that the output depends on, and their names in ``run.json``."""
 _ELSEWHERE = "or name another --out"
-_TOLD = ("malformed-lines", "several-passes", "memory-exceeded")
+_TOLD = ("malformed-lines", "several-passes", "memory-exceeded", "workers-lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ class Preprocessing:
     """A run that has been checked. ``params`` are the parameters of its workload family."""
 
     job: PreprocessJob
-    params: dict[str, Any]
+    params: PreprocessParams
     engine: Engine
     parts: int
     warnings: tuple[str, ...]
@@ -87,34 +83,39 @@ def plan_preprocessing(
 ) -> Preprocessing:
     """Check everything that can be known before the first byte is read; writes nothing.
 
-    ``options`` are fields of ``PreprocessSpec``; one that is None has the field's default, and
-    ``workers`` are then as many as this machine and ``memory`` allow. Raises UsageError for wrong
-    files and options and for an ``out`` that was begun otherwise, GuardError for an ``out`` that
-    holds anything else, PreflightError where this machine lacks something, EngineError.
+    ``options`` are fields of ``PreprocessSpec``, and the ``scheduler`` of a cluster; one that is
+    None has the field's default, and ``workers`` are then as many as this machine and ``memory``
+    allow. Raises UsageError for wrong files and options and for an ``out`` that was begun
+    otherwise, GuardError for an ``out`` that holds anything else, PreflightError where this machine
+    lacks something, EngineError.
     """
     directory = Path(os.path.realpath(out))
     inputs = _inputs(files, directory)
     given = {name: value for name, value in options.items() if value is not None}
-    params = _params({"implementation": "native", "workers": 1, **given}, inputs)
+    scheduler = given.pop("scheduler", None)
+    if scheduler is not None:
+        given["scale"] = {"engine": "dask", "scheduler": scheduler}
+    name = given.setdefault("implementation", "native")
+    engine = get_engine(name)
+    params = _params({"workers": 1, **given}, inputs)
     sizes = [Path(path).stat().st_size for path in inputs]
-    parts = sum(-(-size // params["part_size"]) for size in sizes)
+    parts = sum(-(-size // params.part_size) for size in sizes)
     if "workers" not in given:
-        params["workers"] = _workers(params, parts)
-    job = run_order(params, inputs, directory)
+        params = params.model_copy(update={"workers": _workers(params, parts)})
+    job = run_order(params, inputs, directory, scheduler=scheduler_of(params, name))
     _check_directory(out, directory, params, inputs)
     data = RawData(max(1, sum(sizes) // ROW_BYTES), sum(sizes), len(sizes), parts)
-    engine = get_engine(params["implementation"])
     engine.describe()
-    warnings = (*cautions(params, data), *_space(params, data, directory))
+    warnings = (*cautions(params, data, name), *_space(params, data, directory))
     return Preprocessing(job, params, engine, parts, warnings)
 
 
-def _params(values: dict[str, Any], inputs: list[str]) -> dict[str, Any]:
+def _params(values: dict[str, Any], inputs: list[str]) -> PreprocessParams:
     try:
         spec = PreprocessSpec.model_validate({**_FIXED, **values, "input": inputs})
     except ValidationError as error:
         raise _usage(error) from None
-    return spec.values()[0]
+    return PreprocessParams.of(spec.values()[0])
 
 
 def _usage(error: ValidationError) -> UsageError:
@@ -130,12 +131,12 @@ def _usage(error: ValidationError) -> UsageError:
 
 
 def _option(field: str) -> str:
-    name = "engine" if field == "implementation" else field
+    name = {"implementation": "engine", "scale": "scheduler"}.get(field, field)
     return f"--{name.replace('_', '-')}"
 
 
-def _workers(params: dict[str, Any], parts: int) -> int:
-    by_memory: int = params["memory"] // needed_memory(params)
+def _workers(params: PreprocessParams, parts: int) -> int:
+    by_memory = params.memory // needed_memory(params)
     return max(1, min(usable_cores(), parts, by_memory))
 
 
@@ -180,7 +181,7 @@ def _is_utf8(path: Path | str) -> bool:
 
 
 def _check_directory(
-    out: Path, directory: Path, params: dict[str, Any], inputs: Sequence[str]
+    out: Path, directory: Path, params: PreprocessParams, inputs: Sequence[str]
 ) -> None:
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"--out {out}", "is a file", "name a directory")
@@ -203,10 +204,12 @@ def _check_directory(
 def _begun(directory: Path) -> dict[str, Any] | None:
     """What the run in a directory was begun with; None where no engine began one."""
     try:
-        said = json.loads((directory / _RUN).read_bytes())
+        document = json.loads((directory / _RUN).read_bytes())
     except (OSError, ValueError):
         return None
-    return said if isinstance(said, dict) and {"engine", "inputs"} <= said.keys() else None
+    return (
+        document if isinstance(document, dict) and {"engine", "inputs"} <= document.keys() else None
+    )
 
 
 def _foreign(directory: Path) -> Path | None:
@@ -225,13 +228,13 @@ def _foreign_beside(directory: Path) -> Path | None:
 
 
 def _check_same(
-    out: Path, begun: dict[str, Any], params: dict[str, Any], inputs: Sequence[str]
+    out: Path, begun: dict[str, Any], params: PreprocessParams, inputs: Sequence[str]
 ) -> None:
     """Engines compare all of it, too; here it is told in words of the command line."""
     _check_same_files(out, begun["inputs"], inputs)
     for field, name in _KEPT.items():
         before, option = begun.get(name), _option(field)
-        if before == params[field]:
+        if before == getattr(params, field):
             continue
         if before is None:
             raise UsageError(option, f"{out} was begun without it", f"leave it out, {_ELSEWHERE}")
@@ -252,7 +255,7 @@ def _check_same_files(out: Path, begun: Sequence[Any], inputs: Sequence[str]) ->
             raise UsageError(path, f"has changed since {out} was begun", "name another --out")
 
 
-def _space(params: dict[str, Any], data: RawData, directory: Path) -> Iterator[str]:
+def _space(params: PreprocessParams, data: RawData, directory: Path) -> Iterator[str]:
     """A warning where room may get short. Raises PreflightError where it does for certain."""
     there = _allocated(directory)
     room = free_bytes(directory) + there

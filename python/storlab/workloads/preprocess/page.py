@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.contracts.page import Page
+from storlab.contracts.page import Implementations, Page, rate
 from storlab.workloads.preprocess.definitions import PREPROCESS_DEFINITIONS
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.flags import PREPROCESS_FLAGS
@@ -14,6 +14,7 @@ from storlab.workloads.preprocess.quantities import (
     PREPROCESS_FINDINGS,
     PREPROCESS_HEADLINE,
     PREPROCESS_QUANTITIES,
+    PREPROCESS_QUESTIONS,
 )
 
 NBSP = "\u00a0"
@@ -38,8 +39,8 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     value = params[name]
     if name == "rows" and value is None:
         return _inputs(params)
-    if value is None or name == "input":
-        return ""
+    if value is None or name in ("input", "scale"):
+        return _cluster(value) if name == "scale" and value else ""
     if name in ("rows", "files"):
         noun = name.removesuffix("s") if value == 1 else name
         return f"{value:,}{NBSP}{noun}"
@@ -54,6 +55,11 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name == "cold":
         return "page cache dropped before each stage" if value else "page cache as it is"
     return None
+
+
+def _cluster(scale: Mapping[str, Any]) -> str:
+    scheduler = scale["scheduler"]
+    return f"cluster of {scheduler}" if scheduler else "cluster of processes"
 
 
 def _inputs(params: Mapping[str, Any]) -> str:
@@ -97,14 +103,26 @@ PREPROCESS_PAGE = Page(
         "cold": "page cache dropped before each stage",
         "resume": "goes on where an earlier run ended",
         "data_seed": "seed of the data set",
+        "scale": "cluster",
     },
     phrase=phrase,
     whole_window=True,
     buffered=True,
-    implementation="implementation",
-    rate="parts_s",
-    rate_title="parts/s",
-    rate_unit="1/s",
+    implementations=Implementations(
+        "implementation",
+        heads={
+            "completion_time_s.all": "completion time",
+            "rows_s_per_core.all": "rows per CPU second",
+            "cpu_s_per_gb.all": "CPU per GB",
+            "peak_memory_mb.all": "peak memory",
+            "energy_wh.all": "energy",
+        },
+        ratios={"completion_time_s.all": "time", "cpu_s_per_gb.all": "CPU"},
+        note="Peak memory of native is what is resident above what its process held before the "
+        "run; that of the others is of all their processes, with what the libraries hold for "
+        "themselves.",
+    ),
+    rate=rate("parts_s", "parts/s"),
     per_watt={"rows_s": "rows_per_joule"},
     work="DLRM preprocessing",
     told=("rows", "workers"),
@@ -112,6 +130,7 @@ PREPROCESS_PAGE = Page(
     headline=PREPROCESS_HEADLINE,
     quantities=PREPROCESS_QUANTITIES,
     findings=PREPROCESS_FINDINGS,
+    questions=PREPROCESS_QUESTIONS,
     audit="storlab.workloads.preprocess.audit:outputs_differ",
     extra="storlab.workloads.preprocess.findings:Findings",
     published=("dlrm", "preprocess"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from storlab.contracts import question
 from storlab.contracts.page import Counted, Headline, Quantity
+from storlab.contracts.question import Question
 from storlab.workloads.preprocess.job import STAGES
 
 TIME = "Completion time"
@@ -102,3 +104,22 @@ PREPROCESS_HEADLINE = Headline(
     noun="completion time",
 )
 PREPROCESS_FINDINGS = ("completion_time_s.all", "energy_wh.all")
+ROWS = "rows_s.all"
+PREPROCESS_QUESTIONS = (
+    Question(
+        "bottleneck",
+        "What bounds it",
+        PREPROCESS_HEADLINE.keys,
+        "preprocesses the same rows {times} as fast as {other}",
+        asked="always",
+    ),
+    question.efficiency(
+        ("energy_wh.all", "efficiency_mb_s_w.all"),
+        "preprocesses {times} as many rows per watt-hour as {other}",
+    ),
+    question.cost(
+        ROWS, "preprocesses {times} as many rows per second as {other} for the same money"
+    ),
+    question.throughput((ROWS,), "preprocesses {times} as many rows per second as {other}"),
+    question.density(ROWS, "preprocesses {times} as many rows per second and terabyte as {other}"),
+)

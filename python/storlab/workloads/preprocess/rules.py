@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
@@ -15,6 +14,12 @@ from storlab.contracts.registry import ENGINES
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.preprocess.job import Clicks, EngineCosts
+from storlab.workloads.preprocess.params import (
+    GENERATED,
+    LEAST_PART_BYTES,
+    PreprocessParams,
+    Scale,
+)
 
 ROW_BYTES = 245
 """Of a raw row, mean of the generator's; real Criteo files have about as many."""
@@ -35,17 +40,11 @@ GROUP_MEMORY_BYTES = 40 << 10
 FREE_GROUPS = 128
 LEAST_ROW_BYTES = 40
 """Of text: a label and 39 tabs."""
-GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
-"""Fields of generated data and their defaults; with ``input`` they say nothing."""
-LEAST_PART_BYTES = 4096
-"""Of ``part_size``."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 """What files begin with that have these suffixes. Click logs begin with a digit."""
 _HOME = "storlab-data"  # below a directory, as storlab.stores.home says: cleaned up after a study
 _DIGITS = re.compile(r"(\d+)")
-
-Params = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,52 +58,94 @@ class RawData:
     own: tuple[Path, ...] = ()  # the user's files; none of what is made
 
 
-def needless_fields(params: Params) -> list[str]:
+def needless_fields(params: PreprocessParams) -> list[str]:
     """What one point has no use for: real files have as many rows as they have."""
-    return list(GENERATED) if params["input"] is not None else []
+    return list(GENERATED) if params.input is not None else []
 
 
-def clicks_of(params: Params) -> Clicks | None:
+def clicks_of(params: PreprocessParams) -> Clicks | None:
     """The data set that is made for a point; None where it reads real files."""
-    if params["input"] is not None:
+    rows, files, seed = params.rows, params.files, params.data_seed
+    if params.input is not None or rows is None or files is None or seed is None:
         return None
-    return Clicks(rows=params["rows"], files=params["files"], seed=params["data_seed"])
+    return Clicks(rows=rows, files=files, seed=seed)
 
 
 def combination_problems(
-    values: list[Params], given: set[str], engine: str | None
+    values: list[PreprocessParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
     """Problems of one workload's points; ``given`` are the fields that the study writes."""
     if "implementation" in given and engine is not None:
         what = "says which engine does the work, and so does engine"
         yield Problem(("implementation",), what, "remove one of the two")
-    if values[0]["input"] is not None:
+    if values[0].input is not None:
         for field in GENERATED:
             if field in given:
                 what = "is of generated data, and input names files"
                 yield Problem((field,), what, "remove one of the two")
     else:
-        least = min(params["rows"] for params in values)
-        if values[0]["files"] > least:
-            what = f"{values[0]['files']:,} files are more than the {least:,} rows"
+        made = [clicks for each in values if (clicks := clicks_of(each)) is not None]
+        least = min(clicks.rows for clicks in made)
+        if made[0].files > least:
+            what = f"{made[0].files:,} files are more than the {least:,} rows"
             yield Problem(("files",), what, "make rows larger, or files fewer")
-    points = ({**each, "implementation": each["implementation"] or engine} for each in values)
-    problem = next((said for params in points if (said := _memory_problem(params))), None)
+    points = (
+        each.model_copy(update={"implementation": implementation_of(each, engine)})
+        for each in values
+    )
+    problem = next((found for params in points if (found := _memory_problem(params))), None)
     if problem is not None:
         yield problem
 
 
-def needed_memory(params: Params) -> int:
+def scale_problems(
+    values: list[PreprocessParams], given: set[str], scale: Scale, engine: str | None
+) -> Iterable[Problem]:
+    """Where ``[workload.scale]`` contradicts the other fields."""
+    cluster = scale.engine
+    named = [each.implementation for each in values]
+    if "implementation" in given and cluster not in named:
+        what = f'no implementation is "{cluster}", whose cluster this is'
+        yield Problem(("implementation",), what, f'add "{cluster}", or remove [workload.scale]')
+    if engine not in (None, cluster):
+        what = f'is "{engine}", and the cluster of [workload.scale] is that of "{cluster}"'
+        yield Problem(("engine",), what, "remove one of the two")
+    if scale.memory is not None and "memory" in given:
+        what = "[workload.scale] says how much memory each worker may take"
+        yield Problem(("memory",), what, "remove one of the two")
+
+
+def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
+    """A point on a cluster, whoever does it: they are compared with as much memory in all."""
+    memory = params.memory
+    if scale.memory is not None:
+        memory = engine_costs(scale.engine).base_bytes + scale.memory * params.workers
+    return params.model_copy(update={"scale": scale, "memory": memory})
+
+
+def implementation_of(params: PreprocessParams, engine: str | None) -> str | None:
+    """Whose code does a point; None: the study's engine decides."""
+    scale = params.scale
+    return params.implementation or engine or (None if scale is None else scale.engine)
+
+
+def scheduler_of(params: PreprocessParams, engine: str) -> str | None:
+    """Address of the cluster that a point is done on; None: it is done on this machine."""
+    scale = params.scale
+    return None if scale is None or scale.engine != engine else scale.scheduler
+
+
+def needed_memory(params: PreprocessParams) -> int:
     """What all workers take at least: for their row groups or, with a library, parts. In bytes."""
     return max(_row_group_memory(params), _library_memory(params))
 
 
-def _library_memory(params: Params) -> int:
+def _library_memory(params: PreprocessParams) -> int:
     """What a data frame library takes, with a part in the hands of each worker; 0 without one."""
-    costs = engine_costs(params.get("implementation"))
+    costs = engine_costs(params.implementation)
     if not costs.base_bytes:
         return 0
-    workers, part = int(params["workers"]), int(params["part_size"])
+    workers, part = int(params.workers), int(params.part_size)
     return costs.base_bytes + workers * (costs.worker_bytes + WORKER_MEMORY_BYTES + part)
 
 
@@ -114,52 +155,54 @@ def engine_costs(engine: str | None) -> EngineCosts:
     return found if isinstance(found, EngineCosts) else EngineCosts()
 
 
-def _row_group_memory(params: Params) -> int:
-    rows: int = params["row_group_rows"]
-    groups = max(0, (params["part_size"] // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
+def _row_group_memory(params: PreprocessParams) -> int:
+    rows: int = params.row_group_rows
+    groups = max(0, (params.part_size // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
     each: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
-    return each * int(params["workers"])
+    return each * int(params.workers)
 
 
-def _memory_problem(params: Params) -> Problem | None:
-    needed, memory = _row_group_memory(params), params["memory"]
+def _memory_problem(params: PreprocessParams) -> Problem | None:
+    needed, memory = _row_group_memory(params), params.memory
     if needed <= memory:
         return _library_problem(params)
     what = (
-        f"{format_size(memory)} do not hold a row group of {params['row_group_rows']:,} rows for "
+        f"{format_size(memory)} do not hold a row group of {params.row_group_rows:,} rows for "
         f"{_whose(params)} {format_bytes_si(needed)}"
     )
     fix = "make memory larger, or row_group_rows or workers smaller"
-    if _row_group_memory({**params, "part_size": LEAST_ROW_BYTES}) <= memory:
-        what = f"{what} with all row groups of a part of {format_size(params['part_size'])}"
+    if _row_group_memory(params.model_copy(update={"part_size": LEAST_ROW_BYTES})) <= memory:
+        what = f"{what} with all row groups of a part of {format_size(params.part_size)}"
         fix = "make row_group_rows or memory larger, or part_size or workers smaller"
     return Problem(("memory",), what, fix)
 
 
-def _library_problem(params: Params) -> Problem | None:
-    needed, memory = _library_memory(params), params["memory"]
+def _library_problem(params: PreprocessParams) -> Problem | None:
+    needed, memory = _library_memory(params), params.memory
     if needed <= memory:
         return None
     what = (
-        f"{format_size(memory)} do not hold {params['implementation']} and a part of "
-        f"{format_size(params['part_size'])} for {_whose(params)} {format_bytes_si(needed)}"
+        f"{format_size(memory)} do not hold {params.implementation} and a part of "
+        f"{format_size(params.part_size)} for {_whose(params)} {format_bytes_si(needed)}"
     )
-    return Problem(("memory",), what, "make memory larger, or part_size or workers smaller")
+    scale = params.scale
+    field = ("memory",) if scale is None or scale.memory is None else ("scale", "memory")
+    return Problem(field, what, "make memory larger, or part_size or workers smaller")
 
 
-def _whose(params: Params) -> str:
-    workers = params["workers"]
+def _whose(params: PreprocessParams) -> str:
+    workers = params.workers
     if workers == 1:
         return "the one worker, which takes"
     return f"each of {workers:,} workers, which take"
 
 
-def target_problem(params: Params, target: Target) -> Problem | None:
+def target_problem(params: PreprocessParams, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None. Looks for its raw files."""
-    if params["input"] is None:
+    if params.input is None:
         return None
     try:
-        input_files(params["input"], Path(target.directory or "."))
+        input_files(params.input, Path(target.directory or "."))
     except InputError as error:
         return Problem(("input",), error.what, error.fix)
     except ValueError as error:  # of a pattern that this Python does not take
@@ -237,41 +280,43 @@ def is_compressed(path: Path) -> bool:
 def natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
     """Orders names with numbers in them as people do: ``day_2`` before ``day_10``."""
     texts_and_numbers = enumerate(_DIGITS.split(str(path)))  # these in turn, texts first
-    pieces = [(int(said), "") if at % 2 else (0, said) for at, said in texts_and_numbers]
+    pieces = [(int(piece), "") if at % 2 else (0, piece) for at, piece in texts_and_numbers]
     return pieces, str(path)
 
 
-def raw_data(params: Params, target: Target) -> RawData:
+def raw_data(params: PreprocessParams, target: Target) -> RawData:
     """What a point reads. Raises ValueError where its files are not there."""
-    part: int = params["part_size"]
-    if params["input"] is not None:
-        files = input_files(params["input"], Path(target.directory or "."))
-        sizes = [file.stat().st_size for file in files]
+    part: int = params.part_size
+    files: list[Path] = []
+    if (clicks := clicks_of(params)) is not None:
+        each, more = divmod(clicks.rows, clicks.files)
+        sizes = [ROW_BYTES * (each + (n < more)) for n in range(clicks.files)]
     else:
-        files = []
-        each, more = divmod(params["rows"], params["files"])
-        sizes = [ROW_BYTES * (each + (n < more)) for n in range(params["files"])]
+        files = input_files(params.input or [], Path(target.directory or "."))
+        sizes = [file.stat().st_size for file in files]
     size = sum(sizes)
-    rows = params["rows"] or max(1, size // ROW_BYTES)
+    rows = params.rows or max(1, size // ROW_BYTES)
     parts = sum(-(-each // part) for each in sizes)
     return RawData(rows, size, len(sizes), parts, tuple(files))
 
 
-def written_bytes(params: Params, rows: int) -> int:
+def written_bytes(params: PreprocessParams, rows: int) -> int:
     """Most that a run writes: Parquet, vocabularies and split binary."""
-    binary = 1 + NUMERICAL_BYTES[params["numerical"]] + CATEGORICAL_BYTES
-    vocabulary: int = VOCABULARY_BYTES // max(1, params["threshold"])
+    binary = 1 + NUMERICAL_BYTES[params.numerical] + CATEGORICAL_BYTES
+    vocabulary: int = VOCABULARY_BYTES // max(1, params.threshold)
     return rows * (PARQUET_ROW_BYTES + vocabulary + binary)
 
 
-def least_binary_bytes(params: Params, rows: int) -> int:
+def least_binary_bytes(params: PreprocessParams, rows: int) -> int:
     """Least that split binary takes: every id in one byte."""
-    return rows * (1 + NUMERICAL_BYTES[params["numerical"]] + CATEGORIES)
+    return rows * (1 + NUMERICAL_BYTES[params.numerical] + CATEGORIES)
 
 
-def duration_ns(params: Params, size: int, engine: str) -> int:
+def duration_ns(params: PreprocessParams, size: int, engine: str) -> int:
     """Time of a run, if it is bound by CPU: at an assumed rate, with no more workers than cores."""
-    at_once: int = min(params["workers"], usable_cores())
+    at_once: int = params.workers
+    if scheduler_of(params, engine) is None:
+        at_once = min(at_once, usable_cores())
     costs = engine_costs(engine)
     return round(size * costs.cpu_ns_per_byte / at_once) + costs.start_ns
 
@@ -281,26 +326,28 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def cautions(params: Params, data: RawData) -> tuple[str, ...]:
+def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str, ...]:
     """What will bend the numbers of a run: workers without a part or a core, too much memory."""
-    found, workers = [], params["workers"]
+    found, workers = [], params.workers
     if not data.bytes:
         found.append("input: the raw files are empty, and a run without a row fails; name others")
     elif data.parts < workers:
         helps = data.bytes > data.parts * LEAST_PART_BYTES
         found.append(
             f"{'part_size' if helps else 'workers'}: {format_bytes_si(data.bytes)} in parts of "
-            f"{format_size(params['part_size'])} give {data.parts:,} of {workers:,} workers "
+            f"{format_size(params.part_size)} give {data.parts:,} of {workers:,} workers "
             f"something to ingest; {'make it smaller' if helps else 'use fewer'}"
         )
+    if scheduler_of(params, engine) is not None:
+        return tuple(found)
     if workers > usable_cores():
         found.append(
             f"workers: {workers:,} share the {usable_cores():,} cores that this machine lets "
             "storlab use"
         )
-    if params["memory"] > host_memory_bytes():
+    if params.memory > host_memory_bytes():
         found.append(
-            f"memory: {format_size(params['memory'])} are more than the "
+            f"memory: {format_size(params.memory)} are more than the "
             f"{format_bytes_si(host_memory_bytes())} of this machine"
         )
     return tuple(found)

@@ -209,29 +209,29 @@ def saturations(
         _saturation(comparison, section, facet, target, operation)
         for target in comparison.planned(section.points)
     )
-    known = [one for one in found if one.steps]
-    return [_beside(one, known) for one in known]
+    known = [saturation for saturation in found if saturation.steps]
+    return [_beside(saturation, known) for saturation in known]
 
 
-def _beside(one: Saturation, every: Sequence[Saturation]) -> Saturation:
+def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
     """What is as slow where no device takes part is not the device's doing."""
-    if one.verdict != "device":
-        return one
-    mine = one.steps[-1]
+    if saturation.verdict != "device":
+        return saturation
+    largest = saturation.steps[-1]
     for other in every:
-        theirs = next((step for step in other.steps if step.workers == mine.workers), None)
-        if other.verdict != "waiting" or theirs is None or theirs.uses_device:
+        reference = next((step for step in other.steps if step.workers == largest.workers), None)
+        if other.verdict != "waiting" or reference is None or reference.uses_device:
             continue
-        if change(mine.times, theirs.times) != "faster":
-            return replace(one, verdict="waiting")
-    return one
+        if change(largest.times, reference.times) != "faster":
+            return replace(saturation, verdict="waiting")
+    return saturation
 
 
-def said(found: Sequence[Saturation]) -> str:
+def verdict_words(found: Sequence[Saturation]) -> str:
     """``disk: the device saturates at 8 workers; memory: CPU-bound at every number of workers``."""
     targets: dict[str, list[str]] = {}
-    for one in found:
-        targets.setdefault(one.text, []).append(one.target)
+    for saturation in found:
+        targets.setdefault(saturation.text, []).append(saturation.target)
     return "; ".join(f"{' and '.join(names)}: {text}" for text, names in targets.items())
 
 

@@ -15,6 +15,7 @@ from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
+from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
@@ -23,14 +24,11 @@ from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.training.details import TrainingDetails
 from storlab.workloads.training.figures import TRAINING_FIGURES
 from storlab.workloads.training.job import Records, TrainingJob
+from storlab.workloads.training.merged import merged_details
 from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training.page import TRAINING_PAGE
-from storlab.workloads.training.rules import (
-    Settings,
-    cautions,
-    settings_of,
-    target_problem,
-)
+from storlab.workloads.training.params import TrainingParams
+from storlab.workloads.training.rules import Settings, cautions, settings_of, target_problem
 from storlab.workloads.training.spec import READ_BYTES_S, READER_FILES, TrainingSpec
 
 
@@ -44,19 +42,21 @@ class TrainingWorkload:
     data_tops: tuple[str, ...] = ("training",)
     run_tops: tuple[str, ...] = ()
     places: tuple[str, ...] = ("directory", "s3")
+    pieces_word: str = "accelerators"
+    shares_data: bool = True
     page: Page = TRAINING_PAGE
     figures: tuple[FigureKind, ...] = TRAINING_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Why these values cannot run on this target; none where they can."""
-        problem = target_problem(params, target)
+        problem = target_problem(TrainingParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run: computing, or reading at 2 GB/s where that takes longer."""
         del target
         try:
-            settings = settings_of(point.params)
+            settings = settings_of(TrainingParams.of(point.params))
         except StudyError:  # check refuses it
             return Estimate(header.settle, bytes_written=0, writes=False, files=0)
         computing = settings.steps * settings.computation_ns
@@ -74,13 +74,16 @@ class TrainingWorkload:
 
     def job(self, point: Point, context: JobContext) -> TrainingJob:
         """The engine's order for one run. Raises ValueError where no place was granted."""
-        params = point.params
+        params = TrainingParams.of(point.params)
         settings = settings_of(params)
+        own = context.share.of(settings.accelerators)
         return TrainingJob(
             task="run",
             place=_place(params, settings, context, direct=settings.direct(context.target)),
             records=settings.records(),
-            accelerators=settings.accelerators,
+            accelerators=len(own),
+            first_accelerator=own.start,
+            all_accelerators=settings.accelerators,
             batch=settings.batch,
             computation_ns=settings.computation_ns,
             reader_threads=settings.reader_threads,
@@ -92,17 +95,25 @@ class TrainingWorkload:
             barrier=settings.barrier,
             check=settings.check,
             drop_caches=settings.edition.drop_caches,
-            read_bytes=params["read_size"],
-            queue_depth=params["io_depth"],
+            read_bytes=params.read_size,
+            queue_depth=params.io_depth,
             interval_ns=context.header.interval,
             seed=context.seed,
         )
 
+    def pieces(self, point: Point) -> int:
+        """Accelerators. Raises StudyError where the profile cannot be read."""
+        return settings_of(TrainingParams.of(point.params)).accelerators
+
+    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """An epoch of all clients lasts from the first one's start until the last has ended."""
+        return merged_details(parts)
+
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
         """The data sets of these points, each once."""
-        sets: dict[str, dict[str, Any]] = {}
-        for point in points:
-            sets.setdefault(data_set_name(settings_of(point.params).records()), point.params)
+        sets: dict[str, TrainingParams] = {}
+        for params in (TrainingParams.of(point.params) for point in points):
+            sets.setdefault(data_set_name(settings_of(params).records()), params)
         return [_generate(params, context) for params in sets.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
@@ -112,37 +123,43 @@ class TrainingWorkload:
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         """Readers, and how many of them were reading by Little's law."""
-        return run_concurrency(point.params, outcome)
+        return run_concurrency(TrainingParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
         """Utilisation, rates, waits, stalls, CPU and what the device read."""
-        return run_metrics(point.params, outcome)
+        return run_metrics(TrainingParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
-        return run_flags(point.params, target, outcome)
+        return run_flags(TrainingParams.of(point.params), target, outcome)
 
 
 def data_set_name(records: Records) -> str:
     """Equal for equal files, whatever is done with them."""
-    said = records.model_dump(mode="json", exclude={"resize_bytes"})
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    fields = records.model_dump(mode="json", exclude={"resize_bytes"})
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return f"training-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _place(
-    params: dict[str, Any], settings: Settings, context: JobContext, *, direct: bool
+    params: TrainingParams, settings: Settings, context: JobContext, *, direct: bool
 ) -> DataPlace:
     name = data_set_name(settings.records())
     s3, home = context.access.s3, context.access.home
     if s3 is not None:
-        return DataPlace.in_store(s3.store, f"{s3.prefix}{name}/", params)
+        return DataPlace(
+            store=s3.store,
+            prefix=f"{s3.prefix}{name}/",
+            request_timeout_ns=params.request_timeout,
+            retries=params.retries,
+            backoff_ns=params.retry_backoff,
+        )
     if home is None:
         raise ValueError(f"{context.target.name}: neither a directory nor a bucket was granted")
     return DataPlace(directory=str(home / name), direct=direct)
 
 
-def _generate(params: dict[str, Any], context: JobContext) -> Step:
+def _generate(params: TrainingParams, context: JobContext) -> Step:
     settings = settings_of(params)
     total = settings.data_bytes
     job = TrainingJob(
@@ -151,5 +168,7 @@ def _generate(params: dict[str, Any], context: JobContext) -> Step:
         records=settings.records(),
         interval_ns=NS_PER_S,
         seed=settings.data_seed,
+        first_file=context.share.index,
+        file_step=context.share.count,
     )
     return Step(f"making {settings.files:,} files ({format_bytes_si(total)})", job, total)

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from storlab.analysis.capacity_file import Found, searches
 from storlab.analysis.compare import Comparison
-from storlab.analysis.points import describe, page_of
+from storlab.analysis.points import CLIENTS, describe, page_of
 from storlab.analysis.stats import Interval
 from storlab.brief.extra import Extra
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.tables import Scale
-from storlab.brief.text import and_list, plural, spread_text
-from storlab.figures.common import MISSING, digits3
+from storlab.brief.text import and_list, plural, sentence_case, spread_text
+from storlab.figures.common import MISSING, digits3, place_of
+from storlab.workloads.training.figures.utilisation import kept_busy
+
+KIND = "training"
 
 
 def capacity_section(comparison: Comparison) -> ExtraSection | None:
@@ -23,8 +26,8 @@ def capacity_section(comparison: Comparison) -> ExtraSection | None:
         return None
     places = _places(found)
     rows = [
-        _row(comparison, one, first=number == 0 or one.target != found[number - 1].target)
-        for number, one in enumerate(found)
+        _row(comparison, search, first=number == 0 or search.target != found[number - 1].target)
+        for number, search in enumerate(found)
     ]
     head = [("kept busy", ""), ("AU at it", "%"), ("first not kept", ""), ("per watt", "1/W")]
     return ExtraSection(
@@ -41,59 +44,61 @@ def capacity_section(comparison: Comparison) -> ExtraSection | None:
                 legend(m for row in rows for number in row.numbers for m in number.marks),
             )
         ],
-        notes=[f"{one.target}: {note}." for one in found for note in one.notes],
+        notes=[f"{search.target}: {note}." for search in found for note in search.notes],
     )
 
 
 def _places(found: Sequence[Found]) -> str:
-    each = dict.fromkeys(f"{one.threshold_percent:g} %" for one in found)
+    each = dict.fromkeys(f"{search.threshold_percent:g} %" for search in found)
     return and_list(list(each))
 
 
 def _lead(found: Sequence[Found]) -> str:
-    said = [
-        f"{one.target} keeps {one.text.replace(',', '')} of them at {one.threshold_percent:g} % "
-        f"or more{_work(one, found)}"
-        for one in found
+    sentences = [
+        f"{search.target} keeps {search.text.replace(',', '')} of them at "
+        f"{search.threshold_percent:g} % or more{_work(search, found)}"
+        for search in found
     ]
     return (
-        f"Emulated accelerators, by search: {'; '.join(said)}. A number counts as kept when the "
-        "95 % interval of its mean utilisation lies at or above the threshold."
+        f"Emulated accelerators, by search: {'; '.join(sentences)}. A number counts as kept when "
+        "the 95 % interval of its mean utilisation lies at or above the threshold."
     )
 
 
-def _work(one: Found, found: Sequence[Found]) -> str:
+def _work(search: Found, found: Sequence[Found]) -> str:
     works = {(other.workload, str(other.params)) for other in found}
-    return f" ({_heading(one)})" if len(works) > 1 else ""
+    return f" ({_heading(search)})" if len(works) > 1 else ""
 
 
-def _heading(one: Found) -> str:
-    page = page_of(one.kind)
-    told = [name for name in page.told if name in one.params]
-    said = describe(page, one.params, told)
-    return ", ".join(dict.fromkeys(part for part in (one.workload, said) if part))
+def _heading(search: Found) -> str:
+    page = page_of(search.kind)
+    told = [name for name in page.told if name in search.params]
+    text = describe(page, search.params, [*told, CLIENTS])
+    return ", ".join(dict.fromkeys(part for part in (search.workload, text) if part))
 
 
-def _row(comparison: Comparison, one: Found, *, first: bool) -> TableRow:
-    interval, power, marks = one.at_it, one.power_w, _marks(one)
-    above = "none tried" if one.first_not_kept is None else f"{one.first_not_kept:,}"
-    per_watt = "–" if not power else digits3(one.accelerators / power)
+def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
+    interval, power, marks = search.at_it, search.power_w, _marks(search)
+    above = "none tried" if search.first_not_kept is None else f"{search.first_not_kept:,}"
+    per_watt = "–" if not power else digits3(search.number / power)
     numbers = [
-        Number(one.text, "", one.point_id, marks, strong=True),
-        _percent(interval, one.point_id, marks),
-        Number(above, missing=one.first_not_kept is None, fact=one.first_not_kept is not None),
-        Number(per_watt, "", one.point_id if power else None, missing=not power),
+        Number(search.text, "", search.point_id, marks, strong=True),
+        _percent(interval, search.point_id, marks),
+        Number(
+            above, missing=search.first_not_kept is None, fact=search.first_not_kept is not None
+        ),
+        Number(per_watt, "", search.point_id if power else None, missing=not power),
     ]
-    index = comparison.targets.index(one.target)
+    index = comparison.targets.index(search.target)
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
-    runs = next((len(c.runs) for c in cells if c.point_id == one.point_id and c.point_id), 0)
-    links = [(plural(runs, "run"), one.point_id)] if one.point_id else []
-    return TableRow([(_heading(one), 1)], one.target, index, numbers, first, links)
+    runs = next((len(c.runs) for c in cells if c.point_id == search.point_id and c.point_id), 0)
+    links = [(plural(runs, "run"), search.point_id)] if search.point_id else []
+    return TableRow([(_heading(search), 1)], search.target, index, numbers, first, links)
 
 
-def _marks(one: Found) -> tuple[Mark, ...]:
+def _marks(search: Found) -> tuple[Mark, ...]:
     """Of the family: that what is kept busy is not measured."""
-    told = (flag.kind for flag in page_of(one.kind).flags if flag.tells)
+    told = (flag.kind for flag in page_of(search.kind).flags if flag.tells)
     return tuple(mark(kind, "found by storlab capacity") for kind in told)
 
 
@@ -106,7 +111,16 @@ def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark,
 
 
 class Findings(Extra):
-    """What a search for capacity found."""
+    """How many accelerators each target keeps busy, and what a search for capacity found."""
+
+    def findings(self, comparison: Comparison) -> list[str]:
+        """Of every profile the largest number that each target keeps busy."""
+        return [
+            f"{sentence_case(place_of(section, facet))}: {kept}."
+            for section in comparison.kinds.get(KIND, ())
+            for facet in section.facets()
+            if (kept := kept_busy(comparison, section, facet))
+        ]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
         """How many accelerators each target keeps busy."""

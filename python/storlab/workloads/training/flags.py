@@ -32,7 +32,7 @@ TRAINING_FLAGS = (
         "1",
         "An epoch has so few steps that utilisation, which leaves out the first, says little.",
         severity="warning",
-        why="Utilisation leaves out the first step of an epoch: of few steps it leaves out much.",
+        why="Utilisation leaves out the first step of an epoch: of few steps that is a large part.",
         about=("au_percent", "au_configured", "au_corrected"),
         caveat=True,
         advice="utilisation leaves out the first step of each epoch, and these epochs have few; "

@@ -47,6 +47,10 @@ class TrainingJob(Job):
     place: DataPlace
     records: Records
     accelerators: int = Field(default=1, ge=1)
+    first_accelerator: int = Field(default=0, ge=0)  # its number among those of all clients
+    all_accelerators: int = Field(default=0, ge=0)  # of all clients; 0: those of this order
+    first_file: int = Field(default=0, ge=0)  # to be made by this one of several clients ...
+    file_step: int = Field(default=1, ge=1)  # ... and so far lies the next of its files
     batch: int = Field(default=1, ge=1)
     computation_ns: int = Field(default=0, ge=0)
     reader_threads: int = Field(default=4, ge=1)  # of each accelerator

@@ -9,29 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
-from storlab.base.units import GB, MB, NS_PER_S
+from storlab.base.units import MB, NS_PER_S
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.common import metrics as common
 from storlab.workloads.training.details import AcceleratorTimes, TrainingDetails
 from storlab.workloads.training.page import READS
-from storlab.workloads.training.rules import (
-    FEW_STEPS,
-    Settings,
-    settings_of,
-    size_rule_text,
-)
+from storlab.workloads.training.params import TrainingParams
+from storlab.workloads.training.rules import FEW_STEPS, Settings, settings_of, size_rule_text
 
 LEAST_DEVICE_SHARE = 0.9  # of what was read after the first epoch, what the device must have read
 HOST_MEMORY = "host_memory_bytes"  # in details: of the machine that read; None: not known
 MOST_LATE = 0.01  # of the compute time, that accelerators may come after the end of computing
 _STEP = "step"
 _OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # of waits, which are no latency of I/O
-
-Params = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +150,7 @@ def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
+def run_concurrency(params: TrainingParams, outcome: RunOutcome) -> Concurrency:
     """Readers, and how many of them were reading. They rest while their batches are not taken."""
     settings = settings_of(params)
     return Concurrency(
@@ -166,7 +159,7 @@ def run_concurrency(params: Params, outcome: RunOutcome) -> Concurrency:
     )
 
 
-def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
+def run_metrics(params: TrainingParams, outcome: RunOutcome) -> list[Metric]:
     """All metrics of a run; none when its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
@@ -179,7 +172,7 @@ def run_metrics(params: Params, outcome: RunOutcome) -> list[Metric]:
         *_times(outcome),
         *_stalls(epochs),
         *common.cpu_metrics(outcome, READS, "cpu_us_per_read"),
-        *_cpu_per_gb(outcome),
+        *common.cpu_per_gb(outcome.cpu, common.bytes_moved(outcome, READS)),
         *_device_ratio(outcome, epochs),
         *common.concurrency_metric(run_concurrency(params, outcome).implied),
     ]
@@ -240,13 +233,6 @@ def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
         yield Metric(name=name, value=mean_s, unit="s")
 
 
-def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
-    moved = common.bytes_moved(outcome, READS)
-    if outcome.cpu is not None and moved:
-        used_s = (outcome.cpu.user_ns + outcome.cpu.system_ns) / NS_PER_S
-        yield Metric(name="cpu_s_per_gb", value=used_s / (moved / GB), unit="s/GB")
-
-
 def device_share(outcome: RunOutcome, epochs: Sequence[Epoch]) -> tuple[float | None, str]:
     """Bytes that the device read over bytes that were read; None where nobody counted. And when.
 
@@ -273,7 +259,7 @@ def _device_ratio(outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Metr
         yield Metric(name="device_read_ratio", value=share, unit="1")
 
 
-def run_flags(params: Params, target: Target, outcome: RunOutcome) -> list[Flag]:
+def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
     settings = settings_of(params)
     epochs = epochs_of(outcome)
@@ -317,14 +303,14 @@ def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoc
     late = late_percent(epochs, settings.computation_ns)
     if late is None or late <= 100 * MOST_LATE:
         return None
-    said = f"accelerator threads were woken late by {late:.3g} % of the compute time"
+    text = f"accelerator threads were woken late by {late:.3g} % of the compute time"
     precedence = TrainingDetails.of(outcome).accelerator_precedence
     if precedence is not None:
-        said += f" (their precedence over readers: {precedence})"
+        text += f" (their precedence over readers: {precedence})"
     au, corrected = au_percent(epochs), au_corrected_percent(epochs, settings.computation_ns)
     if au is not None and corrected is not None:
-        said += f": AU {au:.3g} % as measured, {corrected:.3g} % corrected"
-    return Flag(kind="cadence-late", message=said)
+        text += f": AU {au:.3g} % as measured, {corrected:.3g} % corrected"
+    return Flag(kind="cadence-late", message=text)
 
 
 def _cache_flag(
@@ -359,12 +345,12 @@ def _size_flag(settings: Settings, target: Target, outcome: RunOutcome) -> Flag 
     memory_bytes = TrainingDetails.of(outcome).host_memory_bytes
     if memory_bytes is None:
         return None
-    said = size_rule_text(settings, memory_bytes or host_memory_bytes())
-    if said is None:
+    text = size_rule_text(settings, memory_bytes or host_memory_bytes())
+    if text is None:
         return None
     if target.s3 is None and settings.direct(target):
-        said += "; it was read with O_DIRECT, so that memory did not serve it"
-    return Flag(kind="data-set-small", message=said)
+        text += "; it was read with O_DIRECT, so that memory did not serve it"
+    return Flag(kind="data-set-small", message=text)
 
 
 def _steps_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:

@@ -7,14 +7,16 @@ from typing import Any
 
 from storlab.base.errors import StudyError
 from storlab.base.units import format_duration
-from storlab.contracts.page import Page, margins
+from storlab.contracts.page import Page, Search, margins, rate
 from storlab.model.result import Operation
 from storlab.workloads.training.definitions import TRAINING_DEFINITIONS
 from storlab.workloads.training.flags import TRAINING_FLAGS
+from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.pieces import TRAINING_PIECES
 from storlab.workloads.training.quantities import (
     TRAINING_FINDINGS,
     TRAINING_QUANTITIES,
+    TRAINING_QUESTIONS,
     TRAINING_TIMES,
 )
 from storlab.workloads.training.rules import OWN, profile_of
@@ -59,7 +61,7 @@ def profile_text(params: Mapping[str, Any]) -> str:
     """A profile's name, with what a reader must know of it: ``unet3d-small (not published)``."""
     name = str(params["profile"])
     try:
-        published = profile_of(dict(params)).published
+        published = profile_of(TrainingParams.of(params)).published
     except StudyError:  # a file that was there when the runs were made
         return name
     return name if published else f"{name} (not a published profile)"
@@ -67,7 +69,7 @@ def profile_text(params: Mapping[str, Any]) -> str:
 
 def _facts(params: Mapping[str, Any]) -> str:
     try:
-        return profile_of(dict(params)).text
+        return profile_of(TrainingParams.of(params)).text
     except StudyError:
         return ""
 
@@ -83,7 +85,7 @@ TRAINING_PAGE = Page(
     axes=("accelerators", "reader_threads"),
     facet="profile",
     sizes=("read_size",),
-    durations=("computation_time",),
+    durations=("computation_time", "request_timeout", "retry_backoff"),
     titles={
         "profile": "profile",
         "profile_data": "what the profile says",
@@ -101,9 +103,8 @@ TRAINING_PAGE = Page(
         **{name: f"{title} (overrides the profile)" for name, title in OVERRIDES.items()},
     },
     phrase=phrase,
-    rate="reads_s",
-    rate_title="reads/s",
-    rate_unit="1/s",
+    rate=rate("reads_s", "reads/s"),
+    search=Search(parameter="accelerators", noun="accelerator", metric="au_percent"),
     line=("samples_s.all", "au_percent.all"),
     times=TRAINING_TIMES,
     names={"read": "read", "step": "wait of a step", "wake": "wake-up of a step"},
@@ -113,6 +114,7 @@ TRAINING_PAGE = Page(
     far="the largest number of accelerators",
     quantities=TRAINING_QUANTITIES,
     findings=TRAINING_FINDINGS,
+    questions=TRAINING_QUESTIONS,
     pieces=TRAINING_PIECES,
     extra="storlab.workloads.training.findings:Findings",
     published=("dlio", "training"),

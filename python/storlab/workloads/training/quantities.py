@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from storlab.contracts import question
 from storlab.contracts.page import Quantity, Time
+from storlab.contracts.question import Question
 
 BUSY = "Utilisation of the emulated accelerators (DLIO-equivalent)"
 RATE = "Throughput of training"
@@ -16,27 +18,27 @@ def _busy(name: str, title: str, short: str) -> Quantity:
     return Quantity(name, title, "%", "more", BUSY, short=short, most=100.0)
 
 
-def _wait(statistic: str, said: str) -> Quantity:
+def _wait(statistic: str, phrase: str) -> Quantity:
     return Quantity(
         f"step_wait_{statistic}_ns",
-        f"wait of a step, {said}",
+        f"wait of a step, {phrase}",
         "ns",
         "less",
         WAIT,
-        short=f"step waits, {said}",
+        short=f"step waits, {phrase}",
         time="step_wait",
-        compared=statistic == "mean",
+        compared=statistic in ("mean", "p99"),
     )
 
 
-def _wake(statistic: str, said: str) -> Quantity:
+def _wake(statistic: str, phrase: str) -> Quantity:
     return Quantity(
         f"wake_delay_{statistic}_ns",
-        f"wake-up delay of a step, {said}",
+        f"wake-up delay of a step, {phrase}",
         "ns",
         "less",
         CADENCE,
-        short=f"wake-up delay, {said}",
+        short=f"wake-up delay, {phrase}",
         time="wake_delay",
     )
 
@@ -121,4 +123,35 @@ TRAINING_TIMES = (
     Time("step_wait", "wait of a step", "step"),
     Time("wake_delay", "wake-up delay of a step", "wake"),
 )
-TRAINING_FINDINGS = ("throughput_mb_s.all", "span_energy_j.epoch", "stall_s.all")
+TRAINING_FINDINGS = (
+    "throughput_mb_s.all",
+    "span_energy_j.epoch",
+    "stall_s.all",
+    "step_wait_p99_ns.all",
+)
+SAMPLES = "samples_s.all"
+TRAINING_QUESTIONS = (
+    Question(
+        "accelerators",
+        "Accelerators fed",
+        (SAMPLES,),
+        "feeds accelerators {times} as many samples per second as {other}",
+        asked="always",
+    ),
+    question.efficiency(
+        ("efficiency_mb_s_w.all", "span_energy_j.epoch"),
+        "feeds accelerators {times} as much data per joule as {other}",
+    ),
+    question.cost(
+        SAMPLES,
+        "feeds accelerators {times} as many samples per second as {other} for the same money",
+    ),
+    question.throughput(),
+    Question(
+        "stall",
+        "Stalls",
+        ("stall_s.all",),
+        "ends the stalls of an accelerator {times} as fast as {other}",
+    ),
+    question.density(),
+)

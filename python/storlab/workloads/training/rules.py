@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import format_bytes_si
@@ -17,12 +17,11 @@ from storlab.model.s3 import LARGEST_PART
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.training.job import Records
+from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.profiles import Profile, data_set_bytes, load_profile, make_profile
 
 Shuffle = Literal["none", "same", "epoch"]
 Check = Literal["bytes", "header", "crc"]
-Params = dict[str, Any]
-
 FOLDER = "train"  # as DLIO: below its data folder
 OWN = "storlab"
 FEW_STEPS = 50  # of an epoch: then the first one matters
@@ -119,39 +118,39 @@ class Settings:
         )
 
 
-def profile_of(params: Params) -> Profile:
+def profile_of(params: TrainingParams) -> Profile:
     """The profile of a point. Raises StudyError where there is none.
 
     A profile of the user is part of the parameters, so that results need no further file.
     """
-    data = params.get("profile_data")
+    data = params.profile_data
     if data is not None:
-        return make_profile(data, params["profile"])
-    return load_profile(params["profile"])
+        return make_profile(data, params.profile)
+    return load_profile(params.profile)
 
 
-def settings_of(params: Params) -> Settings:
+def settings_of(params: TrainingParams) -> Settings:
     """What a point's parameters come to. Raises StudyError where its profile cannot be read."""
     profile = profile_of(params)
-    edition = EDITIONS[params["edition"]]
-    files = params["files"]
+    edition = EDITIONS[params.edition]
+    files = params.files
     if files is None:
-        files = max(1, round(profile.dataset.num_files_train * params["scale"]))
+        files = max(1, round(profile.dataset.num_files_train * params.scale))
     unshuffled = profile.reader.file_shuffle == "off"
     return Settings(
         profile=profile,
-        accelerators=params["accelerators"],
+        accelerators=params.accelerators,
         files=files,
-        batch=_or(params["batch_size"], profile.reader.batch_size),
-        computation_ns=_or(params["computation_time"], profile.train.computation_time),
-        reader_threads=_or(params["reader_threads"], profile.reader.read_threads),
-        epochs=_or(params["epochs"], profile.train.epochs),
-        max_steps=params["max_steps"],
-        shuffle=params["shuffle"] or edition.shuffle or ("none" if unshuffled else "epoch"),
-        check=params["check"] or edition.check,
-        barrier=params["barrier"] is not False,
+        batch=_or(params.batch_size, profile.reader.batch_size),
+        computation_ns=_or(params.computation_time, profile.train.computation_time),
+        reader_threads=_or(params.reader_threads, profile.reader.read_threads),
+        epochs=_or(params.epochs, profile.train.epochs),
+        max_steps=params.max_steps,
+        shuffle=params.shuffle or edition.shuffle or ("none" if unshuffled else "epoch"),
+        check=params.check or edition.check,
+        barrier=params.barrier is not False,
         edition=edition,
-        data_seed=params["data_seed"],
+        data_seed=params.data_seed,
     )
 
 
@@ -159,13 +158,13 @@ def _or(given: int | None, otherwise: int) -> int:
     return otherwise if given is None else given
 
 
-def needless_fields(params: Params) -> list[str]:
+def needless_fields(params: TrainingParams) -> list[str]:
     """What one point has no use for: an edition of the reference fixes it."""
-    return [] if params["edition"] == OWN else list(EDITION_FIELDS)
+    return [] if params.edition == OWN else list(EDITION_FIELDS)
 
 
 def combination_problems(
-    values: list[Params], given: set[str], engine: str | None
+    values: list[TrainingParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
     """Problems of one workload's points; ``given`` are the fields that the study writes."""
     if {"files", "scale"} <= given:
@@ -174,7 +173,7 @@ def combination_problems(
             "multiplies the profile's files, and files is given",
             "remove one of them",
         )
-    editions = {v["edition"] for v in values}
+    editions = {v.edition for v in values}
     for field in EDITION_FIELDS:
         if field in given and OWN not in editions:
             yield Problem(
@@ -188,7 +187,7 @@ def combination_problems(
         )
 
 
-def target_problem(params: Params, target: Target) -> Problem | None:
+def target_problem(params: TrainingParams, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None."""
     try:
         settings = settings_of(params)
@@ -202,7 +201,7 @@ def target_problem(params: Params, target: Target) -> Problem | None:
     if settings.edition.direct and not target.direct:
         return Problem(
             ("edition",),
-            f"{params['edition']} reads with O_DIRECT, and the target has direct = false",
+            f"{params.edition} reads with O_DIRECT, and the target has direct = false",
             "remove direct = false, or choose another edition",
         )
     if settings.steps == 0:
@@ -215,11 +214,11 @@ def target_problem(params: Params, target: Target) -> Problem | None:
     return None
 
 
-def _bucket_problem(params: Params, settings: Settings) -> Problem | None:
+def _bucket_problem(params: TrainingParams, settings: Settings) -> Problem | None:
     if settings.edition.direct:
         return Problem(
             ("edition",),
-            f"{params['edition']} reads files with O_DIRECT, and a bucket has none",
+            f"{params.edition} reads files with O_DIRECT, and a bucket has none",
             "choose another edition",
         )
     largest = data_set_bytes(settings.profile, 1)
@@ -232,10 +231,10 @@ def _bucket_problem(params: Params, settings: Settings) -> Problem | None:
     return None
 
 
-def _size_field(params: Params) -> str:
-    if params["files"] is not None:
+def _size_field(params: TrainingParams) -> str:
+    if params.files is not None:
         return "files"
-    return "profile" if params["scale"] == 1 else "scale"
+    return "profile" if params.scale == 1 else "scale"
 
 
 def least_samples(settings: Settings, memory_bytes: int) -> int:
@@ -264,8 +263,8 @@ def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
 
 def cautions(settings: Settings) -> tuple[str, ...]:
     """What will bend the numbers of a run: too small a data set, too few steps."""
-    said = size_rule_text(settings, host_memory_bytes())
-    small = () if said is None else (said,)
+    text = size_rule_text(settings, host_memory_bytes())
+    small = () if text is None else (text,)
     if settings.steps >= FEW_STEPS:
         return small
     few = (

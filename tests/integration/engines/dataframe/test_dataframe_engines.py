@@ -205,9 +205,9 @@ def test_sidecars_say_what_a_part_held(tmp_path: Path, engine: str) -> None:
     outcome = outcome_of(engine, job, tmp_path / "work")
     assert outcome.failure is None, outcome.raw["stderr.txt"]
     sidecar = tmp_path / "run" / "parquet" / "000-day_0" / "part-00000.json"
-    said = json.loads(sidecar.read_text())
+    document = json.loads(sidecar.read_text())
     expected = expected_of(job)
-    assert (said["rows"], said["lines"]) == (expected.rows, 100)
-    assert said["malformed"] == expected.by_reason
+    assert (document["rows"], document["lines"]) == (expected.rows, 100)
+    assert document["malformed"] == expected.by_reason
     plain = [{k: v for k, v in sample.items() if k != "file"} for sample in expected.samples]
-    assert said["samples"] == [{**sample, "line": sample["line"] - 1} for sample in plain]
+    assert document["samples"] == [{**sample, "line": sample["line"] - 1} for sample in plain]

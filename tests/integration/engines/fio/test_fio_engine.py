@@ -18,9 +18,12 @@ import pytest
 
 from conftest import need_root
 from storlab._native import Histogram
+from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
 from storlab.cli.main import main
+from storlab.contracts.engine import HoldsRuns
 from storlab.engines.fio.engine import FioEngine
+from storlab.engines.fio.run import FioRun
 from storlab.exchange.importer import import_files
 from storlab.model.job import Arrival, Member, WeightedSize
 from storlab.model.result import RunOutcome
@@ -38,7 +41,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def job_on(path: Path | str, size: int = 8 * MIB, **changes: Any) -> BlockJob:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "members": [Member(path=str(path), name="the file", kind="file", size=size)],
         "jobs": 2,
         "queue_depth": 4,
@@ -49,7 +52,17 @@ def job_on(path: Path | str, size: int = 8 * MIB, **changes: Any) -> BlockJob:
         "window_ns": 1_000_000_000,
         "interval_ns": 250_000_000,
     }
-    return BlockJob(**{**said, **changes})
+    return BlockJob(**{**fields, **changes})
+
+
+def hold(job: BlockJob, tmp_path: Path) -> FioRun:
+    """A run whose jobs all wait at their gate."""
+    work_dir = tmp_path / f"work-{time.monotonic_ns()}"
+    work_dir.mkdir()
+    handle = FioEngine().hold(job, work_dir)
+    while not handle.armed() and not handle.has_ended:
+        time.sleep(0.01)
+    return handle
 
 
 def run(job: BlockJob, tmp_path: Path) -> RunOutcome:
@@ -72,16 +85,16 @@ def test_a_run_with_ramp_and_time_series(data: Path, tmp_path: Path) -> None:
     edges = sorted({(s.start_ns, s.end_ns) for s in outcome.samples})
     assert edges[0][0] == outcome.window_start_ns
     assert edges[-1][1] == outcome.window_end_ns
-    assert all(one[1] == two[0] for one, two in itertools.pairwise(edges))
+    assert all(first[1] == two[0] for first, two in itertools.pairwise(edges))
     for operation in ("read", "write"):
         totals = outcome.totals[operation]
-        mine = [s for s in outcome.samples if s.operation == operation]
-        assert sum(s.operations for s in mine) == totals.operations > 0
-        assert sum(s.bytes for s in mine) == totals.bytes
+        of_operation = [s for s in outcome.samples if s.operation == operation]
+        assert sum(s.operations for s in of_operation) == totals.operations > 0
+        assert sum(s.bytes for s in of_operation) == totals.bytes
         # fio may count an I/O in bytes and not in latencies where the ramp ends
         assert totals.bytes / 65536 == pytest.approx(totals.operations, abs=8)
         merged = Histogram()
-        for sample in mine:
+        for sample in of_operation:
             merged.add(Histogram.from_v2(sample.latency))
         assert merged.count == totals.operations
         assert totals.latency is not None
@@ -228,13 +241,13 @@ def _runs(pid: int) -> bool:
 
 @contextlib.contextmanager
 def loop_device(path: Path) -> Iterator[str]:
-    said = subprocess.run(
+    done = subprocess.run(
         ["losetup", "--find", "--show", str(path)], capture_output=True, text=True, check=True
     )
     try:
-        yield said.stdout.strip()
+        yield done.stdout.strip()
     finally:
-        subprocess.run(["losetup", "--detach", said.stdout.strip()], check=True)
+        subprocess.run(["losetup", "--detach", done.stdout.strip()], check=True)
 
 
 @pytest.mark.root
@@ -261,9 +274,9 @@ def test_missing_and_old_fio_are_named_with_the_cure(
     monkeypatch.setenv("STORLAB_FIO", str(tmp_path / "nothing"))
     with pytest.raises(EngineError, match="apt install fio"):
         FioEngine().describe()
-    for said, what in (("fio-3.32", "too old"), ("hello", "does not say its version")):
+    for version, what in (("fio-3.32", "too old"), ("hello", "does not say its version")):
         script = tmp_path / f"fio-{what[:3]}"
-        script.write_text(f"#!/bin/sh\necho {said}\n")
+        script.write_text(f"#!/bin/sh\necho {version}\n")
         script.chmod(0o755)
         monkeypatch.setenv("STORLAB_FIO", str(script))
         with pytest.raises(EngineError, match=what):
@@ -275,7 +288,7 @@ def test_crosscheck_from_the_command_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(
-        '[study]\nname = "check"\nramp = "50ms"\nruntime = "200ms"\n'
+        '[study]\nname = "check"\nramp = "50ms"\nruntime = "500ms"\n'
         '[[target]]\nname = "file"\npath = "data.bin"\nsize = "16MiB"\ndirect = false\n'
         '[[workload]]\nkind = "block"\nblock_size = "64KiB"\nread_percent = 70\n'
         "queue_depth = 4\njobs = [1, 2]\n"
@@ -283,11 +296,11 @@ def test_crosscheck_from_the_command_line(
     code = main(
         ["crosscheck", "study.toml", "--repeats", "2", "--point", "jobs=1", "--out", "r", "--json"]
     )
-    said = json.loads(capsys.readouterr().out)
-    assert code == {"agree": 0, "differ": 10, "inconclusive": 12}[said["verdict"]]
-    assert said["failed"] == said["missing"] == 0
-    assert len(said["points"]) == 1
-    metrics = {(m["name"], m["operation"]): m for m in said["points"][0]["metrics"]}
+    report = json.loads(capsys.readouterr().out)
+    assert code == {"agree": 0, "differ": 10, "inconclusive": 12}[report["verdict"]]
+    assert report["failed"] == report["missing"] == 0
+    assert len(report["points"]) == 1
+    metrics = {(m["name"], m["operation"]): m for m in report["points"][0]["metrics"]}
     for name in (("throughput_mb_s", "all"), ("latency_p99_ns", "read"), ("cpu_us_per_io", "all")):
         assert metrics[name]["native"] > 0
         assert metrics[name]["reference"] > 0
@@ -296,3 +309,56 @@ def test_crosscheck_from_the_command_line(
     runs = [json.loads(p.read_text()) for p in Path("r/runs").glob("*/run.json")]
     assert sorted(r["engine"]["name"] for r in runs) == ["fio", "fio", "native", "native"]
     assert main(["compare", "r", "--json"]) == 0
+
+
+@pytest.mark.parametrize(("jobs", "ramp_ns"), [(1, 0), (5, 300_000_000)])
+def test_a_held_run_begins_when_it_is_told(
+    data: Path, tmp_path: Path, jobs: int, ramp_ns: int
+) -> None:
+    job = job_on(data, jobs=jobs, ramp_ns=ramp_ns)
+    handle = hold(job, tmp_path)
+    assert isinstance(FioEngine(), HoldsRuns)
+    assert handle.snapshot().phase == "armed"
+    time.sleep(1.5)  # longer than fio takes to begin by itself
+    start_ns = monotonic_ns() + 200_000_000
+    handle.open_at(start_ns)
+    with pytest.raises(RuntimeError):
+        handle.open_at(start_ns)
+    outcome = handle.wait(60)
+    ended_ns = monotonic_ns()
+    assert outcome is not None and outcome.status == "finished", outcome
+    late_ns, last_ns = outcome.first_io_late_ns, outcome.last_worker_late_ns
+    assert late_ns is not None and last_ns is not None and 0 <= late_ns <= last_ns
+    assert outcome.window_start_ns == start_ns + late_ns + ramp_ns
+    assert job.window_ns is not None
+    assert job.window_ns <= outcome.window_end_ns - outcome.window_start_ns
+    # were the time at the gate in the window, it would end after fio did
+    assert outcome.window_end_ns <= ended_ns
+    assert sum(total.operations for total in outcome.totals.values()) > 0
+    assert not any("prerun" in note.replace("exec_prerun", "") for note in outcome.notes)
+
+
+def test_a_held_run_that_is_cancelled_ends(data: Path, tmp_path: Path) -> None:
+    handle = hold(job_on(data, jobs=3), tmp_path)
+    handle.cancel()
+    outcome = handle.wait(30)
+    assert outcome is not None
+    assert (outcome.status, outcome.failure, outcome.samples) == ("cancelled", None, [])
+
+
+def test_a_held_run_that_cannot_be_set_up_fails_and_is_never_armed(
+    data: Path, tmp_path: Path
+) -> None:
+    handle = hold(job_on(data, cpus=[100_000]), tmp_path)
+    outcome = handle.wait(30)
+    assert outcome is not None and outcome.status == "failed"
+    assert not handle.armed()
+
+
+def test_a_run_that_is_not_held_is_told_nothing(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    handle = FioEngine().start(job_on(data), tmp_path / "work")
+    with pytest.raises(RuntimeError):
+        handle.open_at(0)
+    handle.cancel()
+    assert handle.wait(30) is not None

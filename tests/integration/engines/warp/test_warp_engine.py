@@ -50,7 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 def job(server: S3Server, **changes: Any) -> ObjectJob:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "store": server.store(),
         "pool": Pool(prefix="storlab-1/pool-2/", objects=OBJECTS, sizes=SIZES),
         "write_prefix": "storlab-1/run-3/",
@@ -61,7 +61,7 @@ def job(server: S3Server, **changes: Any) -> ObjectJob:
         "window_ns": 1_500_000_000,
         "interval_ns": 500_000_000,
     }
-    return ObjectJob(**{**said, **changes})
+    return ObjectJob(**{**fields, **changes})
 
 
 def start(wanted: ObjectJob, tmp_path: Path) -> WarpRun:
@@ -176,8 +176,8 @@ def test_wrong_keys_fail_with_warps_words_and_without_the_keys(
     assert outcome.failure is not None
     assert "Error preparing server" in outcome.failure.message
     assert "keys" in outcome.failure.fix
-    said = [repr(outcome.failure).encode(), *outcome.raw.values()]
-    assert not any(b"notTheSecretAtAll" in content for content in said)
+    kept = [repr(outcome.failure).encode(), *outcome.raw.values()]
+    assert not any(b"notTheSecretAtAll" in content for content in kept)
 
 
 def test_a_missing_pool_and_a_cancelled_run(server: S3Server, tmp_path: Path) -> None:

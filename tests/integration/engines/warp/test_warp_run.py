@@ -38,7 +38,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def job(**changes: Any) -> ObjectJob:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "store": S3Store(
             endpoints=["http://127.0.0.1:9000"], bucket="bench", credentials=Credentials(*SECRETS)
         ),
@@ -50,7 +50,7 @@ def job(**changes: Any) -> ObjectJob:
         "ramp_ns": 1_000_000_000,
         "window_ns": 3_000_000_000,
     }
-    return ObjectJob(**{**said, **changes})
+    return ObjectJob(**{**fields, **changes})
 
 
 def start(tmp_path: Path, **changes: Any) -> WarpRun:
@@ -85,10 +85,10 @@ def test_the_window_is_cut_from_the_record(tmp_path: Path) -> None:
 def test_no_secret_stays_anywhere(tmp_path: Path) -> None:
     outcome = run(tmp_path)
     assert b"--session-token=***" in unpacked(outcome.raw["requests.csv.zst"])
-    said = [unpacked(content) for content in outcome.raw.values()]
-    said += [repr(outcome.notes).encode(), repr(outcome.failure).encode()]
+    kept = [unpacked(content) for content in outcome.raw.values()]
+    kept += [repr(outcome.notes).encode(), repr(outcome.failure).encode()]
     for secret in SECRETS:
-        assert not any(secret.encode() in content for content in said)
+        assert not any(secret.encode() in content for content in kept)
     assert {"command.txt", "stdout.txt", "stderr.txt", "process.json"} < set(outcome.raw)
 
 

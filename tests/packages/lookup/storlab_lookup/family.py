@@ -8,14 +8,14 @@ from typing import Any
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
-from storlab.contracts.figure import Bars, FigureKind
-from storlab.contracts.page import Page
+from storlab.contracts.figure import Bars, FigureKind, OverSweep
+from storlab.contracts.page import Page, rate
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.common import metrics as common
 from storlab_lookup.job import LookupJob
-from storlab_lookup.spec import LookupSpec
+from storlab_lookup.spec import LookupParams, LookupSpec
 
 FILE_BYTES = 1 << 20
 READS = ("read",)
@@ -35,8 +35,7 @@ class LookupFamily:
         axes=("record_size",),
         sizes=("record_size",),
         titles={"record_size": "record size"},
-        rate="lookups_s",
-        rate_title="lookups/s",
+        rate=rate("lookups_s", "lookups/s"),
         work="lookups",
         buffered=True,
     )
@@ -46,13 +45,16 @@ class LookupFamily:
             "section",
             "Throughput",
             "Mean of the repeats; every dot is one run.",
-            parts=(Bars("throughput", {"looked up": "throughput_mb_s.all"}),),
+            parts=(
+                OverSweep(("lookups_s.all",), name="lookups-by-size", words="lookups"),
+                Bars("throughput", {"looked up": "throughput_mb_s.all"}),
+            ),
         ),
     )
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         del target
-        if params["record_size"] > FILE_BYTES:
+        if LookupParams.of(params).record_size > FILE_BYTES:
             return [Problem(("record_size",), "is larger than the file", "use at most 1MiB")]
         return []
 
@@ -74,7 +76,7 @@ class LookupFamily:
         return LookupJob(
             path=str(home / "lookup" / "records"),
             file_bytes=FILE_BYTES,
-            record_bytes=point.params["record_size"],
+            record_bytes=LookupParams.of(point.params).record_size,
             window_ns=context.header.runtime,
             interval_ns=context.header.interval,
             seed=context.seed,

@@ -1,19 +1,24 @@
-"""The study table of ``kind = "lookup"``."""
+"""The study table of ``kind = "lookup"``, and what its points say."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from storlab.model.study import WorkloadSpec
-from storlab.model.types import Size, Swept
+from storlab.model.params import Params, Sweep
+from storlab.model.study import WorkloadSpec, study_table
+from storlab.model.types import Size
 
 
+class LookupParams(Params):
+    """Of one point."""
+
+    record_size: Sweep[Size] = Field(default="4KiB", description="bytes of a record; swept")  # type: ignore[assignment]
+
+
+@study_table(LookupParams)
 class LookupSpec(WorkloadSpec):
     """``[[workload]] kind = "lookup"``: one reader, one record at a time."""
 
-    swept: ClassVar[tuple[str, ...]] = ("record_size",)
-
     kind: Literal["lookup"] = Field(description="point lookups in one file")
-    record_size: Swept[Size] = Field(default="4KiB", description="bytes of a record; swept")  # type: ignore[assignment]

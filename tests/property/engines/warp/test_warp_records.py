@@ -73,17 +73,17 @@ def test_totals_and_samples(
     inside = [r for r in made if start_ns <= r.end_ns < start_ns + length_ns]
     assert set(totals) == {NAMES[r.op] for r in inside}
     for operation, total in totals.items():
-        mine = [r for r in inside if NAMES[r.op] == operation]
-        good = [r for r in mine if not r.failed]
+        ended = [r for r in inside if NAMES[r.op] == operation]
+        good = [r for r in ended if not r.failed]
         assert total.operations == len(good)
         assert total.bytes == sum(r.size for r in good)
-        assert sum(total.errors.values()) == len(mine) - len(good)
+        assert sum(total.errors.values()) == len(ended) - len(good)
         assert (total.latency is None) == (not good)
         assert (total.ttfb is None) == (operation != "get" or not good)
         own = [s for s in samples if s.operation == operation]
         assert sum(s.operations for s in own) == len(good)
         assert sum(s.bytes for s in own) == total.bytes
-        assert sum(s.errors for s in own) == len(mine) - len(good)
+        assert sum(s.errors for s in own) == len(ended) - len(good)
         assert sum(Histogram.from_v2(s.latency).count for s in own) == len(good)
         assert own[0].start_ns == start_ns
         assert own[-1].end_ns == start_ns + length_ns

@@ -271,9 +271,9 @@ def test_a_journal_of_another_boot_counts_for_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_tells_its_versions(engine: str) -> None:
-    said = get_engine(engine).describe()
-    assert said.version == metadata.version(engine)
-    assert any(feature.startswith("numpy ") for feature in said.features)
+    facts = get_engine(engine).describe()
+    assert facts.version == metadata.version(engine)
+    assert any(feature.startswith("numpy ") for feature in facts.features)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

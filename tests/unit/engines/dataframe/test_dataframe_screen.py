@@ -126,16 +126,16 @@ def screen(samples: int = 5) -> Screen[list[bytes]]:
 def test_good_lines_go_to_the_library_and_the_others_are_counted() -> None:
     draw = random.Random(5)
     lines = [wrong_line(draw) if draw.random() < 0.1 else line_of(draw) for _ in range(3000)]
-    one = screen(samples=10_000)
+    screened = screen(samples=10_000)
     for at in range(0, len(lines), 700):
-        one.add(b"".join(text + b"\n" for text in lines[at : at + 700]))
+        screened.add(b"".join(text + b"\n" for text in lines[at : at + 700]))
     every = [oracle(text) for text in lines]
-    assert one.lines == len(lines)
-    assert sum(one.reasons.values()) == sum(why is not None for why in every)
-    assert [(s["line"], s["reason"], s["field"]) for s in one.samples] == [
+    assert screened.lines == len(lines)
+    assert sum(screened.reasons.values()) == sum(why is not None for why in every)
+    assert [(s["line"], s["reason"], s["field"]) for s in screened.samples] == [
         (number, *why) for number, why in enumerate(every) if why is not None
     ]
-    kept = [text for frame in one.frames for text in frame]
+    kept = [text for frame in screened.frames for text in frame]
     assert len(kept) == sum(why is None for why in every)
     assert all(b"\t007\t" not in text for text in kept)
 
@@ -148,9 +148,9 @@ def test_only_so_many_samples_are_kept() -> None:
 
 
 def test_an_integer_with_zeros_before_it_stays_what_it_is() -> None:
-    one = screen()
-    one.add(line(f2=b"007", f3=b"-00", f15=b"00000012"))
-    assert one.frames == [[line(f2=b"7", f3=b"-0", f15=b"00000012")]]
+    screened = screen()
+    screened.add(line(f2=b"007", f3=b"-00", f15=b"00000012"))
+    assert screened.frames == [[line(f2=b"7", f3=b"-0", f15=b"00000012")]]
 
 
 def test_text_of_a_sample_is_printable_and_short() -> None:

@@ -37,24 +37,24 @@ def job(records: dict[str, Any] | None = None, **changes: Any) -> TrainingJob:
 
 
 def test_the_published_profile_is_written_as_dlio_writes_it() -> None:
-    said = dlio_config.configuration(job(), Path("/w"))
-    assert said["framework"] == said["reader"]["data_loader"] == "pytorch"
-    assert said["dataset"]["data_folder"] == "/w/data"
-    assert said["dataset"]["num_files_train"] == 168
+    settings = dlio_config.configuration(job(), Path("/w"))
+    assert settings["framework"] == settings["reader"]["data_loader"] == "pytorch"
+    assert settings["dataset"]["data_folder"] == "/w/data"
+    assert settings["dataset"]["num_files_train"] == 168
     for name in ("record_length", "record_length_bytes"):
-        assert said["dataset"][name] == 146_600_628
-        assert said["dataset"][f"{name}_stdev"] == 68_341_808
-        assert said["dataset"][f"{name}_resize"] == 2_097_152
-    assert said["reader"]["batch_size"] == 7
-    assert said["reader"]["read_threads"] == 4
-    assert said["train"]["epochs"] == 5
-    assert said["train"]["computation_time"] == pytest.approx(0.323)
-    assert "total_training_steps" not in said["train"]
-    assert said["output"]["folder"] == "/w/output"
+        assert settings["dataset"][name] == 146_600_628
+        assert settings["dataset"][f"{name}_stdev"] == 68_341_808
+        assert settings["dataset"][f"{name}_resize"] == 2_097_152
+    assert settings["reader"]["batch_size"] == 7
+    assert settings["reader"]["read_threads"] == 4
+    assert settings["train"]["epochs"] == 5
+    assert settings["train"]["computation_time"] == pytest.approx(0.323)
+    assert "total_training_steps" not in settings["train"]
+    assert settings["output"]["folder"] == "/w/output"
 
 
 def test_steps_seed_shuffle_and_direct_reach_it() -> None:
-    said = dlio_config.configuration(
+    settings = dlio_config.configuration(
         job(
             max_steps=3,
             seed=2**40,
@@ -63,17 +63,17 @@ def test_steps_seed_shuffle_and_direct_reach_it() -> None:
         ),
         Path("/w"),
     )
-    assert said["train"]["total_training_steps"] == 3
-    assert 0 <= said["train"]["seed"] < 2**31
-    assert said["reader"]["file_shuffle"] == said["reader"]["sample_shuffle"] == "off"
-    assert said["reader"]["odirect"] is True
+    assert settings["train"]["total_training_steps"] == 3
+    assert 0 <= settings["train"]["seed"] < 2**31
+    assert settings["reader"]["file_shuffle"] == settings["reader"]["sample_shuffle"] == "off"
+    assert settings["reader"]["odirect"] is True
     tfrecord = dlio_config.configuration(job({"format": "tfrecord"}), Path("/w"))
     assert tfrecord["framework"] == tfrecord["reader"]["data_loader"] == "tensorflow"
 
 
 def test_more_steps_than_there_are_would_end_dlio() -> None:
-    said = dlio_config.configuration(job(max_steps=10_000), Path("/w"))
-    assert said["train"]["total_training_steps"] == 168 // 7
+    settings = dlio_config.configuration(job(max_steps=10_000), Path("/w"))
+    assert settings["train"]["total_training_steps"] == 168 // 7
 
 
 def test_the_data_set_is_a_link_and_nothing_is_written_into_it(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_the_data_set_is_a_link_and_nothing_is_written_into_it(tmp_path: Path) -
     assert (work / "data" / "train" / "img_0_of_1.npz").read_bytes() == b"x"
     assert list((work / "data" / "valid").iterdir()) == []
     assert [path.name for path in home.iterdir()] == ["train"]
-    said = json.loads((work / "config" / "workload" / "storlab.yaml").read_text())
-    assert said["dataset"]["data_folder"] == str(work / "data")
+    document = json.loads((work / "config" / "workload" / "storlab.yaml").read_text())
+    assert document["dataset"]["data_folder"] == str(work / "data")
 
 
 def test_several_accelerators_are_ranks_of_mpi() -> None:

@@ -157,13 +157,13 @@ def misleading(tmp_path: Path) -> Path:
     place = tmp_path / "run"
     shutil.copytree(GOLDEN / "unet3d-hot", place)
     path = place / "0_output.json"
-    said = json.loads(path.read_text())
+    document = json.loads(path.read_text())
     (begin_end,) = read_results(DlioImport().files(place)).times[1]
     seconds = (begin_end[1] - begin_end[0]) / 1e9
     share = 1 - 18 / 20 * 7.02 / 16
-    said["1"]["proc"]["block1"][0] = share * seconds
-    said["1"]["throughput"]["block1"] = 7.02 * 18 / (seconds * (1 - share))
-    path.write_text(json.dumps(said))
+    document["1"]["proc"]["block1"][0] = share * seconds
+    document["1"]["throughput"]["block1"] = 7.02 * 18 / (seconds * (1 - share))
+    path.write_text(json.dumps(document))
     return place
 
 
@@ -226,9 +226,9 @@ def damaged(tmp_path: Path, name: str, change: Any) -> str:
     place = tmp_path / "run"
     shutil.copytree(GOLDEN / "unet3d-hot", place)
     path = place / name
-    said = json.loads(path.read_text())
-    change(said)
-    path.write_text(json.dumps(said))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
     with pytest.raises(ResultError) as caught:
         imported(tmp_path, place)
     assert not (tmp_path / "result").exists()
@@ -236,8 +236,8 @@ def damaged(tmp_path: Path, name: str, change: Any) -> str:
 
 
 def test_a_directory_that_is_damaged_is_named_with_its_field(tmp_path: Path) -> None:
-    def slow(said: Any) -> None:
-        said["1"]["throughput"]["block1"] = 0.123
+    def slow(document: Any) -> None:
+        document["1"]["throughput"]["block1"] = 0.123
 
     words = damaged(tmp_path, "0_output.json", slow)
     assert str(tmp_path / "run") in words
@@ -257,6 +257,6 @@ def test_a_directory_without_steps_or_checkpoints_is_refused(tmp_path: Path) -> 
 def test_the_verb_reads_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "result"
     assert main(["import", str(GOLDEN / "unet3d-odirect"), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "AU 40.7 %" in said
-    assert "1 runs" in said
+    printed = capsys.readouterr().out
+    assert "AU 40.7 %" in printed
+    assert "1 runs" in printed

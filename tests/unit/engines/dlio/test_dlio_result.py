@@ -41,10 +41,10 @@ def outcome(line: Timeline) -> RunOutcome:
 
 
 def changed(name: str, file: str, change: dict[str, Any]) -> dict[str, bytes]:
-    said = files(name)
-    document = json.loads(said[file])
+    contents = files(name)
+    document = json.loads(contents[file])
     document.update(change)
-    return {**said, file: json.dumps(document).encode()}
+    return {**contents, file: json.dumps(document).encode()}
 
 
 @pytest.mark.parametrize("name", ["unet3d-hot", "unet3d-odirect"])
@@ -103,26 +103,26 @@ def test_its_mb_are_named_mib_beside_its_number() -> None:
 
 
 def test_a_bare_nan_is_read_and_is_no_number() -> None:
-    said = changed("unet3d-hot", "summary.json", {"metric": {"train_au_mean_percentage": 1}})
-    said["summary.json"] = said["summary.json"].replace(b": 1}", b": NaN}")
-    assert b"NaN" in said["summary.json"]
-    found = dlio_result.read_results(said)
+    contents = changed("unet3d-hot", "summary.json", {"metric": {"train_au_mean_percentage": 1}})
+    contents["summary.json"] = contents["summary.json"].replace(b": 1}", b": NaN}")
+    assert b"NaN" in contents["summary.json"]
+    found = dlio_result.read_results(contents)
     assert dlio_result.nominal_bytes(found) is None
     assert dlio_result.defects(found) == []
 
 
 def test_a_missing_rank_is_named() -> None:
-    said = files("pypi-2.0.0-two-ranks")
-    del said["1_output.json"]
+    contents = files("pypi-2.0.0-two-ranks")
+    del contents["1_output.json"]
     with pytest.raises(DlioFormatError, match="1 of 2 accelerators"):
-        dlio_result.read_results(said)
+        dlio_result.read_results(contents)
 
 
 def test_a_run_that_did_not_end_is_named() -> None:
-    said = files("unet3d-hot")
-    del said["summary.json"]
+    contents = files("unet3d-hot")
+    del contents["summary.json"]
     with pytest.raises(DlioFormatError, match=r"summary\.json is missing"):
-        dlio_result.read_results(said)
+        dlio_result.read_results(contents)
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ def test_blocks_between_checkpoints_count_without_the_checkpoints() -> None:
         "save_ckpt1": {"start": at(1.2), "end": at(11.2)},
         "block2": {"start": at(11.2), "end": at(12.4)},
     }
-    said = {
+    contents = {
         "summary.json": json.dumps({"num_accelerators": 1, "metric": {}}).encode(),
         "0_output.json": json.dumps({"1": epoch}).encode(),
         "0_per_epoch_stats.json": json.dumps({"1": times}).encode(),
     }
-    found = dlio_result.read_results(said)
+    found = dlio_result.read_results(contents)
     line = dlio_result.timeline(found, 0, batch=1, sample_bytes=10)
     (each,) = line.epochs[0]["accelerators"]
     assert each["end_ns"] - each["start_ns"] == 2_400_000_000
@@ -165,11 +165,11 @@ def test_blocks_between_checkpoints_count_without_the_checkpoints() -> None:
 
 def test_a_checkpoint_lasts_from_the_first_rank_to_the_last() -> None:
     at = "2026-11-20T10:00:{:09.6f}".format
-    said = {"summary.json": json.dumps({"num_accelerators": 2, "metric": {}}).encode()}
+    contents = {"summary.json": json.dumps({"num_accelerators": 2, "metric": {}}).encode()}
     for rank, (start, end) in enumerate([(1.0, 4.0), (2.0, 7.5)]):
         stats = {"1": {"load_ckpt1": {"start": at(start), "end": at(end), "throughput": 1.0}}}
-        said[f"{rank}_per_epoch_stats.json"] = json.dumps(stats).encode()
-    (moved,) = dlio_result.read_results(said).checkpoints
+        contents[f"{rank}_per_epoch_stats.json"] = json.dumps(stats).encode()
+    (moved,) = dlio_result.read_results(contents).checkpoints
     assert (moved.kind, moved.end_ns - moved.start_ns, len(moved.ranks)) == (
         "read",
         6_500_000_000,

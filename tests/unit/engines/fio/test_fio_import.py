@@ -27,14 +27,14 @@ def test_numbers_are_fios(tmp_path: Path) -> None:
     record = store.records()[0]
     job = json.loads((GOLDEN / "group-3.33.json").read_text())["jobs"][0]
     for kind in ("read", "write"):
-        said = job[kind]
+        direction = job[kind]
         throughput = record.metric("throughput_mb_s", kind)
-        assert throughput == pytest.approx(said["bw_bytes"] / 1e6, rel=0.05)
+        assert throughput == pytest.approx(direction["bw_bytes"] / 1e6, rel=0.05)
         assert record.metric("latency_mean_ns", kind) == pytest.approx(
-            said["lat_ns"]["mean"], rel=0.01
+            direction["lat_ns"]["mean"], rel=0.01
         )
-        assert record.totals[kind].operations == said["lat_ns"]["N"]
-        assert record.totals[kind].bytes == said["io_bytes"]
+        assert record.totals[kind].operations == direction["lat_ns"]["N"]
+        assert record.totals[kind].bytes == direction["io_bytes"]
     assert record.provenance == "measured"
     assert (record.engine.name, record.engine.version) == ("fio", "3.33")
     assert record.params["read_percent"] == 70
@@ -149,8 +149,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out = tmp_path / "out"
     shutil.copy(GOLDEN / "group-3.42.json", tmp_path / "a.json")
     assert main(["import", str(tmp_path / "a.json"), "--out", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["runs"][0]["engine"]["version"].startswith("3.42")
+    report = json.loads(capsys.readouterr().out)
+    assert report["runs"][0]["engine"]["version"].startswith("3.42")
     assert main(["import", str(tmp_path / "a.json"), "--out", str(out)]) == 8
     assert "exists already" in capsys.readouterr().err
 

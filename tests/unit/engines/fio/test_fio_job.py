@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import EngineError
 from storlab.engines.fio import job as fio_job
 from storlab.model.job import Arrival, Member, WeightedSize
+from storlab.process.member_files import check_lengths, held_fds
 from storlab.workloads.block.job import BlockJob, Mix, Offsets, Payload, Sync, Verify
 
 MIB = 1 << 20
@@ -16,12 +18,12 @@ MIB = 1 << 20
 
 def member(number: int = 0, **changes: Any) -> Member:
     path = f"/data/m{number}"
-    said = {"path": path, "name": f"m{number}", "kind": "file", "size": 64 * MIB, **changes}
-    return Member(**said)
+    fields = {"path": path, "name": f"m{number}", "kind": "file", "size": 64 * MIB, **changes}
+    return Member(**fields)
 
 
 def block_job(**changes: Any) -> BlockJob:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "members": [member()],
         "jobs": 2,
         "queue_depth": 16,
@@ -30,7 +32,7 @@ def block_job(**changes: Any) -> BlockJob:
         "offsets": Offsets(kind="uniform"),
         "window_ns": 2_000_000_000,
     }
-    return BlockJob(**{**said, **changes})
+    return BlockJob(**{**fields, **changes})
 
 
 def options(job: BlockJob) -> dict[str, str]:
@@ -51,22 +53,22 @@ def section_lines(job: BlockJob) -> dict[str, list[str]]:
 
 
 def test_plain_job_has_one_section_for_all_jobs() -> None:
-    said = options(block_job(ramp_ns=1_500_000_000))
-    assert said["numjobs"] == "2"
-    assert said["filename"] == "/data/m0"
-    assert said["size"] == str(64 * MIB)
-    assert (said["rw"], said["rwmixread"], said["bs"]) == ("randrw", "70", "4096")
-    assert (said["runtime"], said["ramp_time"]) == ("2000000us", "1500000us")
-    assert said["norandommap"] == "1"  # uniform offsets may repeat, as ours do
-    assert said["direct"] == "1"
-    assert "iodepth_batch_submit" not in said
+    given = options(block_job(ramp_ns=1_500_000_000))
+    assert given["numjobs"] == "2"
+    assert given["filename"] == "/data/m0"
+    assert given["size"] == str(64 * MIB)
+    assert (given["rw"], given["rwmixread"], given["bs"]) == ("randrw", "70", "4096")
+    assert (given["runtime"], given["ramp_time"]) == ("2000000us", "1500000us")
+    assert given["norandommap"] == "1"  # uniform offsets may repeat, as ours do
+    assert given["direct"] == "1"
+    assert "iodepth_batch_submit" not in given
 
 
 def test_nothing_lets_fio_make_grow_or_drop_what_was_laid_out() -> None:
-    said = options(block_job())
-    assert said["allow_file_create"] == "0"
-    assert said["fallocate"] == "none"
-    assert said["invalidate"] == "0"
+    given = options(block_job())
+    assert given["allow_file_create"] == "0"
+    assert given["fallocate"] == "none"
+    assert given["invalidate"] == "0"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def test_nothing_lets_fio_make_grow_or_drop_what_was_laid_out() -> None:
     ],
 )
 def test_each_field_has_its_option(changes: dict[str, Any], wanted: dict[str, str]) -> None:
-    said = options(block_job(**changes))
-    assert {name: said.get(name) for name in wanted} == wanted
+    given = options(block_job(**changes))
+    assert {name: given.get(name) for name in wanted} == wanted
 
 
 def test_permutation_keeps_fios_random_map() -> None:
@@ -109,8 +111,8 @@ def test_permutation_keeps_fios_random_map() -> None:
 
 def test_weights_become_whole_percentages_that_sum_to_100() -> None:
     sizes = [WeightedSize(bytes=4096 << i, weight=1) for i in range(3)]
-    said = options(block_job(block_sizes=sizes))["bssplit"]
-    assert said == "4096/34:8192/33:16384/33"
+    given = options(block_job(block_sizes=sizes))["bssplit"]
+    assert given == "4096/34:8192/33:16384/33"
     assert any("percent" in note for note in fio_job.caveats(block_job(block_sizes=sizes)))
 
 
@@ -157,15 +159,15 @@ def test_cpus_are_pinned_in_turn() -> None:
 
 
 def test_colons_are_escaped_and_relative_paths_resolved() -> None:
-    said = options(block_job(members=[member(path="/dev/disk/by-id/nvme:1")]))
-    assert said["filename"] == "/dev/disk/by-id/nvme\\:1"
-    said = options(block_job(members=[member(path="data.bin")]))
-    assert said["filename"] == str(Path.cwd() / "data.bin")
+    given = options(block_job(members=[member(path="/dev/disk/by-id/nvme:1")]))
+    assert given["filename"] == "/dev/disk/by-id/nvme\\:1"
+    given = options(block_job(members=[member(path="data.bin")]))
+    assert given["filename"] == str(Path.cwd() / "data.bin")
 
 
 def test_held_descriptors_are_passed_on() -> None:
     job = block_job(members=[member(path="/proc/self/fd/7"), member(path="/proc/self/fd/5")])
-    assert fio_job.held_fds(job) == (5, 7)
+    assert held_fds(job.members) == (5, 7)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +210,16 @@ def test_open_loop_says_what_its_latency_lacks() -> None:
 def test_short_and_missing_files_are_found(tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_bytes(b"x" * 100)
-    job = block_job(
-        members=[
-            member(path=str(short), size=101),
-            member(path=str(short), size=50, offset=50),
-            member(path=str(tmp_path / "absent"), size=1),
-        ]
-    )
-    assert [size for _, size in fio_job.short_files(job.members)] == [100, None]
+    fits = member(path=str(short), size=50, offset=50)
+    check_lengths([fits], "it would be cut")
+    for bad, what in (
+        (member(path=str(short), size=101), "has 100 bytes, and the job needs 101"),
+        (member(path=str(tmp_path / "absent"), size=1), "is missing, and the job needs 1"),
+    ):
+        with pytest.raises(EngineError) as caught:
+            check_lengths([fits, bad], "it would be cut")
+        assert caught.value.what == what
+        assert caught.value.fix == "lay out the data file first; it would be cut"
 
 
 def test_buffers_begin_on_a_huge_page_where_fio_is_given_them() -> None:

@@ -131,8 +131,8 @@ def direction(bins: dict[int, int]) -> Direction:
 def status(at_ms: int, runtime_ms: int, bins: dict[int, int], **changes: Any) -> Status:
     found = direction(bins) if bins else Direction(9, 9, 9, runtime_ms, None)
     found.runtime_ms = runtime_ms
-    said = {"user_ns": 0.0, "system_ns": 0.0, "job_runtime_ms": 0, "error": 0, **changes}
-    return Status(at_ms, Figures({"read": found}, job_start_ms=None, **said))
+    fields = {"user_ns": 0.0, "system_ns": 0.0, "job_runtime_ms": 0, "error": 0, **changes}
+    return Status(at_ms, Figures({"read": found}, job_start_ms=None, **fields))
 
 
 def test_ramp_documents_are_no_part_of_the_window() -> None:

@@ -23,8 +23,8 @@ from support.torch_data import FILES, job_of, make_set, payload
 
 
 def plain(job: Any) -> dict[str, Any]:
-    said: dict[str, Any] = job.model_dump(mode="json")
-    return said
+    fields: dict[str, Any] = job.model_dump(mode="json")
+    return fields
 
 
 @pytest.fixture
@@ -184,13 +184,13 @@ def test_the_child_needs_nothing_of_storlab_but_its_own_files() -> None:
     home = str(Path(engine.__file__).parents[2])
     missing = dict.fromkeys(("pydantic", "pyarrow", "storlab._native"))
     blocked = f"import sys\nsys.modules.update({missing})\n"
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", blocked + code, home, "order"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "storlab.base.clock" in said.stdout
+    assert "storlab.base.clock" in done.stdout
 
 
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 and newer
@@ -206,7 +206,7 @@ def test_the_first_error_of_a_process_ends_all() -> None:
 
     crew = Crew(2, work)
     with pytest.raises(ChildError) as caught:
-        crew.all({})
+        crew.carry_out({})
     crew.end(kill=True)
     assert caught.value.failure["path"] == "/some/file"
     assert caught.value.failure["errno"] == 2
@@ -220,7 +220,7 @@ def test_a_process_that_vanishes_is_named() -> None:
 
     crew = Crew(1, work)
     with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
-        crew.all({})
+        crew.carry_out({})
     crew.end(kill=True)
 
 
@@ -231,5 +231,5 @@ def test_answers_come_in_order_of_ranks() -> None:
             pipe.send({"rank": rank, "order": order})
 
     crew = Crew(3, work)
-    assert crew.all({"a": 1}) == [{"rank": rank, "order": {"a": 1}} for rank in range(3)]
+    assert crew.carry_out({"a": 1}) == [{"rank": rank, "order": {"a": 1}} for rank in range(3)]
     crew.end()

@@ -50,8 +50,8 @@ def test_they_are_registered_for_their_kinds() -> None:
 def test_a_python_without_it_is_an_error_that_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = json.dumps({"python": "3.12.1", "torch": None, "numpy": "2.1"})
-    a_python(tmp_path, said, monkeypatch)
+    text = json.dumps({"python": "3.12.1", "torch": None, "numpy": "2.1"})
+    a_python(tmp_path, text, monkeypatch)
     with pytest.raises(EngineError) as caught:
         TorchEngine().describe()
     assert "storlab[torch]" in caught.value.fix
@@ -61,11 +61,11 @@ def test_a_python_without_it_is_an_error_that_says_how_to_get_it(
 def test_an_old_one_is_refused_and_a_new_one_described(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = {"python": "3.12.1", "torch": "2.3.1+cpu", "numpy": "2.1"}
-    a_python(tmp_path, json.dumps(said), monkeypatch)
+    fields = {"python": "3.12.1", "torch": "2.3.1+cpu", "numpy": "2.1"}
+    a_python(tmp_path, json.dumps(fields), monkeypatch)
     with pytest.raises(EngineError, match="too old"):
         TorchEngine().describe()
-    a_python(tmp_path, json.dumps({**said, "torch": "2.10.0+cpu"}), monkeypatch)
+    a_python(tmp_path, json.dumps({**fields, "torch": "2.10.0+cpu"}), monkeypatch)
     info = TorchEngine().describe()
     assert (info.name, info.version) == ("torch", "2.10.0+cpu")
 

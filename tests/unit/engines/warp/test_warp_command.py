@@ -25,7 +25,7 @@ STORE = S3Store(
 
 
 def job(**changes: Any) -> ObjectJob:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "store": STORE,
         "pool": Pool(prefix="storlab-1/pool-2/", objects=100, sizes=FOUR_MIB),
         "write_prefix": "storlab-1/run-3/",
@@ -35,28 +35,28 @@ def job(**changes: Any) -> ObjectJob:
         "ramp_ns": 5 * SECOND,
         "window_ns": 30 * SECOND,
     }
-    return ObjectJob(**{**said, **changes})
+    return ObjectJob(**{**fields, **changes})
 
 
 def options(of: ObjectJob) -> list[str]:
     assert warp_command.refusal(of) is None
-    said = warp_command.command(Path("/opt/warp"), of, Path("/here/requests"))
-    assert said[0] == "/opt/warp"
-    return said[1:]
+    arguments = warp_command.command(Path("/opt/warp"), of, Path("/here/requests"))
+    assert arguments[0] == "/opt/warp"
+    return arguments[1:]
 
 
 def test_a_mix_makes_its_own_objects_below_the_prefix_of_the_run() -> None:
-    said = options(job())
-    assert said[0] == "mixed"
-    assert "--prefix=storlab-1/run-3" in said
-    assert "--objects=100" in said
-    assert f"--obj.size={4 * MIB}" in said
+    given = options(job())
+    assert given[0] == "mixed"
+    assert "--prefix=storlab-1/run-3" in given
+    assert "--objects=100" in given
+    assert f"--obj.size={4 * MIB}" in given
     assert {"--get-distrib=70", "--put-distrib=30", "--stat-distrib=0", "--delete-distrib=0"} < set(
-        said
+        given
     )
-    assert "--duration=35250ms" in said  # ramp, window, and a little beyond
-    assert {"--concurrent=16", "--bucket=bench", "--lookup=path", "--region=us-east-1"} < set(said)
-    assert {"--host=127.0.0.1:9000", "--benchdata=/here/requests"} < set(said)
+    assert "--duration=35250ms" in given  # ramp, window, and a little beyond
+    assert {"--concurrent=16", "--bucket=bench", "--lookup=path", "--region=us-east-1"} < set(given)
+    assert {"--host=127.0.0.1:9000", "--benchdata=/here/requests"} < set(given)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_the_bucket_is_never_cleared_and_every_request_is_recorded(mix: ObjectMi
 
 @pytest.mark.parametrize(("mix", "name"), [({"get": 100}, "get"), ({"head": 100}, "stat")])
 def test_reads_alone_use_the_pool_that_is_there(mix: dict[str, float], name: str) -> None:
-    said = options(job(mix=ObjectMix(**mix), payload="signed"))
-    assert said[0] == name
-    assert {"--list-existing", "--prefix=storlab-1/pool-2/", "--objects=100"} < set(said)
-    assert not any("obj.size" in option for option in said)
+    given = options(job(mix=ObjectMix(**mix), payload="signed"))
+    assert given[0] == name
+    assert {"--list-existing", "--prefix=storlab-1/pool-2/", "--objects=100"} < set(given)
+    assert not any("obj.size" in option for option in given)
 
 
 def test_ranges_of_reads() -> None:
@@ -82,9 +82,9 @@ def test_uploads_are_one_request_each_unless_parts_are_asked_for() -> None:
     puts = job(mix=ObjectMix(put=100), pool=None)
     assert "--disable-multipart" in options(puts)
     in_parts = puts.model_copy(update={"part_size": 2 * MIB, "part_concurrency": 4})
-    said = options(in_parts)
-    assert "--disable-multipart" not in said
-    assert f"--part.size={2 * MIB}" in said
+    given = options(in_parts)
+    assert "--disable-multipart" not in given
+    assert f"--part.size={2 * MIB}" in given
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_uploads_are_one_request_each_unless_parts_are_asked_for() -> None:
     ],
 )
 def test_payload_modes(payload: str, has: set[str], lacks: set[str]) -> None:
-    said = set(options(job(payload=payload)))
-    assert has <= said
-    assert not lacks & said
+    given = set(options(job(payload=payload)))
+    assert has <= given
+    assert not lacks & given
 
 
 def test_several_endpoints_tls_and_virtual_hosts() -> None:
@@ -110,9 +110,9 @@ def test_several_endpoints_tls_and_virtual_hosts() -> None:
         }
     )
     wanted = job(store=store, routing="least_busy", threads=2)
-    said = options(wanted)
-    assert {"--host=a:9000,b:9000", "--host-select=weighed", "--lookup=host", "--tls"} < set(said)
-    assert "--insecure" not in said
+    given = options(wanted)
+    assert {"--host=a:9000,b:9000", "--host-select=weighed", "--lookup=host", "--tls"} < set(given)
+    assert "--insecure" not in given
     assert warp_command.environment(wanted) == {
         "SSL_CERT_FILE": "/etc/own-ca.pem",
         "GOMAXPROCS": "2",

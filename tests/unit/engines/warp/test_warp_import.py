@@ -42,13 +42,13 @@ def test_a_record_keeps_its_histograms_and_its_time_series(tmp_path: Path) -> No
     assert window_ns == 2_000_000_000
     inside = load.end_ns < load.start_ns.min() + window_ns
     for operation in ("get", "put"):
-        mine = load.only(inside & load.kind(operation))
+        of_operation = load.only(inside & load.kind(operation))
         totals = record.totals[operation]
-        assert totals.operations == len(mine.name)
-        assert totals.bytes == int(mine.bytes.sum())
+        assert totals.operations == len(of_operation.name)
+        assert totals.bytes == int(of_operation.bytes.sum())
         assert record.metric("throughput_mb_s", operation) == pytest.approx(totals.bytes / 2e6)
         assert record.metric("latency_mean_ns", operation) == pytest.approx(
-            float(mine.duration_ns.mean()), rel=0.001
+            float(of_operation.duration_ns.mean()), rel=0.001
         )
     samples = table_to_samples(store.samples(record.run_id))
     reads = [sample for sample in samples if sample.operation == "get"]
@@ -66,7 +66,7 @@ def test_options_become_a_point_that_reads_back(tmp_path: Path) -> None:
     assert [w.values()[0] for w in study.workload] == [p.params for p in store.plan.points.values()]
     mixed, get = store.records()
     assert (mixed.kind, mixed.engine.name, mixed.provenance) == ("object", "warp", "measured")
-    said = {
+    fields = {
         "get_percent": 70,
         "object_size": 2 << 20,
         "concurrency": 4,
@@ -74,7 +74,7 @@ def test_options_become_a_point_that_reads_back(tmp_path: Path) -> None:
         "read_written": True,
         "payload": "streaming",
     }
-    assert {name: mixed.params[name] for name in said} == said
+    assert {name: mixed.params[name] for name in fields} == fields
     assert (get.params["get_percent"], get.params["concurrency"]) == (100, 16)
     assert get.params["objects"] == 64
     ResultStore.open(store.directory).check()
@@ -84,10 +84,10 @@ def test_aggregated_data_keeps_what_needs_no_average(tmp_path: Path) -> None:
     record = only(tmp_path, "mix50_4m_minio.benchdata.json.zst")
     data = (GOLDEN / "mix50_4m_minio.benchdata.json.zst").read_bytes()
     summary = warp_summary.read_summary(warp_records.unpacked(data).decode())
-    for operation, said in summary.operations.items():
-        (piece,) = said.pieces
-        assert record.totals[operation].operations == said.requests
-        assert record.totals[operation].bytes == said.bytes
+    for operation, of_kind in summary.operations.items():
+        (piece,) = of_kind.pieces
+        assert record.totals[operation].operations == of_kind.requests
+        assert record.totals[operation].bytes == of_kind.bytes
         assert record.metric("latency_p99_ns", operation) == piece.p99_ns
         assert record.metric("latency_mean_ns", operation) == piece.mean_ns
     assert record.metric("latency_p999_ns", "get") is None
@@ -141,7 +141,7 @@ def test_errors_of_a_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "operation", "said"),
+    ("name", "operation", "expected"),
     [
         ("delete-1.6.1.csv.zst", "multi_delete", {"multi_delete_percent": 100, "delete_batch": 10}),
         ("list-1.6.1.csv.zst", "list", {"list_percent": 100}),
@@ -149,11 +149,11 @@ def test_errors_of_a_record(tmp_path: Path) -> None:
     ],
 )
 def test_preparation_is_left_out(
-    tmp_path: Path, name: str, operation: str, said: dict[str, Any]
+    tmp_path: Path, name: str, operation: str, expected: dict[str, Any]
 ) -> None:
     record = only(tmp_path, name)
     assert set(record.totals) == {operation}
-    assert {field: record.params[field] for field in said} == said
+    assert {field: record.params[field] for field in expected} == expected
     assert any("preparation" in note for note in record.notes)
 
 
@@ -183,10 +183,10 @@ def test_the_command_says_what_it_imported(
 ) -> None:
     files = [str(GOLDEN / name) for name in ("mixed-1.6.1.csv.zst", "get-404-1.6.1.csv.zst")]
     assert main(["import", *files, "--out", str(tmp_path / "result")]) == 0
-    said = capsys.readouterr().out
-    assert "requests/s" in said
-    assert "put p99" in said
-    assert "IOPS" not in said
+    printed = capsys.readouterr().out
+    assert "requests/s" in printed
+    assert "put p99" in printed
+    assert "IOPS" not in printed
     assert main(["compare", str(tmp_path / "result")]) == 0
 
 
@@ -220,14 +220,14 @@ def test_durations_of_go(text: str, expected_ns: float) -> None:
 
 
 def seen(**changes: Any) -> Seen:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "done": {"get": 60, "put": 40},
         "sizes": {1000: 100},
         "workers": 8,
         "keys_per_delete": 1,
         "tls": False,
     }
-    return Seen(**{**said, **changes})
+    return Seen(**{**fields, **changes})
 
 
 def test_what_the_options_do_not_tell_is_taken_from_the_data() -> None:

@@ -210,11 +210,11 @@ def test_compression_there_and_back_and_its_damage() -> None:
 
 
 def test_a_session_token_does_not_stay() -> None:
-    said = "# warp get --access-key=*REDACTED* --session-token=AbC/12+= --region=r"
-    assert warp_records.without_token(said) == (
+    command = "# warp get --access-key=*REDACTED* --session-token=AbC/12+= --region=r"
+    assert warp_records.without_token(command) == (
         "# warp get --access-key=*REDACTED* --session-token=*REDACTED* --region=r"
     )
-    hidden = warp_records.without_token(said)
+    hidden = warp_records.without_token(command)
     assert warp_records.without_token(hidden) == hidden
 
 

@@ -31,16 +31,16 @@ def recorded(name: str) -> Records:
 def test_figures_are_those_that_warp_prints(name: str) -> None:
     summary = warp_summary.read_summary(sample(name))
     printed = (GOLDEN / f"{name}.analysis.txt").read_text()
-    for operation, said in summary.operations.items():
+    for operation, of_kind in summary.operations.items():
         report = printed.split(f"Report: {operation.upper()}. ")[1].split("Report:")[0]
-        assert said.throughput_bytes_s is not None
-        assert f"Average: {said.throughput_bytes_s / 2**20:.2f} MiB/s" in report
-        (piece,) = said.pieces
+        assert of_kind.throughput_bytes_s is not None
+        assert f"Average: {of_kind.throughput_bytes_s / 2**20:.2f} MiB/s" in report
+        (piece,) = of_kind.pieces
         assert f"50%: {piece.p50_ns / 1e6:.1f}ms" in report
         assert f"99%: {piece.p99_ns / 1e6:.1f}ms" in report
-        assert f"Concurrency: {said.concurrency}." in report
-        assert (said.errors, said.size) == (0, 4 << 20)
-        assert said.bytes_moved == said.requests * (4 << 20)
+        assert f"Concurrency: {of_kind.concurrency}." in report
+        assert (of_kind.errors, of_kind.size) == (0, 4 << 20)
+        assert of_kind.bytes_moved == of_kind.requests * (4 << 20)
 
 
 def test_flags_of_a_command_line() -> None:
@@ -59,13 +59,13 @@ def test_failed_requests_counted_as_moved_are_told() -> None:
     text = (GOLDEN / "get-404-1.6.1.analysis.json").read_text()
     summary = warp_summary.read_summary(text)
     own = recorded("get-404-1.6.1.csv.zst")
-    said = summary.operations["get"]
-    assert said.requests == len(own.name)
-    assert said.errors == int(np.count_nonzero(~own.ok)) > 0
-    assert said.bytes == said.requests * (4 << 20)  # what did not arrive is in it
-    assert said.bytes_moved == int(own.bytes[own.ok].sum())
+    of_kind = summary.operations["get"]
+    assert of_kind.requests == len(own.name)
+    assert of_kind.errors == int(np.count_nonzero(~own.ok)) > 0
+    assert of_kind.bytes == of_kind.requests * (4 << 20)  # what did not arrive is in it
+    assert of_kind.bytes_moved == int(own.bytes[own.ok].sum())
     (note,) = [n for n in warp_summary.misleading(own, summary) if "counts" in n]
-    assert f"{said.errors} failed of {said.requests} requests" in note
+    assert f"{of_kind.errors} failed of {of_kind.requests} requests" in note
 
 
 def test_percentiles_that_are_means_of_percentiles_are_told() -> None:
@@ -88,8 +88,8 @@ def test_percentiles_that_are_means_of_percentiles_are_told() -> None:
 
 def test_bytes_of_failed_requests_of_unequal_size_cannot_be_told() -> None:
     document = json.loads(sample("get_4m_minio"))
-    said = document["by_op_type"]["GET"]
-    said["total_errors"], said["requests_by_client"] = 47, {}
+    record = document["by_op_type"]["GET"]
+    record["total_errors"], record["requests_by_client"] = 47, {}
     read = warp_summary.read_summary(json.dumps(document)).operations["get"]
     assert (read.succeeded, read.bytes_moved, read.pieces) == (2000, None, ())
 

@@ -9,10 +9,22 @@ use super::*;
 use crate::spec::tests::job_json;
 
 fn start(change: impl Fn(&mut Value)) -> Run {
+    start_with(change, false)
+}
+
+fn held(change: impl Fn(&mut Value)) -> Run {
+    let run = start_with(change, true);
+    while !run.armed() {
+        std::thread::yield_now();
+    }
+    run
+}
+
+fn start_with(change: impl Fn(&mut Value), held: bool) -> Run {
     let mut job = job_json("jbod", 1, 1, None);
     job["members"][0]["kind"] = json!("null");
     change(&mut job);
-    begin(BlockJob::from_json(&job.to_string()).unwrap()).unwrap()
+    begin(BlockJob::from_json(&job.to_string()).unwrap(), held).unwrap()
 }
 
 fn finish(run: &Run) -> Outcome {
@@ -63,6 +75,8 @@ fn jobs_meet_a_window_by_odd_bytes_exactly() {
         });
         let outcome = finish(&run);
         assert_eq!(outcome.summary.totals["read"].bytes, total, "{jobs} jobs");
+        let by_worker = outcome.summary.by_worker.unwrap();
+        assert_eq!((by_worker.bytes.len(), by_worker.bytes.iter().sum::<u64>()), (jobs, total));
     }
 }
 
@@ -135,4 +149,36 @@ fn direct_io_leaves_out_what_is_no_whole_sector() {
         }
         assert!(summary.totals["read"].operations > 0);
     }
+}
+
+#[test]
+fn a_held_run_submits_nothing_before_its_time() {
+    for open_loop in [false, true] {
+        let run = held(|j| {
+            j["jobs"] = json!(3);
+            j["ramp_ns"] = json!(10_000_000);
+            j["window_ns"] = json!(1_000_000_000);
+            if open_loop {
+                j["arrival"] = json!({"kind": "constant", "rate_iops": 1000.0});
+            }
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let now = monotonic_ns();
+        assert!(run.open_at(now + 3_000_000_000));
+        let summary = finish(&run).summary;
+        assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+        assert_eq!(summary.window_start_ns, now + 3_010_000_000);
+        assert!(summary.totals["read"].operations > 0);
+        let (first, last) = (summary.first_io_late_ns, summary.last_worker_late_ns);
+        assert!(first.is_some() && first <= last, "{first:?} {last:?}");
+    }
+}
+
+#[test]
+fn a_held_run_that_is_cancelled_has_submitted_nothing() {
+    let run = held(|_| {});
+    run.cancel();
+    let summary = finish(&run).summary;
+    assert_eq!(summary.status, Status::Cancelled);
+    assert_eq!((summary.totals["read"].operations, summary.first_io_late_ns), (0, None));
 }

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
+use storlab_run::order::{Member, MemberKind};
 
 use super::{BadKind, Verifier, VerifyReport};
-use crate::spec::{Member, MemberKind, VerifySpec};
+use crate::spec::VerifySpec;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 12;

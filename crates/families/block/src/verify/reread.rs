@@ -2,13 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::Ordering;
 
+use memmap2::MmapMut;
+use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
 use storlab_base::{Error, Result};
 
-use super::mapping::Mapping;
 use super::report::{BadKind, VerifyReport};
 use super::{Range, Verifier};
 
@@ -93,14 +93,14 @@ struct Reader {
     file: File,
     name: String,
     direct: bool,
-    buffer: Mapping,
+    buffer: MmapMut,
 }
 
 impl Reader {
     fn open(range: &Range, granule: u64, direct: bool, report: &mut VerifyReport) -> Result<Self> {
         let refused = |source| Error::io("open", range.name.clone(), 0, source);
         let bytes = WINDOW_BYTES.max(granule) + 2 * DIRECT_ALIGNMENT;
-        let buffer = Mapping::anonymous(bytes as usize).map_err(refused)?;
+        let buffer = MmapMut::map_anon(bytes as usize).map_err(refused)?;
         let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(&range.path);
         let name = range.name.clone();
         if direct {
@@ -128,27 +128,21 @@ impl Reader {
         if let Err(error) = self.file.sync_data() {
             report.note(format!("{} could not be synced before verification: {error}", self.name));
         }
-        self.drop_cache();
-    }
-
-    #[allow(unsafe_code)]
-    fn drop_cache(&self) {
-        // SAFETY: advice on a descriptor that `self.file` keeps open; refusal does no harm.
-        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        // Refusal does no harm.
+        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
     /// `len` bytes from `offset`, or fewer where the file ends.
     fn read(&mut self, offset: u64, len: u64, report: &mut VerifyReport) -> io::Result<&[u8]> {
         let mut filled = self.fill(offset, len);
         if self.direct && matches!(&filled, Err(e) if e.raw_os_error() == Some(libc::EINVAL)) {
-            let flags = self.file_flags()? & !libc::O_DIRECT;
-            self.set_file_flags(flags)?;
+            fcntl_setfl(&self.file, fcntl_getfl(&self.file)? - OFlags::DIRECT)?;
             self.leave_direct(report);
             filled = self.fill(offset, len);
         }
         let (skip, got) = filled?;
         let end = got.min(skip + len as usize).max(skip);
-        Ok(&self.buffer.bytes_mut()[skip..end])
+        Ok(&self.buffer[skip..end])
     }
 
     /// Reads at least the wanted range: where it starts in the buffer, and bytes in the buffer.
@@ -156,7 +150,7 @@ impl Reader {
         let alignment = if self.direct { DIRECT_ALIGNMENT } else { 1 };
         let start = offset / alignment * alignment;
         let bytes = ((offset + len).next_multiple_of(alignment) - start) as usize;
-        let buffer = &mut self.buffer.bytes_mut()[..bytes];
+        let buffer = &mut self.buffer[..bytes];
         let mut got = 0;
         while got < bytes {
             match self.file.read_at(&mut buffer[got..], start + got as u64) {
@@ -170,23 +164,5 @@ impl Reader {
             }
         }
         Ok(((offset - start) as usize, got))
-    }
-
-    #[allow(unsafe_code)]
-    fn file_flags(&self) -> io::Result<i32> {
-        // SAFETY: a query on a descriptor that `self.file` keeps open.
-        match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETFL) } {
-            -1 => Err(io::Error::last_os_error()),
-            flags => Ok(flags),
-        }
-    }
-
-    #[allow(unsafe_code)]
-    fn set_file_flags(&self, flags: i32) -> io::Result<()> {
-        // SAFETY: as `file_flags`.
-        match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
     }
 }

@@ -7,19 +7,20 @@
 //! The file is mapped and shared: what was recorded survives the death of the process. It does not
 //! survive a power cut unless it was flushed; see [`super::Verifier`].
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use storlab_base::{Error, Result};
+use storlab_run::order::Member;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::mapping::Mapping;
-use crate::spec::Member;
 
 const FIELD: &str = "verify.state";
 const MAGIC: &[u8; 8] = b"storlabV";
@@ -280,40 +281,31 @@ fn check_place(path: &Path, members: &[Member]) -> Result<()> {
 struct LockedFile(File);
 
 impl Drop for LockedFile {
-    #[allow(unsafe_code)]
     fn drop(&mut self) {
         // Closing is not enough: a process being forked elsewhere holds a copy until it executes.
-        // SAFETY: a call on a descriptor that is still open.
-        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+        let _ = self.0.unlock();
     }
 }
 
-#[allow(unsafe_code)]
 fn lock(path: &Path, file: File) -> Result<LockedFile> {
-    // SAFETY: a call on a descriptor that `file` keeps open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(LockedFile(file));
+    match file.try_lock() {
+        Ok(()) => Ok(LockedFile(file)),
+        Err(TryLockError::WouldBlock) => {
+            let what = format!("{} is in use by another run", path.display());
+            Err(Error::spec(FIELD, what, "wait for its end, or give each run a state of its own"))
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(Error::io("lock", path.display().to_string(), 0, error))
+        }
     }
-    let error = io::Error::last_os_error();
-    if error.kind() != io::ErrorKind::WouldBlock {
-        return Err(Error::io("lock", path.display().to_string(), 0, error));
-    }
-    let what = format!("{} is in use by another run", path.display());
-    Err(Error::spec(FIELD, what, "wait for its end, or give each run a state of its own"))
 }
 
 /// Space for the whole file now: a full disk would otherwise kill the process at a later store.
-#[allow(unsafe_code)]
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
-    // SAFETY: a call on a descriptor that `file` keeps open.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
-        _ => Err(error),
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        reserved => Ok(reserved?),
     }
 }
 

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use storlab_base::Error;
+use storlab_run::order::{Member, MemberKind};
 
 use super::Verifier;
 use super::tests::{BLOCK, REGION, Rig, spec};
-use crate::spec::{Member, MemberKind, VerifySpec};
+use crate::spec::VerifySpec;
 
 #[track_caller]
 fn refused(result: storlab_base::Result<Verifier>, field: &str, words: &str) {

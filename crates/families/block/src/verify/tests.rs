@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use storlab_run::order::{Member, MemberKind};
 use tempfile::TempDir;
 
 use super::{BadKind, Verifier, VerifyReport};
-use crate::spec::{Member, MemberKind, VerifySpec};
+use crate::spec::VerifySpec;
 
 pub(super) const BLOCK: u64 = 4096;
 pub(super) const REGION: u64 = 64 * BLOCK;
@@ -389,9 +390,9 @@ fn a_block_belongs_to_one_operation_at_a_time() {
                         continue;
                     }
                     claimed.fetch_add(1, Ordering::Relaxed);
-                    let mine = &users[first as usize..(first + count) as usize];
-                    assert!(mine.iter().all(|user| user.fetch_add(1, Ordering::Relaxed) == 0));
-                    for user in mine {
+                    let claim = &users[first as usize..(first + count) as usize];
+                    assert!(claim.iter().all(|user| user.fetch_add(1, Ordering::Relaxed) == 0));
+                    for user in claim {
                         user.fetch_sub(1, Ordering::Relaxed);
                     }
                     verifier.release(1, offset, len);

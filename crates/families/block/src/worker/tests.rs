@@ -230,3 +230,18 @@ fn one_seed_is_one_sequence() {
     assert_eq!(offsets(7, MS), offsets(7, MS / 3));
     assert_ne!(offsets(7, MS), offsets(8, MS));
 }
+
+#[test]
+fn the_first_operation_is_late_by_what_it_comes_after_its_time() {
+    let bench = bench(nothing, after(MS)).nudged();
+    let shared = bench.shared.clone();
+    bench.run();
+    assert_eq!(shared.first_io.latest_ns(), Some(0));
+    // One that is due long after the load's start is not late for that.
+    let paced = |j: &mut Value| j["arrival"] = json!({"kind": "poisson", "rate_iops": 50.0});
+    let bench = super::simulated::bench(paced, after(MS)).nudged();
+    let shared = bench.shared.clone();
+    let ran = bench.run();
+    assert!(ran.log[0].0 > START + MS, "{}", ran.log[0].0 - START);
+    assert!(shared.first_io.latest_ns().is_some_and(|late_ns| late_ns < MS));
+}

@@ -109,8 +109,11 @@ fn what_will_not_pass_is_not_tried_again() {
     let failure = outcome.summary.failure.as_ref().unwrap();
     assert_eq!(outcome.summary.status, Status::Failed);
     assert_eq!(detail(&outcome, "retries"), 0);
-    let said = &failure.message;
-    assert!(said.contains("no request succeeded") && said.contains("NoSuchKey (404)"), "{said}");
+    let message = &failure.message;
+    assert!(
+        message.contains("no request succeeded") && message.contains("NoSuchKey (404)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -157,8 +160,8 @@ fn requests_that_never_end_fail_the_run() {
     job["request_timeout_ns"] = json!(3_600_000_000_000u64);
     let outcome = run(&job);
     assert_eq!(outcome.summary.status, Status::Failed);
-    let said = outcome.summary.failure.unwrap().message;
-    assert!(said.contains("did not complete within 50 ms"), "{said}");
+    let message = outcome.summary.failure.unwrap().message;
+    assert!(message.contains("did not complete within 50 ms"), "{message}");
 }
 
 #[test]
@@ -192,9 +195,9 @@ fn a_batch_that_is_deleted_in_part_is_an_error_with_the_stores_word() {
     job["window_ns"] = json!(1_000_000_000);
     job["delete_batch"] = json!(10);
     let outcome = good(&job);
-    let said = errors(&outcome, "multi_delete");
-    assert_eq!(said[0].0, "AccessDenied (200)");
-    assert_eq!(all_errors(&outcome), said[0].1);
+    let message = errors(&outcome, "multi_delete");
+    assert_eq!(message[0].0, "AccessDenied (200)");
+    assert_eq!(all_errors(&outcome), message[0].1);
     assert!(detail(&outcome, "deleted_keys") >= 9);
     assert!(server.held().objects.contains_key("p/pool-1/0003/00000027"));
 }
@@ -208,7 +211,8 @@ fn a_connection_that_is_closed_without_an_answer_is_counted() {
 #[test]
 fn a_refused_connection_is_tried_at_a_bounded_rate_and_the_note_says_so() {
     let server = Server::start();
-    let job = job(&server);
+    let mut job = job(&server);
+    job["window_ns"] = json!(300_000_000);
     drop(server);
     let outcome = run(&job);
     let refused = errors(&outcome, "get")[0].1;
@@ -221,7 +225,9 @@ fn a_refused_connection_is_tried_at_a_bounded_rate_and_the_note_says_so() {
 fn a_server_that_hangs_up_is_tried_at_a_bounded_rate_too() {
     let server = Server::start();
     server.judge(|_| Fault::Drop);
-    let outcome = run(&job(&server));
+    let mut job = job(&server);
+    job["window_ns"] = json!(300_000_000);
+    let outcome = run(&job);
     let closed = errors(&outcome, "get")[0].1;
     assert!(closed < 100, "{closed} attempts");
 }
@@ -242,8 +248,11 @@ fn a_success_with_an_error_in_it_is_none() {
             false => Fault::None,
         });
         let outcome = run(&job);
-        let said = errors(&outcome, kind);
-        assert!(said.len() == 1 && said[0].0 == "SlowDown (200)" && said[0].1 > 0, "{said:?}");
+        let message = errors(&outcome, kind);
+        assert!(
+            message.len() == 1 && message[0].0 == "SlowDown (200)" && message[0].1 > 0,
+            "{message:?}"
+        );
     }
 }
 
@@ -255,6 +264,7 @@ fn a_starved_open_loop_counts_what_was_due() {
     job["mix"] = json!({"delete": 99.999_999_9, "put": 0.000_000_1});
     job["pool"] = json!(null);
     job["arrival"] = json!({"kind": "constant", "rate_iops": 1000.0});
+    job["window_ns"] = json!(300_000_000);
     job["drain_timeout_ns"] = json!(200_000_000);
     let outcome = run(&job);
     let totals = &outcome.summary.totals["delete"];

@@ -5,7 +5,8 @@ use super::*;
 #[test]
 fn gets_are_verified_timed_and_counted() {
     let server = Server::start();
-    let job = job(&server);
+    let mut job = job(&server);
+    job["interval_ns"] = json!(200_000_000);
     fill(&job);
     let outcome = good(&job);
     let totals = &outcome.summary.totals["get"];
@@ -19,12 +20,12 @@ fn gets_are_verified_timed_and_counted() {
     assert_eq!(detail(&outcome, "connections"), 4);
     let rows = &outcome.rows;
     assert_eq!(rows.iter().map(|row| row.operations).sum::<u64>(), totals.operations);
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row.kind == "get" && row.ttfb.is_some()));
     let cpu = outcome.summary.cpu.unwrap();
     assert!(cpu.worker_ns > 0 && cpu.cores <= 2);
     let length = outcome.summary.window_end_ns - outcome.summary.window_start_ns;
-    assert_eq!(length, 300_000_000);
+    assert_eq!(length, 800_000_000);
 }
 
 #[test]
@@ -116,10 +117,9 @@ fn every_payload_mode_and_parts_bring_the_same_bytes() {
             job["payload"] = json!(payload);
             job["part_size"] = part_size.clone();
             job["part_concurrency"] = json!(3);
-            job["window_ns"] = json!(500_000_000);
             let outcome = good(&job);
-            let said = &outcome.summary.details["error_examples"];
-            assert_eq!(all_errors(&outcome), 0, "{payload} {part_size}: {said}");
+            let message = &outcome.summary.details["error_examples"];
+            assert_eq!(all_errors(&outcome), 0, "{payload} {part_size}: {message}");
             assert!(operations(&outcome, "get") > 0 && operations(&outcome, "put") > 0);
             let framed = payload == "streaming" || payload == "trailer-crc";
             assert_eq!(server.framed_bytes() > 0, framed, "{payload}");
@@ -161,6 +161,7 @@ fn what_an_overloaded_store_never_served_still_counts() {
     let mut job = job(&server);
     fill(&job);
     job["arrival"] = json!({"kind": "poisson", "rate_iops": 2000.0});
+    job["window_ns"] = json!(300_000_000);
     job["concurrency"] = json!(1);
     job["drain_timeout_ns"] = json!(100_000_000);
     job["request_timeout_ns"] = json!(50_000_000);
@@ -197,8 +198,15 @@ fn requests_are_routed_over_all_endpoints() {
     job["routing"] = json!("least_busy");
     job["drain_timeout_ns"] = json!(100_000_000);
     job["request_timeout_ns"] = json!(60_000_000_000u64);
+    // Until enough was served, not for a time: of what has been asked for, four may be in flight.
+    job["window_ns"] = json!(50_000_000_000u64);
     let before = server.held().log.len();
-    let outcome = run(&job);
+    let going = begin(&job);
+    while count(server.ports[1], before) <= 20 + 4 {
+        assert!(!going.wait(Some(Duration::from_millis(5))), "the run ended by itself");
+    }
+    going.cancel();
+    let outcome = finish(&going);
     let (stalled, served) = (count(slow, before), operations(&outcome, "get"));
     assert!(stalled <= 2 && served > 20, "{stalled} {served}");
 }
@@ -223,7 +231,7 @@ fn an_anonymous_run_signs_nothing() {
     let server = Server::start();
     let job = job(&server);
     fill(&job);
-    let run = storlab_object::start(&job.to_string(), &Secrets::new()).unwrap();
+    let run = storlab_object::start(&job.to_string(), &Secrets::new(), false).unwrap();
     assert_eq!(all_errors(&finish(&run)), 0);
 }
 
@@ -256,12 +264,44 @@ fn storlabs_own_server_keeps_what_every_kind_of_put_brings() {
         job["delete_batch"] = json!(3);
         job["join_pool"] = json!(true);
         let outcome = good(&job);
-        let said = &outcome.summary.details["error_examples"];
-        assert_eq!(all_errors(&outcome), 0, "{payload}: {said}");
+        let message = &outcome.summary.details["error_examples"];
+        assert_eq!(all_errors(&outcome), 0, "{payload}: {message}");
         assert!(operations(&outcome, "get") > 0 && operations(&outcome, "put") > 0);
         let mut clean = job.clone();
         clean["task"] = json!("clean");
         good(&clean);
     }
     assert!(server.held().log.is_empty());
+}
+
+#[test]
+fn a_held_run_asks_nothing_before_its_time() {
+    let server = Server::start();
+    let job = job(&server);
+    fill(&job);
+    let before = server.held().log.len();
+    for cancelled in [true, false] {
+        let run = storlab_object::start(&job.to_string(), &secrets(), true).unwrap();
+        while !run.armed() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(server.held().log.len(), before);
+        let start_ns = storlab_base::monotonic_ns() + 100_000_000;
+        if cancelled {
+            run.cancel();
+        } else {
+            assert!(run.open_at(start_ns));
+        }
+        let summary = finish(&run).summary;
+        if cancelled {
+            assert_eq!((summary.status, summary.first_io_late_ns), (Status::Cancelled, None));
+            assert_eq!(server.held().log.len(), before);
+        } else {
+            assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+            assert!(summary.window_start_ns >= start_ns);
+            assert!(summary.first_io_late_ns.is_some());
+            assert!(summary.first_io_late_ns <= summary.last_worker_late_ns);
+        }
+    }
 }

@@ -129,8 +129,11 @@ fn a_clean_that_leaves_something_behind_fails() {
     server.held().protected.push("p/run-1/0000/00000001".to_owned());
     let outcome = run(&clean(&server));
     assert_eq!(outcome.summary.status, Status::Failed);
-    let said = outcome.summary.failure.unwrap().message;
-    assert!(said.contains("p/run-1/0000/00000001") && said.contains("AccessDenied"), "{said}");
+    let message = outcome.summary.failure.unwrap().message;
+    assert!(
+        message.contains("p/run-1/0000/00000001") && message.contains("AccessDenied"),
+        "{message}"
+    );
     assert_eq!(server.held().objects.len(), 1);
 }
 

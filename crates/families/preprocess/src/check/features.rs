@@ -59,10 +59,10 @@ impl Features {
         let mut id_widths = Vec::new();
         for index in 0..CATEGORIES {
             let name = format!("cat_{index}.bin");
-            let said = field(&name, "cardinality")?;
-            let cardinality = said.parse().ok().filter(|&cardinality| cardinality > 0);
+            let text = field(&name, "cardinality")?;
+            let cardinality = text.parse().ok().filter(|&cardinality| cardinality > 0);
             cardinalities.push(cardinality.ok_or_else(|| {
-                wrong(path, format!("gives {name} the cardinality {said}, which cannot be"))
+                wrong(path, format!("gives {name} the cardinality {text}, which cannot be"))
             })?);
             let dtype = field(&name, "dtype")?;
             let width = match dtype {
@@ -72,7 +72,7 @@ impl Features {
                 _ => return Err(wrong(path, format!("gives {name} the unknown dtype {dtype}"))),
             };
             if cardinalities[index] > 1 << (8 * width - 1) {
-                let what = format!("gives {name} the dtype {dtype}, too small for {said} ids");
+                let what = format!("gives {name} the dtype {dtype}, too small for {text} ids");
                 return Err(wrong(path, what));
             }
             id_widths.push(width);

@@ -62,7 +62,7 @@ impl Output {
             text.extend([format!("  cat_{column}.bin:\n"), fields]);
         }
         text += "  label:\n    dtype: bool\n";
-        text.extend((0..NUMERICAL).map(|it| format!("  num_{it}:\n    dtype: float16\n")));
+        text.extend((0..NUMERICAL).map(|index| format!("  num_{index}:\n    dtype: float16\n")));
         text + "metadata: {}\nsource_spec:\n  train:\n  - features:\n    - label\n"
     }
 
@@ -97,18 +97,18 @@ impl Output {
 #[test]
 fn an_output_is_digested_as_it_would_be_by_hand() {
     let output = Output::new(1000);
-    let said = output.checked();
+    let checked = output.checked();
     let (columns, rows) = output.digests();
-    assert_eq!(said["columns"].as_object().unwrap(), &columns);
+    assert_eq!(checked["columns"].as_object().unwrap(), &columns);
     assert_eq!(columns.len(), 40);
-    assert_eq!(said["rows_digest"], rows);
-    assert_eq!(said["rows"], 1000);
-    assert_eq!(said["cardinalities"], json!(output.cardinalities));
-    assert_eq!(said["dtypes"], json!({"numerical": "float16"}));
+    assert_eq!(checked["rows_digest"], rows);
+    assert_eq!(checked["rows"], 1000);
+    assert_eq!(checked["cardinalities"], json!(output.cardinalities));
+    assert_eq!(checked["dtypes"], json!({"numerical": "float16"}));
     let bytes = 1000 * (1 + 26 + 24 + 2 + 4) + output.spec().len();
-    assert_eq!(said["bytes"], bytes);
+    assert_eq!(checked["bytes"], bytes);
     // Results that are there were digested so.
-    assert_eq!(said["rows_digest"], "8fd99ea27ee5e36f");
+    assert_eq!(checked["rows_digest"], "8fd99ea27ee5e36f");
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn the_order_of_rows_changes_columns_only() {
     turned.labels.rotate_left(1);
     turned.numbers.rotate_left(1);
     turned.ids.iter_mut().for_each(|ids| ids.rotate_left(1));
-    let (said, other) = (output.checked(), turned.checked());
-    assert_eq!(said["rows_digest"], other["rows_digest"]);
-    for (name, digest) in said["columns"].as_object().unwrap() {
+    let (checked, other) = (output.checked(), turned.checked());
+    assert_eq!(checked["rows_digest"], other["rows_digest"]);
+    for (name, digest) in checked["columns"].as_object().unwrap() {
         assert_ne!(&other["columns"][name], digest, "{name}");
     }
     turned.ids[3].swap(0, 1);
@@ -158,12 +158,12 @@ fn the_type_of_ids_changes_no_digest() {
     let mut wider = output.clone();
     wider.widths = [4; CATEGORIES];
     wider.widths[3] = 2;
-    let (mut said, mut other) = (output.checked(), wider.checked());
-    assert_ne!(said["bytes"], other["bytes"]);
-    for said in [&mut said, &mut other] {
-        said["bytes"] = Value::Null;
+    let (mut checked, mut other) = (output.checked(), wider.checked());
+    assert_ne!(checked["bytes"], other["bytes"]);
+    for checked in [&mut checked, &mut other] {
+        checked["bytes"] = Value::Null;
     }
-    assert_eq!(said, other);
+    assert_eq!(checked, other);
 }
 
 /// The file and the words that the check names.
@@ -176,12 +176,12 @@ fn refused(home: &Path, file: &str, words: &str) {
 fn rows_that_cannot_be_are_refused() {
     type Damage = (fn(&mut Output), &'static str, &'static str);
     let damages: [Damage; 6] = [
-        (|it| it.labels[7] = 2, "label.bin", "label 2 in row 8"),
-        (|it| it.ids[1][99] = 3, "cat_1.bin", "id 3 in row 100, and the cardinality is 3"),
-        (|it| it.ids[7][5] = -1, "cat_7.bin", "id -1 in row 6"),
-        (|it| it.ids[20][5] = 70_000, "cat_20.bin", "id 70000 in row 6"),
-        (|it| it.ids[4].truncate(99), "cat_4.bin", "99 bytes; 1 for each of 100"),
-        (|it| it.numbers.truncate(99), "numerical.bin", "26 for each of 100"),
+        (|output| output.labels[7] = 2, "label.bin", "label 2 in row 8"),
+        (|output| output.ids[1][99] = 3, "cat_1.bin", "id 3 in row 100, and the cardinality is 3"),
+        (|output| output.ids[7][5] = -1, "cat_7.bin", "id -1 in row 6"),
+        (|output| output.ids[20][5] = 70_000, "cat_20.bin", "id 70000 in row 6"),
+        (|output| output.ids[4].truncate(99), "cat_4.bin", "99 bytes; 1 for each of 100"),
+        (|output| output.numbers.truncate(99), "numerical.bin", "26 for each of 100"),
     ];
     for (damage, file, words) in damages {
         let mut output = Output::new(100);

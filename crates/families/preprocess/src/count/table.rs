@@ -35,12 +35,12 @@ impl<'b> Table<'b> {
         if self.lines.count() == 0 && !self.grow(budget) {
             return pairs.len();
         }
-        let lines = self.lines.all();
+        let lines = self.lines.as_slice();
         for pair in pairs.iter().filter(|_| lines.len() > NEAR_LINES) {
             prefetch(lines, home(hash(entry(*pair).0), lines.len()));
         }
         let mut left = self.add_known(pairs, limit);
-        let lines = self.lines.all_mut();
+        let lines = self.lines.as_mut_slice();
         for pair in &pairs[..left] {
             prefetch(lines, next(home(hash(entry(*pair).0), lines.len()), lines.len()));
         }
@@ -53,7 +53,7 @@ impl<'b> Table<'b> {
     /// Count what is in the line where it begins to be looked for. Says how many pairs are left,
     /// then at the front.
     fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
-        let lines = self.lines.all_mut();
+        let lines = self.lines.as_mut_slice();
         let mut left = 0;
         let mut above = false;
         for at in 0..pairs.len() {
@@ -74,7 +74,7 @@ impl<'b> Table<'b> {
     /// Count a pair, wherever its key is.
     fn settle(&mut self, pair: u64, limit: u32, budget: &'b Budget) -> bool {
         let (key, number) = entry(pair);
-        let lines = self.lines.all_mut();
+        let lines = self.lines.as_mut_slice();
         let mut at = home(hash(key), lines.len());
         let mut count = bump(&mut lines[at], key, number);
         while count == 0 && full(&lines[at]) {
@@ -85,7 +85,7 @@ impl<'b> Table<'b> {
             if self.entries < lines.len() * ENTRIES_PER_LINE {
                 put(&mut lines[at], key, number);
             } else if self.grow(budget) {
-                place(self.lines.all_mut(), key, number);
+                place(self.lines.as_mut_slice(), key, number);
             } else {
                 return false;
             }
@@ -101,7 +101,7 @@ impl<'b> Table<'b> {
     /// Leave 1 of each count above `limit` in the table, so that its lane is not free.
     #[cold]
     fn carry_all(&mut self, limit: u32) {
-        for line in self.lines.all_mut() {
+        for line in self.lines.as_mut_slice() {
             let (keys, counts) = line.split_at_mut(LANES);
             for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > limit) {
                 let above = std::mem::replace(count, 1) - 1;
@@ -125,7 +125,7 @@ impl<'b> Table<'b> {
             return false;
         }
         let strays = self.lines.double(self.entries, hash);
-        let lines = self.lines.all_mut();
+        let lines = self.lines.as_mut_slice();
         for (key, count) in strays {
             place(lines, key, count);
         }
@@ -143,8 +143,8 @@ impl<'b> Table<'b> {
         let mut heavy = Vec::new();
         let mut kept = 0;
         for at in 0..self.lines.count() {
-            let line = self.lines.all()[at];
-            let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
+            let line = self.lines.as_slice()[at];
+            let pairs = self.lines.as_mut_slice().as_flattened_mut().as_chunks_mut().0;
             for (key, count) in entries(&line) {
                 let value = unmix((shard as u32) << HASH_BITS | (key - 1));
                 let above = self.carried.get(&key).copied();
@@ -159,7 +159,7 @@ impl<'b> Table<'b> {
             }
         }
         self.kept = kept;
-        let pairs = self.lines.all_mut().as_flattened_mut().as_chunks_mut().0;
+        let pairs = self.lines.as_mut_slice().as_flattened_mut().as_chunks_mut().0;
         pairs[..kept]
             .sort_unstable_by_key(|[above, value]| u64::from(*above) << 32 | u64::from(*value));
         heavy
@@ -167,7 +167,7 @@ impl<'b> Table<'b> {
 
     /// What `finish` has left, as ranks in order.
     pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
-        let lines = self.lines.all();
+        let lines = self.lines.as_slice();
         let pairs = &lines.as_flattened().as_chunks().0[..self.kept];
         pairs.iter().enumerate().map(|(at, [above, value])| {
             // Of many shards that are read in turn, a processor sees no order.

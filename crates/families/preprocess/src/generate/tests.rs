@@ -57,14 +57,14 @@ fn inode(home: &Path, name: &str) -> u64 {
 
 #[test]
 fn bytes_are_the_same_whatever_the_threads() {
-    let (one, four, other) = (home(), home(), home());
-    let outcome = made(1, one.path(), 7);
+    let (single, four, other) = (home(), home(), home());
+    let outcome = made(1, single.path(), 7);
     made(4, four.path(), 7);
     made(4, other.path(), 8);
     let mut bytes = 0;
     for file in 0..FILES {
         let read = |home: &tempfile::TempDir| fs::read(home.path().join(name_of(file))).unwrap();
-        let text = read(&one);
+        let text = read(&single);
         assert!(text == read(&four), "{file}");
         assert!(text != read(&other), "{file}");
         let lines = String::from_utf8(text.clone()).unwrap().lines().count();
@@ -72,7 +72,7 @@ fn bytes_are_the_same_whatever_the_threads() {
         bytes += text.len() as u64;
     }
     let summary = outcome.summary;
-    assert_eq!(names(one.path()), ["data.json", "day_0", "day_1"]);
+    assert_eq!(names(single.path()), ["data.json", "day_0", "day_1"]);
     assert_eq!(summary.details["bytes"], bytes);
     assert_eq!(summary.totals["write"].bytes, bytes);
     assert_eq!(summary.totals["write"].operations, 4, "blocks");

@@ -48,7 +48,7 @@ impl Lines {
         self.count = 2 * before;
         self.start = Self::boundary(&self.words);
         self.words.copy_within(start..start + before * WORDS, self.start);
-        let lines = self.all_mut();
+        let lines = self.as_mut_slice();
         let mut strays = Vec::with_capacity(entries);
         for at in (0..before).rev() {
             let line = lines[at];
@@ -80,13 +80,13 @@ impl Lines {
 
     /// All of them, to read.
     #[inline]
-    pub fn all(&self) -> &[Line] {
+    pub fn as_slice(&self) -> &[Line] {
         self.words[self.start..].as_chunks().0.split_at(self.count).0
     }
 
     /// All of them, to change.
     #[inline]
-    pub fn all_mut(&mut self) -> &mut [Line] {
+    pub fn as_mut_slice(&mut self) -> &mut [Line] {
         self.words[self.start..].as_chunks_mut().0.split_at_mut(self.count).0
     }
 }
@@ -145,14 +145,9 @@ pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
 /// Ask for a line, if there is one, before it is needed.
 #[inline]
 pub fn prefetch(lines: &[Line], at: usize) {
-    #[cfg(target_arch = "x86_64")]
     if let Some(line) = lines.get(at) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint to the cache: it neither reads nor writes, and SSE is part of x86_64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *line).cast()) };
+        storlab_base::prefetch(line);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (lines, at);
 }
 
 const FIRST: u32 = 0x9e37_79b1;

@@ -57,12 +57,12 @@ fn the_last_id_is_found() {
 #[test]
 fn doubled_lines_keep_what_is_at_home() {
     let mut lines = Lines::new(4);
-    let all = lines.all_mut();
+    let all = lines.as_mut_slice();
     (1..=20u32).for_each(|key| put(&mut all[home(mix(key), 4)], key, key + 100));
     put(&mut all[(home(mix(21), 4) + 1) % 4], 21, 121);
     assert_eq!(lines.double(21, mix), [(21, 121)]);
     assert_eq!(lines.count(), 8);
-    let found = |key| find(&lines.all()[home(mix(key), 8)], key);
+    let found = |key| find(&lines.as_slice()[home(mix(key), 8)], key);
     (1..=20).for_each(|key| assert_eq!(found(key), key + 100));
-    assert_eq!(lines.all().as_ptr().align_offset(64), 0);
+    assert_eq!(lines.as_slice().as_ptr().align_offset(64), 0);
 }

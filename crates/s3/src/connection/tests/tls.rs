@@ -179,12 +179,12 @@ fn a_certificate_that_is_trusted_itself() {
         assert_eq!(exchange(&spec).await.expect("believed"), "hello");
         // Still, only under its own name.
         let spec = trusting(format!("https://127.0.0.1:{port}"), &identity.trust);
-        let said = refused(&spec).await;
-        assert!(said.contains("for another name"), "{said}");
+        let message = refused(&spec).await;
+        assert!(message.contains("for another name"), "{message}");
         // And only where it is named.
         let other = issued(|_| {});
-        let said = refused(&trusting(format!("https://localhost:{port}"), &other.trust)).await;
-        assert!(said.contains("ca_file"), "{said}");
+        let message = refused(&trusting(format!("https://localhost:{port}"), &other.trust)).await;
+        assert!(message.contains("ca_file"), "{message}");
     });
 }
 
@@ -197,8 +197,8 @@ fn strangers_are_not_believed() {
         // Another one, also where it bears the same name.
         for name in ["another", "authority"] {
             let other = issued_by(name, |_| {});
-            let said = refused(&trusting(endpoint.clone(), &other.trust)).await;
-            assert!(said.contains(&endpoint) && said.contains("ca_file"), "{said}");
+            let message = refused(&trusting(endpoint.clone(), &other.trust)).await;
+            assert!(message.contains(&endpoint) && message.contains("ca_file"), "{message}");
         }
         // Any certificate will do where the study says so.
         let blind = StoreSpec { verify_tls: false, ..spec(endpoint) };
@@ -211,15 +211,16 @@ fn names_and_dates_are_checked() {
     run(async {
         let identity = issued(|_| {});
         let port = serve(&identity).await;
-        let said = refused(&trusting(format!("https://b.localhost:{port}"), &identity.trust)).await;
-        assert!(said.contains("for another name"), "{said}");
+        let message =
+            refused(&trusting(format!("https://b.localhost:{port}"), &identity.trust)).await;
+        assert!(message.contains("for another name"), "{message}");
         let old = issued(|params| {
             params.not_before = rcgen::date_time_ymd(2001, 1, 1);
             params.not_after = rcgen::date_time_ymd(2002, 1, 1);
         });
         let port = serve(&old).await;
-        let said = refused(&trusting(format!("https://localhost:{port}"), &old.trust)).await;
-        assert!(said.contains("has expired"), "{said}");
+        let message = refused(&trusting(format!("https://localhost:{port}"), &old.trust)).await;
+        assert!(message.contains("has expired"), "{message}");
     });
 }
 
@@ -242,7 +243,7 @@ fn a_server_without_tls() {
             std::future::pending::<()>().await;
         });
         let spec = trusting(format!("https://127.0.0.1:{port}"), &trust);
-        let said = refused(&spec).await;
-        assert!(said.contains("does not speak TLS"), "{said}");
+        let message = refused(&spec).await;
+        assert!(message.contains("does not speak TLS"), "{message}");
     });
 }

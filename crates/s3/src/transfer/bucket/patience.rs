@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What happened on the way, over all clones: a run tells it at its end.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Arc<Mutex<Happened>>);
+pub struct RetryLog(Arc<Mutex<Happened>>);
 
 #[derive(Debug, Default)]
 struct Happened {
@@ -28,14 +28,14 @@ pub struct Patience {
     timeout: Duration,
     retries: u32,
     backoff_ns: u64,
-    told: Told,
+    log: RetryLog,
 }
 
 impl Patience {
     /// `backoff_ns` before the first retry, doubled for each further one.
-    pub fn new(timeout_ns: u64, retries: u32, backoff_ns: u64, told: &Told) -> Self {
+    pub fn new(timeout_ns: u64, retries: u32, backoff_ns: u64, log: &RetryLog) -> Self {
         let timeout = Duration::from_nanos(timeout_ns);
-        Patience { timeout, retries, backoff_ns, told: told.clone() }
+        Patience { timeout, retries, backoff_ns, log: log.clone() }
     }
 
     /// The time for connecting, and that of [`Patience::in_time`].
@@ -68,7 +68,7 @@ impl Patience {
         loop {
             match attempt().await {
                 Err(failure) if failure.retryable() && retry < self.retries && !stopping() => {
-                    *lock(&self.told.0).again.entry(failure.kind()).or_default() += 1;
+                    *lock(&self.log.0).again.entry(failure.kind()).or_default() += 1;
                     self.pause(retry, stopping).await;
                     retry += 1;
                 }
@@ -91,32 +91,32 @@ impl Patience {
 
     /// A multipart upload was begun, and could be neither ended nor given up.
     pub fn orphan(&self) {
-        lock(&self.told.0).orphans += 1;
+        lock(&self.log.0).orphans += 1;
     }
 
     /// Attempts that were not the first of their request.
     pub fn retries(&self) -> u64 {
-        lock(&self.told.0).again.values().sum()
+        lock(&self.log.0).again.values().sum()
     }
 
     /// What a run tells of it.
     pub fn notes(&self) -> Vec<String> {
-        let told = lock(&self.told.0);
+        let log = lock(&self.log.0);
         let mut notes = Vec::new();
-        if !told.again.is_empty() {
+        if !log.again.is_empty() {
             let kinds: Vec<_> =
-                told.again.iter().map(|(kind, count)| format!("{count} after {kind}")).collect();
-            let count: u64 = told.again.values().sum();
+                log.again.iter().map(|(kind, count)| format!("{count} after {kind}")).collect();
+            let count: u64 = log.again.values().sum();
             let kinds = kinds.join(", ");
             notes.push(format!(
                 "{count} requests were sent again, and their time is in the figures: {kinds}"
             ));
         }
-        if told.orphans > 0 {
+        if log.orphans > 0 {
             notes.push(format!(
                 "{} multipart uploads were begun and could not be given up; cleaning up looks for \
                  them again",
-                told.orphans
+                log.orphans
             ));
         }
         notes
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_passes_is_tried_again_and_told() {
-        let patience = Patience::new(60_000_000_000, 2, 1000, &Told::default());
+        let patience = Patience::new(60_000_000_000, 2, 1000, &RetryLog::default());
         let tries = Cell::new(0);
         let flaky = async || {
             tries.set(tries.get() + 1);
@@ -158,7 +158,7 @@ mod tests {
                 Err::<(), _>(failure.clone())
             }
         };
-        let patience = Patience::new(60_000_000_000, 2, 0, &Told::default());
+        let patience = Patience::new(60_000_000_000, 2, 0, &RetryLog::default());
         assert_eq!(run(patience.lasting(&|| false, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 3);
         let tls = Failure::Tls("no".to_owned());
@@ -167,7 +167,7 @@ mod tests {
         // Who is told to stop does not try again.
         assert_eq!(run(patience.lasting(&|| true, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 1);
-        let hurried = Patience::new(1_000_000, 1, 0, &Told::default());
+        let hurried = Patience::new(1_000_000, 1, 0, &RetryLog::default());
         let silent = async || hurried.in_time(std::future::pending::<Result<(), _>>()).await;
         assert_eq!(run(hurried.lasting(&|| false, silent)), Err(Failure::TimeOut));
         assert_eq!(hurried.retries(), 1);

@@ -13,7 +13,8 @@ const ANSWER_BYTES: usize = 8 << 20;
 
 /// A kept connection; none before the first request and while one is out.
 pub type Link = Option<Connection<RequestBody>>;
-type Answered<T> = std::result::Result<T, Failure>;
+/// What becomes of a request.
+pub type Answered<T> = std::result::Result<T, Failure>;
 
 /// Where a bucket's requests go, and how patiently. Belongs to the thread that made it.
 pub struct Desk {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
 from storlab.workloads.common.drawings import (
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     POWER_OVER_TIME,
     RATIOS_OF_FIXED_WORK,
     TIME_SERIES,
@@ -110,6 +111,7 @@ CHECKPOINT_FIGURES = (
     TIME_SERIES,
     POWER_OVER_TIME,
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     RATIOS_OF_FIXED_WORK,
 )
 """In the order of the brief."""

@@ -27,7 +27,7 @@ def draw(
     if len({datum["number"] for datum in data}) < FEWEST:
         return None
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(data)}"
+    title = f"{where}: {_title(data)}"
     return Figure(
         name=figure_name("checkpoint-by-checkpoint", section, facet),
         kind="checkpoint_time",
@@ -97,7 +97,7 @@ def _chart(
     return chart
 
 
-def _said(data: list[dict[str, Any]]) -> str:
+def _title(data: list[dict[str, Any]]) -> str:
     parts = []
     for target in dict.fromkeys(d["target"] for d in data):
         values = [d["value"] for d in data if d["target"] == target]

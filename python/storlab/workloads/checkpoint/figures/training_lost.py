@@ -30,6 +30,7 @@ from storlab.workloads.checkpoint.interval import (
     share_lost_with_failures,
 )
 from storlab.workloads.checkpoint.page import scale_text
+from storlab.workloads.checkpoint.params import CheckpointParams
 
 COSTS = ("durable_time_s.all", "write_time_s.all")
 RESTORE = "restore_time_s.all"
@@ -48,14 +49,14 @@ def draw(
 ) -> Figure | None:
     """Curves at this point; None where no checkpoint was timed."""
     targets = comparison.planned([point])
-    chosen = point.params["training_interval"] / NS_PER_S
-    given = point.params["mtbf"]
+    params = CheckpointParams.of(point.params)
+    chosen, given = params.training_interval / NS_PER_S, params.mtbf
     mtbf = None if given is None else given / NS_PER_S
     curves: list[dict[str, Any]] = []
     marks: list[dict[str, Any]] = []
     for target in targets:
         cell = comparison.row(point).cells[target]
-        cost, scale = _cost(cell), point.params["scale"]
+        cost, scale = _cost(cell), params.scale
         if cost is None:
             continue
         cost = of_whole(cost, scale)
@@ -65,8 +66,8 @@ def draw(
     if not curves:
         return None
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(marks, chosen)}"
-    shrunk = scale_text(point.params["scale"])
+    title = f"{where}: {_title(marks, chosen)}"
+    shrunk = scale_text(params.scale)
     if shrunk:
         title += f"; of the whole checkpoint, at the rate of one {shrunk}"
     return Figure(
@@ -190,7 +191,7 @@ def _chart(
     return chart
 
 
-def _said(marks: list[dict[str, Any]], chosen: float) -> str:
+def _title(marks: list[dict[str, Any]], chosen: float) -> str:
     best = [m for m in marks if m["what"] == "Daly’s optimum"]
     shown = best or marks
     each = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in shown)

@@ -269,8 +269,8 @@ def _listed(table: ProfileTable) -> Iterator[CheckpointFile]:
     for group in table.file or ():
         for rank in group.ranks or range(table.ranks or 1):
             for number in range(group.count):
-                said = group.name.replace("{rank}", str(rank)).replace("{number}", str(number))
-                yield CheckpointFile(name=said, rank=rank, bytes=group.bytes)
+                text = group.name.replace("{rank}", str(rank)).replace("{number}", str(number))
+                yield CheckpointFile(name=text, rank=rank, bytes=group.bytes)
 
 
 def derived_files(model: Shape, sharding: Sharding) -> Iterator[CheckpointFile]:

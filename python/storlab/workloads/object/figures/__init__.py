@@ -5,6 +5,7 @@ from __future__ import annotations
 from storlab.contracts.figure import FigureKind
 from storlab.workloads.common.drawings import (
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     ERRORS,
     LATENCY_CDF,
     LATENCY_VS_AXIS,
@@ -21,13 +22,22 @@ THROUGHPUT = FigureKind(
     "Mean of the repeats with its 95 % interval; every dot is one run. All three have the "
     "same scale, so that the parts can be seen to make the whole.",
     place="storlab.workloads.object.figures.throughput:draw",
+    most_open=0,
+)
+STACKED = FigureKind(
+    "object_stacked",
+    "family",
+    "What each target moved",
+    "Throughput of all requests as the sum of its parts, with its 95 % interval; every dot is one "
+    "run.",
+    place="storlab.workloads.object.figures.stacked:draw",
 )
 LATENCY = FigureKind(
     "object_latency",
     "family",
     "Latency by mix",
-    "From the start of a request to the last byte of its answer. Solid: mean. Hollow: "
-    "percentiles of the repeats’ merged histograms. Logarithmic scale.",
+    "From the start of a request to the last byte of its answer. Marker: mean. Ticks: "
+    "percentiles of the repeats’ merged histograms, the wider the further out. Logarithmic scale.",
     place="storlab.workloads.object.figures.latency:draw",
 )
 TTFB_BARS = FigureKind(
@@ -35,10 +45,11 @@ TTFB_BARS = FigureKind(
     "family",
     "Time to first byte by mix",
     "From the start of a request to the first byte of the answer’s body, and beside it how "
-    "long the whole request takes. Logarithmic scale.",
+    "long the whole request takes (cross). Marker: mean. Ticks: percentiles. Logarithmic scale.",
     place="storlab.workloads.object.figures.first_byte:draw",
 )
 OBJECT_FIGURES = (
+    STACKED,
     THROUGHPUT,
     LATENCY,
     LATENCY_CDF,
@@ -49,6 +60,7 @@ OBJECT_FIGURES = (
     TIME_SERIES,
     POWER_OVER_TIME,
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     RATIOS,
 )
 """In the order of the brief."""

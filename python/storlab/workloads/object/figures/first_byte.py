@@ -10,7 +10,12 @@ from storlab.analysis.points import Section
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.figures.theme import configured
-from storlab.workloads.object.figures.latency import bounds_of, ratio_words, times_data, times_row
+from storlab.workloads.object.figures.latency import (
+    bounds_of,
+    times_data,
+    times_in_words,
+    times_row,
+)
 
 SHOWN = ("mean", "p50", "p90", "p99")
 
@@ -18,14 +23,14 @@ SHOWN = ("mean", "p50", "p90", "p99")
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Per small multiple one figure per operation whose answer has a body."""
     found = (
-        _one(mixes, operation)
+        _figure(mixes, operation)
         for mixes in mixes_of(comparison, sections)
         for operation in mixes.section.page.first_byte
     )
     return [figure for figure in found if figure is not None]
 
 
-def _one(mixes: Mixes, operation: str) -> Figure | None:
+def _figure(mixes: Mixes, operation: str) -> Figure | None:
     name = mixes.section.page.name_of(operation)
     labels = {f"{STATISTICS[s]}": f"ttfb_{s}_ns.{operation}" for s in SHOWN}
     if mixes.comparison.column(labels["mean"]) is None:
@@ -34,8 +39,8 @@ def _one(mixes: Mixes, operation: str) -> Figure | None:
     spans, dots = times_data(mixes, labels)
     if not dots:
         return None
-    said = ratio_words(mixes, labels["mean"], "mean time to first byte")
-    title = f"{mixes.where(f'{name}s')}: {said or 'time to first byte, mean and percentiles'}"
+    text = times_in_words(mixes, labels["mean"], "mean time to first byte")
+    title = f"{mixes.where(f'{name}s')}: {text or 'time to first byte, mean and percentiles'}"
     bounds = bounds_of(mixes, list(labels.values()))
     chart = dot_plot(mixes, list(labels), bounds, f"{name} time to first byte (log scale)")
     return Figure(

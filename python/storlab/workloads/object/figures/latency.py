@@ -13,11 +13,11 @@ from storlab.figures.common import (
     latency_kind,
     latency_text,
     operations_of,
-    times_text,
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
 from storlab.figures.theme import configured, log_bounds
+from storlab.figures.words import spans_in_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -32,7 +32,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
         }
         bounds = bounds_of(mixes, [key for each in keys.values() for key in each.values()])
         for operation, name in operations_of(mixes.section):
-            figure = _one(mixes, name, words, keys[operation], bounds)
+            figure = _figure(mixes, name, words, keys[operation], bounds)
             found += [figure] if figure is not None else []
     return found
 
@@ -43,14 +43,14 @@ def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
     return log_bounds([c.values[key].estimate for c in cells for key in keys if key in c.values])
 
 
-def _one(
+def _figure(
     mixes: Mixes, name: str, words: str, keys: dict[str, str], bounds: tuple[float, float]
 ) -> Figure | None:
     labels = {STATISTICS[statistic]: key for statistic, key in keys.items()}
     spans, dots = times_data(mixes, labels)
     if not dots:
         return None
-    title = f"{mixes.where(f'{name}s')}: {_said(mixes, keys['mean'], words)}"
+    title = f"{mixes.where(f'{name}s')}: {_title(mixes, keys['mean'], words)}"
     chart = dot_plot(mixes, list(labels), bounds, f"{name} {words} (log scale)")
     return Figure(
         name=mixes.name("latency-by-mix", name),
@@ -98,23 +98,14 @@ def times_data(
     return spans, dots
 
 
-def _said(mixes: Mixes, key: str, words: str) -> str:
-    return ratio_words(mixes, key, "mean") or f"mean and percentiles of the {words}"
+def _title(mixes: Mixes, key: str, words: str) -> str:
+    return times_in_words(mixes, key, "mean") or f"mean and percentiles of the {words}"
 
 
-def ratio_words(mixes: Mixes, key: str, what: str) -> str:
-    """``SSD’s mean is 0.02× to 0.05× HDD’s``; empty where there is no ratio."""
-    comparison, parts = mixes.comparison, []
-    for target in comparison.others:
-        found = [comparison.row(point).ratios[target].get(key) for point in mixes.points]
-        ratios = [ratio for ratio in found if ratio is not None]
-        if not ratios:
-            continue
-        values = sorted(ratio.interval.estimate for ratio in ratios)
-        span = times_text(values[0])
-        if len(values) > 1:
-            span += f" to {times_text(values[-1])}"
+def times_in_words(mixes: Mixes, key: str, what: str) -> str:
+    """``HDD’s mean is 20× to 50× SSD’s``; empty where there is no ratio."""
+    rows, parts = [mixes.comparison.row(point) for point in mixes.points], []
+    for text, ratios in spans_in_words(mixes.comparison, rows, key, what):
         apart = any(ratio.concurrency for ratio in ratios)
-        note = ", at different effective concurrency" if apart else ""
-        parts.append(f"{target}’s {what} is {span} {comparison.baseline}’s{note}")
+        parts.append(f"{text}, at different effective concurrency" if apart else text)
     return "; ".join(parts)

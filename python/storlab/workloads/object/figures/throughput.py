@@ -10,22 +10,21 @@ import altair as alt
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
+from storlab.figures.bars import bar_layers
 from storlab.figures.common import (
     MISSING,
     digits3,
     interval_text,
     operations_of,
     sentence,
-    times_text,
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
-from storlab.figures.theme import HEIGHT, configured, role
+from storlab.figures.theme import HEIGHT, configured, label_room
+from storlab.figures.words import MOVES, spans_in_words
 
 NAME = "throughput_mb_s"
-MOST_LABELLED = 10  # more bars than this carry no number on top
 NARROW = 275  # three of them stand in one row
-BESIDE_PX = 7  # raw dots stand beside the interval, not under it
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -36,7 +35,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
         columns = [(comparison.column(f"{NAME}.{op}"), words) for op, words in every]
         known = [(column, words) for column, words in columns if column is not None]
         ceiling = max((_top(mixes, column) for column, _ in known), default=1.0)
-        figures = [_one(mixes, column, words, ceiling) for column, words in known]
+        figures = [_figure(mixes, column, words, ceiling) for column, words in known]
         found += [figure for figure in figures if figure is not None]
     return found
 
@@ -51,11 +50,11 @@ def _top(mixes: Mixes, column: Column) -> float:
     return max(values, default=1.0)
 
 
-def _one(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure | None:
+def _figure(mixes: Mixes, column: Column, words: str, ceiling: float) -> Figure | None:
     bars, dots = _data(mixes, column)
     if not bars:
         return None
-    title = f"{mixes.where(sentence(words))}: {_said(mixes, column, bars)}"
+    title = f"{mixes.where(sentence(words))}: {_title(mixes, column, bars)}"
     return Figure(
         name=mixes.name("throughput-by-mix", column.operation),
         kind="object_throughput",
@@ -110,44 +109,25 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], ceiling: float) -> alt.TopL
         scale=alt.Scale(domain=[0, ceiling * 1.12], nice=False),
         axis=alt.Axis(format=",~r", tickCount=6),
     )
-    ink = alt.ColorValue(role("fig-ink"))
-    tooltip = [
-        alt.Tooltip(f"{name}:N", title=text)
-        for name, text in (
-            ("series", "target"),
-            ("x", "mix"),
-            ("text", "MB/s, mean [95 %]"),
-            ("runs", "runs"),
-        )
-    ]
+    shown = {"series": "target", "x": "mix", "text": "MB/s, mean [95 %]", "runs": "runs"}
     base = alt.Chart(alt.NamedData("bars"))
-    raw = alt.Chart(alt.NamedData("dots")).mark_point(
-        size=14, strokeWidth=1, opacity=0.9, fill=role("fig-paper"), dx=BESIDE_PX
-    )
-    layers = [
-        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(bars), tooltip=tooltip),
-        base.mark_rule(strokeWidth=1.4).encode(
-            x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=ink
-        ),
-        raw.encode(x=x, xOffset=centred, y=alt.Y("value:Q"), color=ink),
-    ]
-    if len(bars) <= MOST_LABELLED:
+    layers = bar_layers(base, (x, offset, centred, y), fill(bars), shown)
+    if label_room([bar["label"] for bar in bars], NARROW):
         text = base.mark_text(dy=-6, fontSize=11, baseline="bottom")
         layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
     return alt.layer(*layers).properties(width=NARROW, height=HEIGHT)
 
 
-def _said(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
-    comparison, parts = mixes.comparison, []
-    for target in comparison.others:
-        found = [comparison.row(point).ratios[target].get(column.key) for point in mixes.points]
-        ratios = sorted(ratio.interval.estimate for ratio in found if ratio is not None)
-        if ratios:
-            span = times_text(ratios[0])
-            if len(ratios) > 1:
-                span += f" to {times_text(ratios[-1])}"
-            parts.append(f"{target} moves {span} as much as {comparison.baseline}")
-    if parts:
-        return "; ".join(parts)
+def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
+    text = ratios_in_words(mixes, column)
+    if text:
+        return text
     values = sorted(float(bar["value"]) for bar in bars)
     return f"{digits3(values[0])} to {digits3(values[-1])} MB/s"
+
+
+def ratios_in_words(mixes: Mixes, column: Column) -> str:
+    """The least and the largest ratio of each target to the baseline; empty without any."""
+    rows = [mixes.comparison.row(point) for point in mixes.points]
+    found = spans_in_words(mixes.comparison, rows, column.key, "throughput", MOVES)
+    return "; ".join(text for text, _ in found)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from storlab.contracts.figure import Bars, Drawn, FigureKind, OverSweep
+from storlab.contracts.figure import Bars, Drawn, FigureKind, OverSweep, StackOverSweep
 from storlab.workloads.common.drawings import (
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     POWER_OVER_TIME,
     RATIOS_OF_FIXED_WORK,
     TIME_SERIES,
@@ -54,7 +55,17 @@ ENERGY = FigureKind(
     "Energy against workers",
     "Power integrated over the run, the stages from solid to pale. Hatched: declared, not "
     "measured.",
-    parts=(Drawn(f"{_HERE}.energy:draw"),),
+    parts=(
+        StackOverSweep(
+            whole="energy_wh.all",
+            keys={stage: f"span_energy_wh.{stage}" for stage in STAGES},
+            undivided="the whole run",  # where stages are too short for the meter
+            name="energy",
+            what="energy",
+            axis="energy of the run",
+            words="energy of a run in Wh by stage",
+        ),
+    ),
 )
 THROUGHPUT = FigureKind(
     "preprocess_throughput",
@@ -67,14 +78,14 @@ THROUGHPUT = FigureKind(
             ("input_mb_s.all",),
             name="raw-data",
             words="raw data",
-            ratio="{target} takes in {times} as much as {baseline}",
+            ratio="{larger} takes in {times} as much as {smaller}",
             rings=_RINGS,
         ),
         OverSweep(
             ("device_mb_s.all",),
             name="device-throughput",
             words="what the device read and wrote",
-            ratio="{target}’s device moves {times} as much as {baseline}’s",
+            ratio="{larger}’s device moves {times} as much as {smaller}’s",
             rings=_RINGS,
         ),
         Bars(
@@ -96,6 +107,7 @@ PREPROCESS_FIGURES = (
     TIME_SERIES,
     POWER_OVER_TIME,
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     RATIOS_OF_FIXED_WORK,
 )
 """In the order of the brief."""

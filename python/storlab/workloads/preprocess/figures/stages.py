@@ -8,14 +8,7 @@ from typing import Any
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.bars import provenance_of
-from storlab.figures.common import (
-    MISSING,
-    digits3,
-    figure_name,
-    interval_text,
-    place_at,
-    point_ids,
-)
+from storlab.figures.common import MISSING, digits3, figure_name, interval_text, place_at, point_ids
 from storlab.figures.figure import Figure
 from storlab.figures.stacks import Stacked, Stacks, stack_chart
 from storlab.figures.theme import configured
@@ -46,7 +39,7 @@ def draw(
     if not stacks.wholes:
         return None
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(cells)}"
+    title = f"{where}: {_title(cells)}"
     axes = Stacked(
         order=list(STAGES),
         x_title="",
@@ -90,7 +83,7 @@ def _mean(cell: Cell, key: str) -> str:
     return MISSING if interval is None else digits3(interval.estimate)
 
 
-def _said(cells: Sequence[Cell]) -> str:
+def _title(cells: Sequence[Cell]) -> str:
     """Of every target the stage whose workers compute least."""
     parts = []
     for cell in cells:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
 from storlab.workloads.common.drawings import (
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     POWER_OVER_TIME,
     RATIOS_OF_FIXED_WORK,
     TIME_SERIES,
@@ -36,7 +37,7 @@ THROUGHPUT = FigureKind(
             ("samples_s.all",),
             name="samples-by-accelerators",
             words="samples",
-            ratio="{target} serves {times} as many samples as {baseline}",
+            ratio="{larger} serves {times} as many samples as {smaller}",
         ),
         Bars(
             "throughput",
@@ -113,6 +114,7 @@ TRAINING_FIGURES = (
     POWER_OVER_TIME,
     EPOCH_ENERGY,
     EFFICIENCY_BARS,
+    EFFICIENCY_VS_AXIS,
     RATIOS_OF_FIXED_WORK,
 )
 """In the order of the brief."""

@@ -28,7 +28,7 @@ def draw(
     if not data:
         return None
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(data, targets)}"
+    title = f"{where}: {_title(data, targets)}"
     return Figure(
         name=figure_name("epoch-bytes", section, facet),
         kind="epoch_bytes",
@@ -104,7 +104,7 @@ def _chart(targets: list[str], data: list[dict[str, Any]]) -> alt.TopLevelMixin:
     return drawn
 
 
-def _said(data: list[dict[str, Any]], targets: list[str]) -> str:
+def _title(data: list[dict[str, Any]], targets: list[str]) -> str:
     parts = []
     counted = list(dict.fromkeys(d["target"] for d in data))
     for target in counted:

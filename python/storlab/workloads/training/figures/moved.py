@@ -9,14 +9,12 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.errors import StudyError
-from storlab.figures.common import (
-    last_point,
-    ratio_words,
-    x_text,
-)
+from storlab.figures.common import last_point, x_text
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
 from storlab.figures.theme import role
+from storlab.figures.words import MOVES, ratio_words
+from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import profile_of
 
 MOVED = "throughput_mb_s.all"
@@ -47,23 +45,23 @@ def draw(
         below=_demand(lines.order, inside[-1]["x"]) if inside else [],
         data={"wanted": inside},
     )
-    return lines.figure(look, _said(comparison, section, facet))
+    return lines.figure(look, _title(comparison, section, facet))
 
 
 def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
     """What the accelerators would read if nothing held them up, MB/s; empty where unknown."""
     found = []
     for point in section.of_facet(facet):
+        params = TrainingParams.of(point.params)
         try:
-            profile = profile_of(dict(point.params))
+            profile = profile_of(params)
         except StudyError:  # a file that was there when the runs were made
             return []
-        given = [point.params.get(name) for name in ("computation_time", "batch_size")]
         demand = profile.demand_bytes_s
-        if demand is None or any(value is not None for value in given):
+        if demand is None or params.computation_time is not None or params.batch_size is not None:
             return []
-        number = point.params["accelerators"]
-        found.append({"x": x_text(section, point), "mean": round(number * demand / 1e6, 1)})
+        wanted = round(params.accelerators * demand / 1e6, 1)
+        found.append({"x": x_text(section, point), "mean": wanted})
     return found
 
 
@@ -84,10 +82,9 @@ def _demand(order: list[str], end: str) -> list[alt.Chart]:
     ]
 
 
-def _said(comparison: Comparison, section: Section, facet: Any) -> str:
+def _title(comparison: Comparison, section: Section, facet: Any) -> str:
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"
-    say = "{target} moves {times} as much as {baseline}"
-    parts = ratio_words(comparison, comparison.row(point), MOVED, say)
+    parts = ratio_words(comparison, comparison.row(point), MOVED, "throughput", MOVES)
     return f"{'; '.join(parts) or 'throughput'} at {section.at(point)}"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
-
 from storlab._native import Histogram
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.figures.common import figure_name, latency_text, place_at, point_ids
 from storlab.figures.figure import Figure
-from storlab.figures.latency_cdf import cdf_layers, cdf_line, percentile_text
-from storlab.figures.theme import HEIGHT, WIDTH, configured, log_bounds
+from storlab.figures.latency_cdf import cdf_line, cdf_panels, percentile_text
+from storlab.figures.theme import configured, log_bounds
 
 CURVES = (("step_wait", "all", "wait of a step"), ("latency", "read", "read of a file"))
 LEAST_NS = 1_000  # where the axis begins: a batch that is there costs nothing
@@ -37,10 +35,9 @@ def draw(
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
     names = [words for _, _, words in CURVES]
-    layers = cdf_layers(data, names, comparison, section, (max(low, LEAST_NS), high), top, "time")
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    chart = cdf_panels(data, names, comparison, section, (max(low, LEAST_NS), high), top, "time")
     where = place_at(section, facet, point)
-    title = f"{where}: {_said(curves)}"
+    title = f"{where}: {_title(curves)}"
     return Figure(
         name=figure_name("waits", section, facet),
         kind="step_wait",
@@ -63,7 +60,7 @@ def draw(
     )
 
 
-def _said(curves: list[tuple[str, str, Histogram]]) -> str:
+def _title(curves: list[tuple[str, str, Histogram]]) -> str:
     first = curves[0][1]
     parts = [f"{latency_text(h.percentile(50.0))} on {t}" for t, w, h in curves if w == first]
     return f"half of the waits of steps are at most {', '.join(parts)}"

@@ -10,9 +10,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.contracts.figure import Bars
 from storlab.figures.bars import Frame, bar_figure
-from storlab.figures.common import (
-    x_text,
-)
+from storlab.figures.common import x_text
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, ring_layer
 from storlab.figures.over_sweep import Lines, Look
@@ -83,7 +81,15 @@ def draw_swept(
         above=[ring_layer(lines.order)] if rings else [],
         data={"rings": rings},
     )
-    return lines.figure(look, _said(rule, largest))
+    return lines.figure(look, _title(rule, largest))
+
+
+def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:
+    """How many accelerators each target keeps busy, as the figure says; empty where it does not."""
+    points = section.of_facet(facet)
+    rule = threshold(comparison, points)
+    largest = _largest(comparison, section, points, rule)
+    return _title(rule, largest) if rule is not None and largest else ""
 
 
 def _largest(
@@ -93,9 +99,9 @@ def _largest(
 
     From the search for a capacity where there is one, else of what the study swept.
     """
-    found = [one for one in searches(comparison) if _same(one, section, points[0])]
+    found = [search for search in searches(comparison) if _same(search, section, points[0])]
     if found:
-        return {one.target: (f"{one.accelerators}", one.text) for one in found}
+        return {search.target: (f"{search.number}", search.text) for search in found}
     if rule is None or section.axes.x != NUMBER:
         return {}
     kept: dict[str, tuple[str, str]] = {}
@@ -117,14 +123,14 @@ def _undecided(place: str, text: str) -> tuple[str, str]:
     return (place, f"{text} or more") if place else ("", "not decided")
 
 
-def _same(one: Found, section: Section, point: WorkloadPoint) -> bool:
+def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
     params = {name: value for name, value in point.params.items() if name != NUMBER}
-    return (one.workload, one.engine) == (section.workload, section.engine) and (
-        one.params == params
+    return (search.workload, search.engine) == (section.workload, section.engine) and (
+        search.params == params
     )
 
 
-def _said(rule: Rule | None, largest: dict[str, tuple[str, str]]) -> str:
+def _title(rule: Rule | None, largest: dict[str, tuple[str, str]]) -> str:
     if rule is None or not largest:
         return "utilisation of the emulated accelerators"
     each = ", ".join(f"{text} on {target}" for target, (_, text) in largest.items())

@@ -179,9 +179,9 @@ def make_profile(data: dict[str, Any], name: str) -> Profile:
     try:
         return Profile.model_validate(data)
     except ValidationError as error:
-        said = [_problem(each) for each in error.errors(include_url=False)]
+        problems = [_problem(each) for each in error.errors(include_url=False)]
         fix = "docs/training.md explains each field"
-        raise StudyError(name, "; ".join(said), fix) from error
+        raise StudyError(name, "; ".join(problems), fix) from error
 
 
 def _problem(error: Any) -> str:

@@ -1,0 +1,99 @@
+"""The table of storlab.analysis.changes, its false alarms, and how many changes it finds.
+
+``python benches/change_points.py table`` simulates the table (minutes); without a word it prints
+what docs/method.md says of the method.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+
+from storlab.analysis.changes import TABLE, Change, change_points, largest_difference
+
+SIZES = (8, 9, 10, 12, 14, 17, 20, 25, 32, 40, 50, 64, 80, 100, 140, 200, 300, 500, 1000, 2000)
+QUANTILES = (0.965, 0.99, 0.999)
+SERIES = 2000
+NOISE = 0.01
+
+
+def table(draws: int = 12_000) -> None:
+    """What the largest difference stays below by chance, row by row."""
+    random = np.random.default_rng(20261123)
+    for size in SIZES:
+        count = draws if size <= 200 else draws // 2
+        found = [
+            largest_difference(random.permutation(size).astype(float))[0] for _ in range(count)
+        ]
+        limits = np.quantile(found, QUANTILES, method="higher")
+        told = ", ".join(f"{math.ceil(100 * limit) / 100:.2f}" for limit in limits)
+        print(f"    {size}: ({told}),", flush=True)
+
+
+def noise(random: np.random.Generator, kind: str, size: int) -> np.ndarray:
+    """Throughput around 1,000 with 1 % of noise, of several distributions."""
+    drawn = {
+        "normal": lambda: random.normal(size=size),
+        "t, 3 degrees": lambda: random.standard_t(3, size=size),
+        "exponential": lambda: random.exponential(size=size),
+        "three digits": lambda: random.normal(size=size),
+    }[kind]()
+    values = 1000 * (1 + NOISE * drawn)
+    return np.round(values, -1) if kind == "three digits" else values
+
+
+def false_alarms() -> None:
+    """Share of series of noise in which a change is found."""
+    random = np.random.default_rng(1)
+    for size in (10, 20, 50, 100, 300):
+        shares = []
+        for kind in ("normal", "t, 3 degrees", "exponential", "three digits"):
+            hits = sum(bool(change_points(noise(random, kind, size))) for _ in range(SERIES))
+            shares.append(f"{kind} {100 * hits / SERIES:.1f} %")
+        print(f"{size} values: {', '.join(shares)}")
+
+
+def found_near(changes: list[Change], place: int) -> bool:
+    """Whether one lies within two values."""
+    return any(abs(change.index - place) <= 2 for change in changes)
+
+
+def power() -> None:
+    """Share of planted changes that are found within two values."""
+    random = np.random.default_rng(2)
+    for size in (12, 20, 50, 100, 300):
+        told = []
+        for shift in (0.02, 0.05):
+            hits = 0
+            for _ in range(500):
+                values, place = noise(random, "normal", size), size * 6 // 10
+                values[place:] *= 1 + shift
+                hits += found_near(change_points(values), place)
+            told.append(f"{100 * shift:.0f} % at 60 % of the series {hits / 5:.1f} %")
+        for newest in (2, 3, 4):
+            hits = 0
+            for _ in range(500):
+                values = noise(random, "normal", size)
+                values[-newest:] *= 1.05
+                hits += found_near(change_points(values), size - newest)
+            told.append(f"5 % in the newest {newest} {hits / 5:.1f} %")
+        hits = 0
+        for _ in range(500):
+            values = noise(random, "normal", size)
+            start, end = size * 4 // 10, size * 6 // 10
+            values[start:end] *= 1.05
+            changes = change_points(values)
+            hits += found_near(changes, start) and found_near(changes, end)
+        told.append(f"5 % for a fifth of it, both ends {hits / 5:.1f} %")
+        print(f"{size} values: {', '.join(told)}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["table"]:
+        table()
+    else:
+        assert TABLE
+        false_alarms()
+        power()

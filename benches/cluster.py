@@ -1,0 +1,302 @@
+"""The goals of client clusters, measured on this machine: goal, value, met or MISSED.
+
+``python benches/cluster.py`` takes its start from ``cluster_start.py`` and its merge from
+``cluster_merge.py``, runs the same load by native and by fio on several local clients, in turns,
+and once more by fio's own client mode (a check of rates only, with the hosts that answered
+compared), and loses a client by SIGKILL and by SIGSTOP. It returns 1 where a goal was missed. With
+the clients on one machine all share its cores: other work on it is in every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storlab.analysis.agreement import agreement
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.engines.fio.engine import find_fio
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+
+HERE = Path(__file__).parent
+RANK = "storlab.lab.site.rank"
+LOST_S = 10.0
+LATE_MS = 10.0
+PATIENCE_S = 60.0
+STUDY = """
+[study]
+name = "clients on this machine"
+repeats = 1
+ramp = "500ms"
+runtime = "{seconds}s"
+{mpi}
+[[target]]
+name = "shared"
+directory = "{directory}"
+size = "64MiB"
+keep_data = true
+[[workload]]
+kind = "block"
+jobs = 1
+queue_depth = {depth}
+block_size = "4KiB"
+read_percent = 100
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One goal."""
+
+    name: str
+    goal: str
+    value: str
+    met: bool
+
+
+def main() -> int:
+    """Measure, print, and return 1 where a goal was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=4, help="that make load (4)")
+    parser.add_argument("--depth", type=int, default=16, help="I/Os in flight of each (16)")
+    parser.add_argument("--seconds", type=int, default=5, help="of each window (5)")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each engine (5)")
+    parser.add_argument("--directory", type=Path, help="where the data go (a temporary one)")
+    parser.add_argument("--mpiexec", help="the only one to measure")
+    asked = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before")
+    lines = []
+    with tempfile.TemporaryDirectory(dir=asked.directory) as place:
+        for part in (_start, _merge, _load, _losses):
+            for line in part(asked, Path(place)):
+                mark = "met" if line.met else "MISSED"
+                print(f"{line.name:<46} {line.goal:>16} {line.value:>34}  {mark}", flush=True)
+                lines.append(line)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores after")
+    return 0 if all(line.met for line in lines) else 1
+
+
+def _most(name: str, goal: float, value: float, unit: str) -> Line:
+    return Line(name, f"<= {goal:g} {unit}", f"{value:.4g} {unit}", value <= goal)
+
+
+def _start(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
+    del place
+    given = ["--mpiexec", asked.mpiexec] if asked.mpiexec else []
+    report = _report("cluster_start.py", given)
+    for name, found in report.items():
+        if name != "goals" and isinstance(found, dict) and "bring_up_s" in found:
+            yield _most(f"{name}: 12 clients up", 3.0, found["bring_up_s"], "s")
+            yield _most(f"{name}: start skew, median", 2.0, found["skew_ms"], "ms")
+            yield _most(f"{name}: error of clocks, worst", 50.0, found["offset_us"], "us")
+            used = found["snapshot_cpu_ms"]
+            yield _most(f"{name}: CPU of snapshots per client and s", 1.0, used, "ms")
+
+
+def _merge(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
+    del asked, place
+    found = _report("cluster_merge.py", [])
+    built = "" if found["optimised"] else " (not optimised)"
+    yield _most(f"merge of 1,000 clients x 60 s{built}", 3.0, found["seconds"], "s")
+    yield _most("likewise, memory", 1000.0, found["peak_of_the_process_mb"], "MB")
+
+
+def _report(script: str, given: list[str]) -> dict[str, Any]:
+    words = [sys.executable, str(HERE / script), *given]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        raise SystemExit(f"{script}: {done.stderr}")
+    return dict(json.loads(done.stdout))
+
+
+def _load(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
+    """Native and fio in turns."""
+    study = _study(asked, place, asked.seconds)
+    results = place / "crosscheck"
+    words = ["crosscheck", str(study), "--repeats", str(asked.repeats), "--out", str(results)]
+    _storlab(*words, "--reference", "fio", "--quiet")
+    store = ResultStore.open(results)
+    records = [record for record in store.records() if record.status == "finished"]
+    for engine in ("native", "fio"):
+        yield _lateness(engine, [r for r in records if r.engine.name == engine])
+    (point,) = agreement(store).points
+    metrics = {(m.name, m.operation): m for m in point.metrics}
+    rate = metrics["iops", "all"]
+    low, high = rate.interval.low or 0.0, rate.interval.high or float("inf")
+    yield Line(
+        f"sum of {asked.clients} clients over that of fio, 4 KiB reads",
+        "1 in the interval",
+        f"{rate.ratio:.3f} ({low:.3f} to {high:.3f})",
+        low <= 1 <= high or rate.ratio > 1,
+    )
+    cpu = metrics["cpu_us_per_io", "all"]
+    value = f"{cpu.ratio:.3f} ({cpu.native:.2f} / {cpu.reference:.2f} us)"
+    yield Line("CPU per I/O of the clients over fio's", "< 1", value, cpu.ratio < 1)
+    yield _client_mode(asked, place, rate.reference)
+
+
+def _lateness(engine: str, records: list[RunRecord]) -> Line:
+    lates = [c.first_io_late_ns for r in records if r.cluster for c in r.cluster.clients]
+    known = [late / 1e6 for late in lates if late is not None]
+    if not known or len(known) < len(lates):
+        return Line(f"{engine}: first I/O late", "in every result", "not known", False)
+    value = f"{statistics.median(known):.3g} ms, worst {max(known):.3g} ms"
+    name = f"{engine}: first I/O late, median of clients"
+    return Line(name, f"<= {LATE_MS:g} ms", value, statistics.median(known) <= LATE_MS)
+
+
+def _client_mode(asked: argparse.Namespace, place: Path, expected: float) -> Line:
+    """fio --server and --client on the same files: it names no host that it lost."""
+    ports = [_free_port() for _ in range(asked.clients)]
+    jobs = {port: _job(asked, place, number) for number, port in enumerate(ports, 1)}
+    with _servers(ports, place):
+        words = [f"--client=ip:127.0.0.1,{port}" for port in ports]
+        command = [str(find_fio()), "--output-format=json"]
+        for word, port in zip(words, ports, strict=True):
+            command += [word, str(jobs[port])]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=place
+        )
+    text = done.stdout[done.stdout.find("{") :]
+    stats = json.loads(text)["client_stats"] if text else []
+    answered = {int(each["port"]) for each in stats if each.get("jobname") == "load"}
+    rate = sum(each["read"]["iops"] for each in stats if each.get("jobname") == "load")
+    whole = answered == set(ports)
+    value = f"{rate:,.0f} / {expected:,.0f} IOPS, {len(answered)} of {len(ports)} hosts"
+    return Line("fio --client beside fio by MPI (a check)", "all hosts", value, whole)
+
+
+def _job(asked: argparse.Namespace, place: Path, number: int) -> Path:
+    data = place / "data" / f"client-{number}" / "job-0" / "storlab.dat"
+    job = place / f"client-{number}.fio"
+    job.write_text(
+        f"[load]\nfilename={data}\nsize=64m\nrw=randread\nbs=4k\ndirect=1\nioengine=io_uring\n"
+        f"iodepth={asked.depth}\nruntime={asked.seconds}\ntime_based=1\nnorandommap=1\n"
+        "allow_file_create=0\n"
+    )
+    return job
+
+
+@contextmanager
+def _servers(ports: list[int], place: Path) -> Iterator[None]:
+    quiet: Mapping[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = []
+    try:
+        for port in ports:
+            words = [str(find_fio()), f"--server=ip:127.0.0.1,{port}"]
+            running.append(subprocess.Popen(words, cwd=place, start_new_session=True, **quiet))
+        for port in ports:
+            _await_port(port)
+        yield
+    finally:
+        for server in running:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _await_port(port: int) -> None:
+    deadline_ns = monotonic_ns() + round(PATIENCE_S * 1e9)
+    while monotonic_ns() < deadline_ns:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
+        sleep_s(0.05)
+
+
+def _losses(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
+    """From the signal to the record of the failed run, with the limit that studies have."""
+    for name in ("SIGKILL", "SIGSTOP"):
+        taken_s = _loss(asked, place, signal.Signals[name])
+        yield _most(f"a client lost by {name} is recorded", LOST_S, taken_s, "s")
+
+
+def _loss(asked: argparse.Namespace, place: Path, number: signal.Signals) -> float:
+    study, results = _study(asked, place, 40), place / f"lost-{number.name}"
+    command = [sys.executable, "-m", "storlab", "run", str(study), "--out", str(results)]
+    quiet: Mapping[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*command, "--no-report", "--quiet"], **quiet) as lab:
+        lost_ns = None
+        while lab.poll() is None and not _records(results):
+            ranks = _loading(results, lab.pid) if lost_ns is None else []
+            if ranks:
+                sleep_s(1.0)
+                lost_ns = monotonic_ns()
+                os.kill(ranks[-1], number)
+            sleep_s(0.02)
+        recorded_ns = monotonic_ns()
+    if lost_ns is None or not _records(results):
+        raise SystemExit(f"no client could be lost by {number.name}")
+    return (recorded_ns - lost_ns) / 1e9
+
+
+def _records(results: Path) -> list[Path]:
+    return [p for p in results.glob("runs/*/run.json") if not p.parent.name.startswith(".")]
+
+
+def _loading(results: Path, lab: int) -> list[int]:
+    """The ranks of this lab, once all make load; rank 0 is the first."""
+    for live in results.glob("work/**/live.json"):
+        with suppress(OSError, ValueError):
+            clients = json.loads(live.read_bytes())["clients"].values()
+            if clients and all(client.get("phase") == "measure" for client in clients):
+                return _ranks(lab)
+    return []
+
+
+def _ranks(lab: int) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            # mpiexec and its helpers have these words, too, behind their own
+            if words[1:3] == [b"-m", RANK.encode()] and _descends(int(process.name), lab):
+                found.append(int(process.name))
+    return sorted(found)
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    """Others may have clients on this machine: theirs are left alone."""
+    while pid > 1 and pid != ancestor:
+        text = Path(f"/proc/{pid}/stat").read_text()
+        pid = int(text.rpartition(")")[2].split()[1])
+    return pid == ancestor
+
+
+def _study(asked: argparse.Namespace, place: Path, seconds: int) -> Path:
+    (place / "data").mkdir(exist_ok=True)
+    path = place / f"study-{seconds}.toml"
+    mpi = f'[cluster]\nhosts = ["localhost"]\nclients = {asked.clients}'
+    if asked.mpiexec:
+        mpi += f'\nmpiexec = "{asked.mpiexec}"'
+    text = STUDY.format(seconds=seconds, mpi=mpi, directory=place / "data", depth=asked.depth)
+    path.write_text(text)
+    return path
+
+
+def _storlab(*words: str) -> None:
+    command = [sys.executable, "-m", "storlab", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 10, 12):
+        raise SystemExit(f"storlab {words[0]} ended with {done.returncode}:\n{done.stderr}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

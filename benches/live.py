@@ -1,0 +1,143 @@
+"""What the live page costs: CPU of ``storlab run`` without it, with it, and with one who watches.
+
+Runs take turns, so that drift of the machine falls on all. The load is paced and goes to the null
+backend: what differs is the page. The cost is the difference of CPU time (user and system, of the
+process) over the seconds that it ran, its interval that of a paired t. Beside it, exact where the
+difference is noise: the CPU time of all Python threads but the main one, as the kernel counts them,
+of which the page's are the only ones that differ.
+
+``python benches/live.py`` prints JSON, and returns 1 where the goal was missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from statistics import mean, stdev
+
+GOAL_PERCENT = 0.5  # of a core
+
+STUDY = """
+[study]
+name = "live"
+repeats = {runs}
+ramp = "500ms"
+runtime = "{runtime}s"
+
+[[target]]
+name = "null"
+path = "null:"
+
+[[workload]]
+kind = "block"
+block_size = "4KiB"
+rate_iops = 2000
+queue_depth = 4
+"""
+
+
+def main() -> int:
+    """Measure, print, and return 1 where the goal was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="sessions of each kind (5)")
+    parser.add_argument("--runs", type=int, default=2, help="runs of a session (2)")
+    parser.add_argument("--runtime", type=int, default=15, help="seconds of a run (15)")
+    given = parser.parse_args()
+    kinds = {"without": (False, 0), "nobody": (True, 0), "one": (True, 1), "ten": (True, 10)}
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
+    with tempfile.TemporaryDirectory() as place:
+        study = Path(place) / "study.toml"
+        study.write_text(STUDY.format(runs=given.runs, runtime=given.runtime))
+        for number in range(given.rounds):
+            for name, (live, watchers) in kinds.items():
+                out = Path(place) / f"{name}-{number}"
+                found[name].append(_session(study, out, live, watchers))
+    report = {name: _summary(each, found["without"]) for name, each in found.items()}
+    ground = report["without"]["threads_percent"]
+    missed = [
+        name
+        for name in ("nobody", "one")
+        if report[name]["threads_percent"] - ground > GOAL_PERCENT
+    ]
+    surroundings = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    print(json.dumps({**report, "goal_percent": GOAL_PERCENT, "missed": missed, **surroundings}))
+    return 1 if missed else 0
+
+
+def _session(study: Path, out: Path, live: bool, watchers: int) -> dict[str, float]:
+    """One campaign: its CPU, that of the page's threads, and how long it took."""
+    command = [sys.executable, "-m", "storlab", "run", str(study), "--out", str(out), "--no-report"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [*command, *["--live"] * live], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    own_ns: dict[int, int] = {}
+    readers = [threading.Thread(target=_count, args=(process, own_ns))]
+    readers[0].start()
+    for line in process.stderr:
+        told = re.match(r"live: (\S+)", line)
+        if told:
+            readers += [threading.Thread(target=_watch, args=(told[1],)) for _ in range(watchers)]
+            for reader in readers[1:]:
+                reader.start()
+    process.wait()
+    for reader in readers:
+        reader.join()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    own_s = sum(own_ns.values()) / 1e9
+    return {"cpu_s": cpu_s, "own_s": own_s, "wall_s": time.monotonic() - begin}
+
+
+def _watch(url: str) -> None:
+    with urllib.request.urlopen(f"{url}events", timeout=60) as events:
+        while events.read1(1 << 16):
+            pass
+
+
+def _count(process: subprocess.Popen[str], own: dict[int, int]) -> None:
+    """CPU time in ns by thread, those that bear the name of the program: again and again."""
+    tasks = Path(f"/proc/{process.pid}/task")
+    while process.poll() is None:
+        for task in tasks.glob("*"):
+            try:
+                name = (task / "comm").read_text()
+                if int(task.name) != process.pid and name == (tasks.parent / "comm").read_text():
+                    own[int(task.name)] = int((task / "schedstat").read_text().split()[0])
+            except OSError:
+                continue
+        time.sleep(0.25)
+
+
+def _summary(sessions: list[dict[str, float]], without: list[dict[str, float]]) -> dict[str, float]:
+    """In percent of a core; the difference to sessions without the page with its 95 % interval."""
+    wall_s = mean(each["wall_s"] for each in sessions)
+    extra = [a["cpu_s"] - b["cpu_s"] for a, b in zip(sessions, without, strict=True)]
+    half = 0.0
+    if len(extra) > 1:
+        from scipy.stats import t
+
+        half = float(t.ppf(0.975, len(extra) - 1)) * stdev(extra) / len(extra) ** 0.5
+    return {
+        "cpu_s": round(mean(each["cpu_s"] for each in sessions), 3),
+        "wall_s": round(wall_s, 2),
+        "threads_percent": round(100 * mean(each["own_s"] for each in sessions) / wall_s, 3),
+        "difference_percent": round(100 * mean(extra) / wall_s, 2),
+        "half_interval_percent": round(100 * half / wall_s, 2),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+//! What is written: incompressible, and given by file and place alone.
+//!
+//! It lies in memory once, where the writes are sent from: the place of a write picks the part that
+//! is sent, so that nothing has to be copied or changed for any of them. The length of that memory
+//! is a prime number of blocks, and every file begins elsewhere in it: what lands at a wrong place
+//! differs from what belongs there.
+
+use storlab_base::{CHUNK_BYTES, Content, mix};
+
+/// Blocks before the content repeats.
+const BLOCKS: u64 = 4093;
+const PERIOD: u64 = BLOCKS * CHUNK_BYTES as u64;
+
+/// The content of all files under a seed.
+pub struct Source {
+    seed: u64,
+    content: Content,
+}
+
+impl Source {
+    /// Made once for each run that writes.
+    pub fn new(seed: u64) -> Self {
+        Source { seed, content: Content::new(seed, 1, PERIOD as usize) }
+    }
+
+    /// Bytes of a pool that operations of `block` bytes are sent from.
+    pub fn pool_bytes(block: usize) -> usize {
+        PERIOD as usize + block
+    }
+
+    /// Fill a pool's part that begins at `at`.
+    pub fn fill(&self, at: usize, mut part: &mut [u8]) {
+        let (pattern, mut at) = (self.content.pattern(0), at % PERIOD as usize);
+        while !part.is_empty() {
+            let len = part.len().min(pattern.len() - at);
+            let (now, rest) = part.split_at_mut(len);
+            now.copy_from_slice(&pattern[at..at + len]);
+            (part, at) = (rest, 0);
+        }
+    }
+
+    /// Where the content of a file begins.
+    pub fn begin_of(&self, file: usize) -> u64 {
+        begin_of(self.seed, file)
+    }
+
+    /// The bytes that a file has at `offset` where it was written.
+    pub fn expect(&self, file: usize, offset: u64, part: &mut [u8]) {
+        self.fill(place_of(self.begin_of(file), offset), part);
+    }
+}
+
+/// Where the content of a file begins in the pool.
+fn begin_of(seed: u64, file: usize) -> u64 {
+    mix(seed ^ mix(file as u64 + 1)) % BLOCKS * CHUNK_BYTES as u64
+}
+
+/// Where in the pool lies what belongs to `offset` of a file that begins at `begin`.
+#[inline]
+pub fn place_of(begin: u64, offset: u64) -> usize {
+    ((begin + offset % PERIOD) % PERIOD) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_of_the_pool_is_what_belongs_to_its_place() {
+        let source = Source::new(7);
+        let mut pool = vec![0; Source::pool_bytes(8192)];
+        source.fill(0, &mut pool);
+        for (file, offset) in [(0, 0), (3, 4096), (3, PERIOD - 4096), (9, 5 * PERIOD + 512)] {
+            let mut expected = vec![0; 8192];
+            source.expect(file, offset, &mut expected);
+            let at = place_of(source.begin_of(file), offset);
+            assert_eq!(pool[at..at + 8192], expected);
+            assert_eq!(at as u64 % 4096, offset % 4096);
+        }
+    }
+
+    #[test]
+    fn another_place_or_file_or_seed_has_other_bytes() {
+        let part = |seed, file, offset| {
+            let mut part = vec![0; 4096];
+            Source::new(seed).expect(file, offset, &mut part);
+            part
+        };
+        let here = part(7, 1, 1 << 20);
+        assert_eq!(here, part(7, 1, 1 << 20));
+        for other in
+            [part(7, 1, 2 << 20), part(7, 1, 1 << 30), part(7, 2, 1 << 20), part(8, 1, 1 << 20)]
+        {
+            assert_ne!(here, other);
+        }
+    }
+}

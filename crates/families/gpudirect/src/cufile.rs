@@ -1,0 +1,281 @@
+//! cuFile: its driver, its parameters, and what its I/O needs.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use storlab_base::{Error, Result, monotonic_ns};
+
+use crate::errors::{Done, Fault};
+use crate::library::{Library, functions};
+
+mod io;
+mod stats;
+
+pub use io::{AsyncIo, Batch, CuHandle, IoStream, Opcode, RegisteredBuffer};
+pub use stats::{BatchOps, GpuOps, Stats};
+
+/// What cuFile's calls return: its own code, and the CUDA driver's.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Status {
+    code: c_int,
+    cuda: c_int,
+}
+
+/// Properties of the driver, in the order of the library.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawProperties {
+    nvfs_major: c_uint,
+    nvfs_minor: c_uint,
+    poll_threshold_kb: usize,
+    max_direct_io_kb: usize,
+    status_flags: c_uint,
+    control_flags: c_uint,
+    feature_flags: c_uint,
+    device_cache_kb: c_uint,
+    buffer_cache_kb: c_uint,
+    pinned_kb: c_uint,
+    max_batch: c_uint,
+    batch_timeout_ms: c_uint,
+    /// Later versions may have more.
+    room: [u64; 32],
+}
+
+functions!(Functions {
+    driver_open "cuFileDriverOpen" () -> Status;
+    properties "cuFileDriverGetProperties" (*mut RawProperties) -> Status;
+    handle_register "cuFileHandleRegister" (*mut *mut c_void, *mut io::Description) -> Status;
+    handle_deregister "cuFileHandleDeregister" (*mut c_void) -> ();
+    buffer_register "cuFileBufRegister" (*const c_void, usize, c_int) -> Status;
+    buffer_deregister "cuFileBufDeregister" (*const c_void) -> Status;
+    read "cuFileRead" (*mut c_void, *mut c_void, usize, i64, i64) -> isize;
+    write "cuFileWrite" (*mut c_void, *const c_void, usize, i64, i64) -> isize;
+} optional {
+    driver_close_2 "cuFileDriverClose_v2" () -> Status;
+    driver_close_1 "cuFileDriverClose" () -> Status;
+    version "cuFileGetVersion" (*mut c_int) -> Status;
+    parameter_bool "cuFileGetParameterBool" (c_int, *mut bool) -> Status;
+    p2p_flags "cuFileDriverGetP2PFlags" (c_int, *mut c_int) -> Status;
+    batch_setup "cuFileBatchIOSetUp" (*mut *mut c_void, c_uint) -> Status;
+    batch_submit "cuFileBatchIOSubmit" (*mut c_void, c_uint, *mut io::Entry, c_uint) -> Status;
+    batch_status "cuFileBatchIOGetStatus"
+        (*mut c_void, c_uint, *mut c_uint, *mut io::RawEvent, *mut libc::timespec) -> Status;
+    batch_cancel "cuFileBatchIOCancel" (*mut c_void) -> Status;
+    batch_destroy "cuFileBatchIODestroy" (*mut c_void) -> ();
+    stream_register "cuFileStreamRegister" (*mut c_void, c_uint) -> Status;
+    stream_deregister "cuFileStreamDeregister" (*mut c_void) -> Status;
+    read_async "cuFileReadAsync"
+        (*mut c_void, *mut c_void, *mut usize, *mut i64, *mut i64, *mut isize, *mut c_void)
+        -> Status;
+    write_async "cuFileWriteAsync"
+        (*mut c_void, *mut c_void, *mut usize, *mut i64, *mut i64, *mut isize, *mut c_void)
+        -> Status;
+    stats_level "cuFileSetStatsLevel" (c_int) -> Status;
+    stats_start "cuFileStatsStart" () -> Status;
+    stats_stop "cuFileStatsStop" () -> Status;
+    stats_l3 "cuFileGetStatsL3" (*mut u64) -> Status;
+});
+
+/// Bits of the control flags.
+const USE_POLL_MODE: u32 = 0;
+const ALLOW_COMPAT: u32 = 1;
+/// Numbers of parameters.
+const PARAMETER_ALLOW_COMPAT: c_int = 1;
+const PARAMETER_FORCE_COMPAT: c_int = 2;
+const PARAMETER_USE_P2PDMA: c_int = 7;
+/// Number of NVMe among the sorts of storage.
+const NVME: c_int = 4;
+const ALREADY_OPEN: c_int = 5026;
+/// So often a waiting run looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+fn done(status: Status) -> Done<()> {
+    if status.code == 0 { Ok(()) } else { Err(Fault::CuFile(status.code, status.cuda)) }
+}
+
+/// The library.
+pub struct CuFile {
+    functions: Functions,
+    /// Where it lies.
+    pub path: String,
+}
+
+/// What the open driver says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Properties {
+    /// I/O may take the way through the host without being told so.
+    pub compat_allowed: bool,
+    /// It takes it always.
+    pub compat_forced: Option<bool>,
+    /// The kernel's own DMA between devices may be used.
+    pub p2pdma: Option<bool>,
+    /// Short I/Os are polled for.
+    pub poll_mode: bool,
+    /// Up to so many bytes.
+    pub poll_bytes: u64,
+    /// Longest I/O of nvidia-fs.
+    pub direct_io_bytes: u64,
+    /// Of a GPU, that may be pinned.
+    pub pinned_bytes: u64,
+    /// Entries of a batch.
+    pub max_batch: u32,
+    /// Of nvidia-fs, as major and minor number; zeros where it is not loaded.
+    pub nvfs: (u32, u32),
+    /// Sorts of storage with a direct path, a bit each.
+    pub storage_flags: u32,
+    /// Abilities, a bit each.
+    pub feature_flags: u32,
+    /// Ways to NVMe, a bit each.
+    pub nvme_p2p_flags: Option<i32>,
+}
+
+/// The driver was asked to open in this process, and has not answered.
+static OPENING_FOR_EVER: AtomicBool = AtomicBool::new(false);
+
+impl CuFile {
+    /// Load the library. Its driver is closed.
+    ///
+    /// # Errors
+    /// Where there is none, or it lacks a function that every version has.
+    pub fn load(places: &[String]) -> Result<&'static CuFile> {
+        let fix = "install it with `pip install storlab[gpu]`, or name its libcufile.so.0 in \
+                   cufile_library";
+        let library = Library::open("cuFile", places, fix)?;
+        let functions = Functions::resolve(library)?;
+        let path = library.path("cuFileRead").unwrap_or_default();
+        Ok(Box::leak(Box::new(CuFile { functions, path })))
+    }
+
+    /// As the library counts: 1000 times the major number, 10 times the minor one.
+    pub fn version(&self) -> Option<i32> {
+        let mut version = 0;
+        let function = self.functions.version?;
+        // SAFETY: writes one number.
+        done(unsafe { function(&raw mut version) }).ok().map(|()| version)
+    }
+
+    /// As people write it: `1.14`.
+    pub fn version_name(&self) -> Option<String> {
+        self.version().map(|version| format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
+    /// Open its driver, which can take for ever: in a thread that is left behind where it does.
+    ///
+    /// # Errors
+    /// By name; where it does not open in time; where `ended` says that nobody waits any more.
+    pub fn open(&'static self, timeout_ns: u64, ended: impl Fn() -> bool) -> Result<Driver> {
+        if OPENING_FOR_EVER.load(Ordering::Relaxed) {
+            return Err(hung("in an earlier run of this process, and still does", timeout_ns));
+        }
+        let (sender, receiver) = channel();
+        let opening = move || {
+            // SAFETY: takes nothing; may be called on any thread.
+            let opened = done(unsafe { (self.functions.driver_open)() });
+            if sender.send(opened).is_err() {
+                OPENING_FOR_EVER.store(false, Ordering::Relaxed);
+            }
+        };
+        std::thread::Builder::new()
+            .name("storlab-cufile".into())
+            .spawn(opening)
+            .map_err(|e| Error::io("start a thread for", "cuFileDriverOpen", 0, e))?;
+        let give_up_ns = monotonic_ns().saturating_add(timeout_ns);
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(Ok(()) | Err(Fault::CuFile(ALREADY_OPEN, _))) => break,
+                Ok(Err(fault)) => return Err(fault.of("cuFileDriverOpen")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(hung("and its thread is gone", timeout_ns));
+                }
+                Err(RecvTimeoutError::Timeout) if monotonic_ns() >= give_up_ns || ended() => {
+                    OPENING_FOR_EVER.store(true, Ordering::Relaxed);
+                    return Err(hung("", timeout_ns));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        Ok(Driver { cufile: self })
+    }
+}
+
+fn hung(more: &str, timeout_ns: u64) -> Error {
+    let seconds = timeout_ns as f64 / 1e9;
+    Error::dependency(
+        format!("cuFileDriverOpen does not come back within {seconds} s {more}").trim_end(),
+        "look whether /proc/modules can be read, and into cufile.log; `storlab doctor` asks in a \
+         process of its own",
+    )
+}
+
+/// cuFile with its driver open, until this is dropped.
+pub struct Driver {
+    cufile: &'static CuFile,
+}
+
+impl Driver {
+    /// The library.
+    pub fn cufile(&self) -> &'static CuFile {
+        self.cufile
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// By name.
+    pub fn properties(&self) -> Result<Properties> {
+        let functions = &self.cufile.functions;
+        let mut raw = RawProperties::default();
+        // SAFETY: the struct has all that any version writes, and room beyond it.
+        done(unsafe { (functions.properties)(&raw mut raw) })
+            .map_err(|fault| fault.of("cuFileDriverGetProperties"))?;
+        let bit = |flags: u32, bit: u32| flags >> bit & 1 == 1;
+        let told = |number| self.parameter(number);
+        let kb = |size: u64| size.saturating_mul(1024);
+        Ok(Properties {
+            compat_allowed: told(PARAMETER_ALLOW_COMPAT)
+                .unwrap_or(bit(raw.control_flags, ALLOW_COMPAT)),
+            compat_forced: told(PARAMETER_FORCE_COMPAT),
+            p2pdma: told(PARAMETER_USE_P2PDMA),
+            poll_mode: bit(raw.control_flags, USE_POLL_MODE),
+            poll_bytes: kb(raw.poll_threshold_kb as u64),
+            direct_io_bytes: kb(raw.max_direct_io_kb as u64),
+            pinned_bytes: kb(u64::from(raw.pinned_kb)),
+            max_batch: raw.max_batch,
+            nvfs: (raw.nvfs_major, raw.nvfs_minor),
+            storage_flags: raw.status_flags,
+            feature_flags: raw.feature_flags,
+            nvme_p2p_flags: self.nvme_p2p_flags(),
+        })
+    }
+
+    fn parameter(&self, number: c_int) -> Option<bool> {
+        let (mut value, function) = (false, self.cufile.functions.parameter_bool?);
+        // SAFETY: writes one byte, 0 or 1.
+        done(unsafe { function(number, &raw mut value) }).ok().map(|()| value)
+    }
+
+    fn nvme_p2p_flags(&self) -> Option<i32> {
+        let (mut flags, function) = (0, self.cufile.functions.p2p_flags?);
+        // SAFETY: writes one number.
+        done(unsafe { function(NVME, &raw mut flags) }).ok().map(|()| flags)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let functions = &self.cufile.functions;
+        if let Some(stop) = functions.stats_stop {
+            // SAFETY: takes nothing; refuses where nothing is counted.
+            unsafe { stop() };
+        }
+        if let Some(close) = functions.driver_close_2.or(functions.driver_close_1) {
+            // SAFETY: it was opened once, and all that was registered is gone, or is left to it.
+            unsafe { close() };
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! Files, buffers, and the three ways to ask for I/O.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use storlab_base::{Error, Result};
+
+use super::{CuFile, Status, done};
+use crate::cuda::{DeviceBuffer, Stream};
+use crate::errors::{Done, Fault};
+
+/// A Linux file descriptor.
+const OPAQUE_FD: c_int = 1;
+/// Mode of an entry, and state of one that is not submitted.
+const BATCH: c_int = 1;
+/// States of an entry that has ended.
+const COMPLETE: c_int = 0x10;
+const ENDED: c_int = 0x04 | 0x08 | COMPLETE | 0x20 | 0x40;
+/// What a stream may rely on: everything is known when it is asked for, and in whole pages.
+const FIXED: c_uint = 1 | 2 | 4;
+const ALIGNED: c_uint = 8;
+
+/// A file as cuFile is told of it.
+#[repr(C)]
+pub struct Description {
+    kind: c_int,
+    /// A union of a descriptor and a pointer.
+    handle: u64,
+    operations: *const c_void,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum Opcode {
+    /// From the file.
+    Read = 0,
+    /// To the file.
+    Write = 1,
+}
+
+/// An entry of a batch, in the order of the library.
+#[repr(C)]
+pub struct Entry {
+    mode: c_int,
+    buffer: *mut c_void,
+    file_offset: i64,
+    buffer_offset: i64,
+    size: usize,
+    handle: *mut c_void,
+    opcode: c_int,
+    cookie: *mut c_void,
+}
+
+/// What became of an entry, in the order of the library.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawEvent {
+    cookie: *mut c_void,
+    status: c_int,
+    result: isize,
+}
+
+/// A file that cuFile knows, and its descriptor.
+pub struct CuHandle {
+    cufile: &'static CuFile,
+    raw: *mut c_void,
+    /// Open as long as it is registered.
+    _file: std::fs::File,
+}
+
+// SAFETY: cuFile's handles may be used on any thread.
+unsafe impl Send for CuHandle {}
+// SAFETY: as above, and by several at once.
+unsafe impl Sync for CuHandle {}
+
+impl CuHandle {
+    /// Register an open file.
+    ///
+    /// # Errors
+    /// By name, as for a file system that has no direct path.
+    pub fn new(cufile: &'static CuFile, file: std::fs::File, name: &str) -> Result<Self> {
+        let mut raw = std::ptr::null_mut();
+        let handle = u64::from(file.as_raw_fd() as u32);
+        let mut description = Description { kind: OPAQUE_FD, handle, operations: std::ptr::null() };
+        // SAFETY: reads the description, and writes one handle.
+        done(unsafe { (cufile.functions.handle_register)(&raw mut raw, &raw mut description) })
+            .map_err(|fault| fault.of(&format!("cuFileHandleRegister of {name}")))?;
+        Ok(CuHandle { cufile, raw, _file: file })
+    }
+
+    /// Read into GPU memory, and wait for that.
+    #[inline]
+    pub fn read(&self, offset: u64, len: usize, into: &DeviceBuffer, at: usize) -> Done<u64> {
+        check(into, at, len);
+        let (base, call) = (into.address() as *mut c_void, self.cufile.functions.read);
+        // SAFETY: the handle is registered, the range lies in the buffer, the call waits.
+        moved(unsafe { call(self.raw, base, len, offset as i64, at as i64) })
+    }
+
+    /// Write from GPU memory, and wait for that.
+    #[inline]
+    pub fn write(&self, offset: u64, len: usize, from: &DeviceBuffer, at: usize) -> Done<u64> {
+        check(from, at, len);
+        let (base, call) = (from.address() as *const c_void, self.cufile.functions.write);
+        // SAFETY: as for reads.
+        moved(unsafe { call(self.raw, base, len, offset as i64, at as i64) })
+    }
+}
+
+impl Drop for CuHandle {
+    fn drop(&mut self) {
+        // SAFETY: it was registered once, and nothing is in flight on it.
+        unsafe { (self.cufile.functions.handle_deregister)(self.raw) };
+    }
+}
+
+#[inline]
+fn check(buffer: &DeviceBuffer, at: usize, len: usize) {
+    let all = buffer.len();
+    assert!(at + len <= all, "bytes {at} to {} of {all} on the GPU", at + len);
+}
+
+/// Bytes, -1 with the kernel's error beside it, or the negative code of cuFile.
+#[inline]
+fn moved(result: isize) -> Done<u64> {
+    if result >= 0 { Ok(result as u64) } else { Err(refused(result)) }
+}
+
+#[cold]
+fn refused(result: isize) -> Fault {
+    match -result {
+        1 => Fault::Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+        code @ 5000.. => Fault::CuFile(code as i32, 0),
+        code => Fault::Errno(code as i32),
+    }
+}
+
+/// GPU memory that cuFile has prepared for I/O.
+pub struct RegisteredBuffer {
+    cufile: &'static CuFile,
+    address: u64,
+}
+
+impl RegisteredBuffer {
+    /// All of a buffer, which has to outlive it.
+    ///
+    /// # Errors
+    /// By name, as where no more memory can be pinned.
+    pub fn new(cufile: &'static CuFile, buffer: &DeviceBuffer) -> Result<Self> {
+        let (address, len) = (buffer.address(), buffer.len());
+        // SAFETY: the range is one allocation of the GPU.
+        done(unsafe { (cufile.functions.buffer_register)(address as *const c_void, len, 0) })
+            .map_err(|fault| fault.of(&format!("cuFileBufRegister of {len} bytes")))?;
+        Ok(RegisteredBuffer { cufile, address })
+    }
+}
+
+impl Drop for RegisteredBuffer {
+    fn drop(&mut self) {
+        // SAFETY: it was registered once, and its memory is there still.
+        unsafe { (self.cufile.functions.buffer_deregister)(self.address as *const c_void) };
+    }
+}
+
+fn lacks(name: &str) -> Error {
+    Error::dependency(format!("this cuFile has no {name}"), "use api = \"sync\", or a newer cuFile")
+}
+
+/// I/Os that are handed over together.
+pub struct Batch {
+    cufile: &'static CuFile,
+    raw: *mut c_void,
+    entries: Vec<Entry>,
+    events: Vec<RawEvent>,
+    submit: unsafe extern "C" fn(*mut c_void, c_uint, *mut Entry, c_uint) -> Status,
+    status: unsafe extern "C" fn(
+        *mut c_void,
+        c_uint,
+        *mut c_uint,
+        *mut RawEvent,
+        *mut libc::timespec,
+    ) -> Status,
+}
+
+/// An entry that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchEvent {
+    /// As it was given.
+    pub cookie: usize,
+    /// Bytes, or why not.
+    pub result: Done<u64>,
+}
+
+impl Batch {
+    /// For so many entries at a time.
+    ///
+    /// # Errors
+    /// By name, as where cuFile takes fewer.
+    pub fn new(cufile: &'static CuFile, entries: usize) -> Result<Self> {
+        let functions = &cufile.functions;
+        let (Some(setup), Some(submit), Some(status), Some(_)) = (
+            functions.batch_setup,
+            functions.batch_submit,
+            functions.batch_status,
+            functions.batch_destroy,
+        ) else {
+            return Err(lacks("batches"));
+        };
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: writes one handle.
+        done(unsafe { setup(&raw mut raw, entries as c_uint) })
+            .map_err(|fault| fault.of(&format!("cuFileBatchIOSetUp for {entries} entries")))?;
+        let empty = RawEvent { cookie: std::ptr::null_mut(), status: 0, result: 0 };
+        let (events, entries) = (vec![empty; entries], Vec::with_capacity(entries));
+        Ok(Batch { cufile, raw, entries, events, submit, status })
+    }
+
+    /// Add an entry to what is submitted next. Its buffer and its file have to outlive the batch.
+    #[inline]
+    pub fn push(
+        &mut self,
+        opcode: Opcode,
+        handle: &CuHandle,
+        offset: u64,
+        len: usize,
+        buffer: (&DeviceBuffer, usize),
+        cookie: usize,
+    ) {
+        check(buffer.0, buffer.1, len);
+        self.entries.push(Entry {
+            mode: BATCH,
+            buffer: buffer.0.address() as *mut c_void,
+            file_offset: offset as i64,
+            buffer_offset: buffer.1 as i64,
+            size: len,
+            handle: handle.raw,
+            opcode: opcode as c_int,
+            cookie: cookie as *mut c_void,
+        });
+    }
+
+    /// Hand over what was added.
+    #[inline]
+    pub fn submit(&mut self) -> Done<()> {
+        let (entries, count) = (self.entries.as_mut_ptr(), self.entries.len() as c_uint);
+        // SAFETY: no more entries than the batch was set up for, and they stay where they are until
+        // all have ended.
+        done(unsafe { (self.submit)(self.raw, count, entries, 0) })
+    }
+
+    /// What was not taken, by its cookies.
+    pub fn take_back(&mut self) -> impl Iterator<Item = usize> + '_ {
+        self.entries.drain(..).map(|entry| entry.cookie as usize)
+    }
+
+    /// What was handed over has ended: begin anew.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Wait for at least one entry, no longer than that; what has ended goes to `each`.
+    #[inline]
+    pub fn wait(&mut self, limit: Duration, mut each: impl FnMut(BatchEvent)) -> Done<()> {
+        let mut count = self.events.len() as c_uint;
+        let mut limit = libc::timespec {
+            tv_sec: limit.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(limit.subsec_nanos()),
+        };
+        let events = self.events.as_mut_ptr();
+        // SAFETY: there is room for so many events.
+        done(unsafe { (self.status)(self.raw, 1, &raw mut count, events, &raw mut limit) })?;
+        for event in self.events.iter().take(count as usize) {
+            if event.status & ENDED == 0 {
+                continue;
+            }
+            let result = match event.status {
+                COMPLETE => moved_of(event.result),
+                _ if event.result < 0 && event.result != -1 => Err(refused(event.result)),
+                status => Err(Fault::Batch(status)),
+            };
+            each(BatchEvent { cookie: event.cookie as usize, result });
+        }
+        Ok(())
+    }
+
+    /// Ask for what is in flight to be given up.
+    pub fn cancel(&self) {
+        if let Some(cancel) = self.cufile.functions.batch_cancel {
+            // SAFETY: the batch is set up.
+            unsafe { cancel(self.raw) };
+        }
+    }
+}
+
+/// As [`moved`], of an entry: there is no errno beside it.
+#[inline]
+fn moved_of(result: isize) -> Done<u64> {
+    if result == -1 { Err(Fault::Errno(libc::EIO)) } else { moved(result) }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.cufile.functions.batch_destroy {
+            // SAFETY: it was set up once, and nothing is in flight in it.
+            unsafe { destroy(self.raw) };
+        }
+    }
+}
+
+/// A stream that cuFile does I/O on.
+pub struct IoStream {
+    cufile: &'static CuFile,
+    stream: Stream,
+    registered: bool,
+}
+
+impl IoStream {
+    /// Tell cuFile of a stream: I/O on it costs less then, and less still `in_whole_pages`.
+    ///
+    /// # Errors
+    /// By name, as where I/O on streams is not supported.
+    pub fn new(cufile: &'static CuFile, stream: Stream, in_whole_pages: bool) -> Result<Self> {
+        let functions = &cufile.functions;
+        if functions.read_async.is_none() || functions.write_async.is_none() {
+            return Err(lacks("I/O on streams"));
+        }
+        let mut registered = false;
+        if let Some(register) =
+            functions.stream_register.filter(|_| functions.stream_deregister.is_some())
+        {
+            let flags = if in_whole_pages { FIXED | ALIGNED } else { FIXED };
+            // SAFETY: the stream is there until this is dropped.
+            done(unsafe { register(stream.raw(), flags) })
+                .map_err(|fault| fault.of("cuFileStreamRegister"))?;
+            registered = true;
+        }
+        Ok(IoStream { cufile, stream, registered })
+    }
+
+    /// The stream.
+    #[inline]
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+impl Drop for IoStream {
+    fn drop(&mut self) {
+        if let Some(deregister) =
+            self.cufile.functions.stream_deregister.filter(|_| self.registered)
+        {
+            // SAFETY: it was registered once; the stream is destroyed after this.
+            unsafe { deregister(self.stream.raw()) };
+        }
+    }
+}
+
+/// What an I/O on a stream reads and writes while it is in flight: it must not move.
+#[derive(Default)]
+struct Parameters {
+    size: usize,
+    file_offset: i64,
+    buffer_offset: i64,
+    moved: isize,
+}
+
+/// One I/O on a stream at a time.
+pub struct AsyncIo {
+    /// Also written by cuFile, so that nothing here may think that it alone has it.
+    parameters: *mut Parameters,
+}
+
+impl AsyncIo {
+    /// None in flight.
+    pub fn new() -> Self {
+        AsyncIo { parameters: Box::into_raw(Box::default()) }
+    }
+
+    /// Start it. Nothing of what is named may go before the stream has done it.
+    #[inline]
+    pub fn start(
+        &mut self,
+        opcode: Opcode,
+        handle: &CuHandle,
+        offset: u64,
+        len: usize,
+        buffer: (&DeviceBuffer, usize),
+        stream: &IoStream,
+    ) -> Done<()> {
+        check(buffer.0, buffer.1, len);
+        let functions = &stream.cufile.functions;
+        let call = match opcode {
+            Opcode::Read => functions.read_async,
+            Opcode::Write => functions.write_async,
+        };
+        let call = call.ok_or(Fault::CuFile(5038, 0))?;
+        let parameters = self.parameters;
+        // SAFETY: nothing is in flight on them, by the caller's promise.
+        unsafe {
+            *parameters = Parameters {
+                size: len,
+                file_offset: offset as i64,
+                buffer_offset: buffer.1 as i64,
+                moved: 0,
+            };
+        }
+        let base = buffer.0.address() as *mut c_void;
+        // SAFETY: the parameters stay where they are until this is dropped; file, buffer and stream
+        // are there until the stream has done it, by the caller's promise.
+        done(unsafe {
+            call(
+                handle.raw,
+                base,
+                &raw mut (*parameters).size,
+                &raw mut (*parameters).file_offset,
+                &raw mut (*parameters).buffer_offset,
+                &raw mut (*parameters).moved,
+                stream.stream.raw(),
+            )
+        })
+    }
+
+    /// What became of it, once its stream is idle.
+    #[inline]
+    pub fn result(&self) -> Done<u64> {
+        // SAFETY: the stream has done it; volatile, since cuFile wrote it.
+        moved_of(unsafe { std::ptr::read_volatile(&raw const (*self.parameters).moved) })
+    }
+}
+
+impl Drop for AsyncIo {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and its stream is idle.
+        drop(unsafe { Box::from_raw(self.parameters) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cufile::RawProperties;
+
+    #[test]
+    fn structs_are_as_the_library_has_them() {
+        // Of all versions from 1.14 to 1.20, as a C compiler lays them out.
+        assert_eq!(size_of::<Description>(), 24);
+        assert_eq!(size_of::<Entry>(), 64);
+        assert_eq!(size_of::<RawEvent>(), 24);
+        assert_eq!(size_of::<Status>(), 8);
+        assert_eq!(std::mem::offset_of!(RawProperties, room), 56);
+        assert_eq!(std::mem::offset_of!(Entry, cookie), 56);
+    }
+
+    #[test]
+    fn results_are_bytes_or_reasons() {
+        assert_eq!(moved(4096), Ok(4096));
+        assert_eq!(moved(-5008), Err(Fault::CuFile(5008, 0)));
+        assert_eq!(moved(-5), Err(Fault::Errno(5)));
+        assert_eq!(moved_of(-1), Err(Fault::Errno(libc::EIO)));
+        assert_eq!(moved_of(-28), Err(Fault::Errno(libc::ENOSPC)));
+    }
+}

@@ -1,0 +1,90 @@
+//! What the next operation is: its kind and its place, each from its own seeded stream.
+
+use storlab_base::{Offsets, OpKind, Result};
+use storlab_run::mix::KindDraw;
+
+use crate::spec::GpuDirectJob;
+
+/// Draws operations for one worker.
+pub struct Draw {
+    offsets: Offsets,
+    block: u64,
+    base: u64,
+    kinds: KindDraw,
+}
+
+impl Draw {
+    /// For a worker of a job.
+    ///
+    /// # Errors
+    /// Where the file has no room for its workers.
+    pub fn new(job: &GpuDirectJob, worker: usize) -> Result<Self> {
+        let (number, share) = job.place_of(worker);
+        let member = &job.members[number];
+        let (space, block) = (job.space_of(member), job.block_size);
+        let unit = job.offsets.unit(block, space);
+        let seed = job.seed.wrapping_add((number as u64) << 32);
+        let offsets = Offsets::new(&job.offsets, space, unit, block, share, seed)?;
+        let kinds = KindDraw::new(&job.mix, job.seed, worker);
+        Ok(Draw { offsets, block, base: member.offset, kinds })
+    }
+
+    /// Kind of the next operation.
+    #[inline]
+    pub fn kind(&mut self) -> OpKind {
+        self.kinds.draw()
+    }
+
+    /// Where it goes, in the file.
+    #[inline]
+    pub fn offset(&mut self) -> u64 {
+        self.base + self.offsets.next(self.block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::tests::job;
+
+    #[test]
+    fn each_worker_walks_its_own_part_of_its_file() {
+        let job = job(|j| {
+            j["offsets"] = json!({"kind": "sequential"});
+            j["workers"] = json!(3);
+            j["workers_per_file"] = json!(2);
+        });
+        let blocks = |worker: usize| -> BTreeSet<u64> {
+            let mut draw = Draw::new(&job, worker).unwrap();
+            (0..128).map(|_| draw.offset()).collect()
+        };
+        let (first, second) = (blocks(0), blocks(1));
+        assert_eq!((first.len(), second.len()), (128, 128));
+        assert!(first.is_disjoint(&second));
+        assert_eq!(blocks(2).first(), Some(&0));
+    }
+
+    #[test]
+    fn mixes_hold_their_percentages() {
+        let job = job(|j| j["mix"] = json!({"read": 70.0, "write": 30.0}));
+        let mut draw = Draw::new(&job, 0).unwrap();
+        let reads = (0..100_000).filter(|_| draw.kind() == OpKind::Read).count();
+        assert!((69_000..71_000).contains(&reads), "{reads}");
+    }
+
+    #[test]
+    fn the_region_of_a_member_begins_where_it_says() {
+        let job = job(|j| j["members"][0]["offset"] = json!(1 << 30));
+        let mut draw = Draw::new(&job, 0).unwrap();
+        for _ in 0..1000 {
+            let offset = draw.offset();
+            assert!(
+                (1 << 30..(1 << 30) + (1 << 20)).contains(&offset) && offset.is_multiple_of(4096)
+            );
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Errors of cuFile and of the CUDA driver by name: what each means, and what to do about it.
+
+use storlab_base::Error;
+
+mod cuda;
+mod cufile;
+
+/// Why a call did not do what was asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The kernel's.
+    Errno(i32),
+    /// Of the CUDA driver.
+    Cuda(i32),
+    /// Of cuFile, with the driver's where that is the cause.
+    CuFile(i32, i32),
+    /// An entry of a batch ended with this status.
+    Batch(i32),
+}
+
+/// Of a call.
+pub type Done<T> = std::result::Result<T, Fault>;
+
+/// cuFile's "the CUDA driver failed".
+pub const CUDA_DRIVER_ERROR: i32 = 5011;
+
+/// A code's name, what it means, and what to do.
+struct Entry(i32, &'static str, &'static str, &'static str);
+
+const AGAIN: &str = "run it again; where it stays, look into cufile.log";
+const REPORT: &str = "report this to storlab with cufile.log";
+
+/// A table of codes: number, name after the prefix that all have, meaning, and what to do.
+macro_rules! codes {
+    ($prefix:literal; $($code:literal $name:ident: $meaning:literal => $fix:expr;)*) => {
+        &[$(Entry($code, concat!($prefix, stringify!($name)), $meaning, $fix)),*]
+    };
+}
+use codes;
+
+fn found(table: &'static [Entry], code: i32) -> Option<&'static Entry> {
+    table.iter().find(|entry| entry.0 == code)
+}
+
+/// After it nothing succeeds on the GPU's context any more.
+fn sticky_code(code: i32) -> bool {
+    matches!(code, 4 | 214 | 220 | 700 | 702 | 709 | 710 | 714..=719 | 999)
+}
+
+impl Fault {
+    /// After it the context is of no use.
+    pub fn sticky(self) -> bool {
+        match self {
+            Fault::Cuda(code) => sticky_code(code),
+            Fault::CuFile(code, cuda) => {
+                code == 5047 || (code == CUDA_DRIVER_ERROR && sticky_code(cuda))
+            }
+            Fault::Errno(_) | Fault::Batch(_) => false,
+        }
+    }
+
+    /// Name, number and meaning, and what to do.
+    pub fn explained(self) -> (String, String) {
+        match self {
+            Fault::Errno(errno) => {
+                (std::io::Error::from_raw_os_error(errno).to_string(), String::new())
+            }
+            Fault::Cuda(code) => told(found(cuda::ALL, code), "CUDA error", code),
+            Fault::CuFile(code, cuda) => {
+                let (what, fix) = told(found(cufile::ALL, code), "cuFile error", code);
+                if code != CUDA_DRIVER_ERROR || cuda == 0 {
+                    return (what, fix);
+                }
+                let (cause, fix) = Fault::Cuda(cuda).explained();
+                (format!("{what}: {cause}"), fix)
+            }
+            Fault::Batch(status) => {
+                let name = match status {
+                    0x04 => "CUFILE_INVALID (the entry is not valid)",
+                    0x08 => "CUFILE_CANCELED (it was given up)",
+                    0x20 => "CUFILE_TIMEOUT (it took too long)",
+                    0x40 => "CUFILE_FAILED (it could not be done)",
+                    _ => "a state that storlab does not know",
+                };
+                let fix = "look at the kernel log and cufile.log";
+                (format!("an entry of the batch ended as {name}, {status:#x}"), fix.to_owned())
+            }
+        }
+    }
+
+    /// Of a call that was no I/O.
+    pub fn of(self, doing: &str) -> Error {
+        let (what, fix) = self.explained();
+        Error::dependency(format!("{doing} failed: {what}"), fix)
+    }
+
+    /// Of an I/O.
+    pub fn of_io(self, operation: &'static str, name: &str, offset: u64) -> Error {
+        match self {
+            Fault::Errno(errno) => {
+                Error::io(operation, name, offset, std::io::Error::from_raw_os_error(errno))
+            }
+            _ => self.of(&format!("{operation} of {name} at offset {offset}")),
+        }
+    }
+}
+
+fn told(entry: Option<&'static Entry>, sort: &str, code: i32) -> (String, String) {
+    match entry {
+        Some(Entry(code, name, meaning, fix)) => {
+            (format!("{name} ({code}): {meaning}"), (*fix).to_owned())
+        }
+        None => (format!("{sort} {code}"), "look into its documentation".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_names_meanings_and_advice() {
+        for (fault, parts) in [
+            (Fault::CuFile(5008, 0), ["CU_FILE_IO_NOT_SUPPORTED (5008)", "direct path"]),
+            (Fault::CuFile(5011, 2), ["CU_FILE_CUDA_DRIVER_ERROR (5011)", "OUT_OF_MEMORY (2)"]),
+            (Fault::CuFile(5999, 0), ["cuFile error 5999", ""]),
+            (Fault::Cuda(100), ["CUDA_ERROR_NO_DEVICE (100)", "no GPU"]),
+            (Fault::Cuda(12345), ["CUDA error 12345", ""]),
+            (Fault::Batch(0x40), ["CUFILE_FAILED", "0x40"]),
+            (Fault::Errno(libc::EIO), ["Input/output error", ""]),
+        ] {
+            let (what, fix) = fault.explained();
+            assert!(parts.iter().all(|part| what.contains(part)), "{what}");
+            assert!(!fix.is_empty() || matches!(fault, Fault::Errno(_)), "{what}");
+        }
+    }
+
+    #[test]
+    fn tables_are_in_order_and_say_everything() {
+        for table in [cufile::ALL, cuda::ALL] {
+            assert!(table.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            for Entry(code, name, meaning, fix) in table {
+                let full = name.starts_with("CU") && !meaning.is_empty() && !fix.is_empty();
+                assert!(full, "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_errors_that_stay_are_sticky() {
+        assert!(Fault::Cuda(719).sticky() && Fault::CuFile(5011, 700).sticky());
+        assert!(!Fault::Cuda(2).sticky() && !Fault::CuFile(5008, 719).sticky());
+        assert!(!Fault::Errno(5).sticky());
+    }
+
+    #[test]
+    fn errors_of_the_kernel_keep_their_number() {
+        let error = Fault::Errno(libc::EIO).of_io("read", "f", 7);
+        assert!(matches!(&error, Error::Io { offset: 7, source, .. }
+            if source.raw_os_error() == Some(libc::EIO)));
+        let error = Fault::CuFile(5022, 0).of_io("write", "f", 7).to_string();
+        assert!(
+            error.starts_with("write of f at offset 7 failed: CU_FILE_INVALID_VALUE"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! What a run tells of the work beside its load.
+
+use std::ops::AddAssign;
+
+use serde::Serialize;
+use storlab_base::{Result, monotonic_ns};
+
+/// What making buffers and files known to cuFile took.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Registration {
+    pub buffers: u64,
+    pub bytes: u64,
+    pub ns: u64,
+    pub handles: u64,
+    pub handles_ns: u64,
+}
+
+/// What was compared byte for byte.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Compared {
+    pub files: u64,
+    pub bytes: u64,
+    pub ns: u64,
+    pub wrong: u64,
+}
+
+impl AddAssign<&Registration> for Registration {
+    fn add_assign(&mut self, more: &Registration) {
+        self.buffers += more.buffers;
+        self.bytes += more.bytes;
+        self.ns += more.ns;
+        self.handles += more.handles;
+        self.handles_ns += more.handles_ns;
+    }
+}
+
+impl AddAssign<&Compared> for Compared {
+    fn add_assign(&mut self, more: &Compared) {
+        self.files += more.files;
+        self.bytes += more.bytes;
+        self.ns = self.ns.max(more.ns); // they go on side by side
+        self.wrong += more.wrong;
+    }
+}
+
+/// What it comes to, and how long it took.
+pub fn timed<T>(work: impl FnOnce() -> Result<T>) -> (Result<T>, u64) {
+    let begun_ns = monotonic_ns();
+    (work(), monotonic_ns() - begun_ns)
+}

@@ -1,0 +1,42 @@
+//! Opening members for calls that take a descriptor, and memory that suits them.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+
+use memmap2::MmapMut;
+use storlab_base::{Error, Result};
+use storlab_run::order::Member;
+
+use crate::spec::GpuDirectJob;
+
+/// Open a member for the job's operations; past the page cache where the job says so.
+///
+/// # Errors
+/// [`Error::Io`] with operation `open`.
+pub fn open(job: &GpuDirectJob, member: &Member) -> Result<File> {
+    open_for(member, job.writes(), job.direct)
+}
+
+/// To look at what is in it.
+///
+/// # Errors
+/// [`Error::Io`] with operation `open`.
+pub fn open_to_compare(job: &GpuDirectJob, member: &Member) -> Result<File> {
+    open_for(member, false, job.direct)
+}
+
+fn open_for(member: &Member, write: bool, direct: bool) -> Result<File> {
+    let flags = libc::O_CLOEXEC | if direct { libc::O_DIRECT } else { 0 };
+    OpenOptions::new().read(true).write(write).custom_flags(flags).open(&member.path).map_err(|e| {
+        let refused = direct && e.raw_os_error() == Some(libc::EINVAL);
+        Error::io(if refused { "open with O_DIRECT" } else { "open" }, &member.name, 0, e)
+    })
+}
+
+/// Memory in whole pages.
+///
+/// # Errors
+/// [`Error::Io`] where there is none.
+pub fn pages(bytes: usize) -> Result<MmapMut> {
+    MmapMut::map_anon(bytes.max(1)).map_err(|e| Error::io("get memory for", "buffers", 0, e))
+}

@@ -1,0 +1,137 @@
+//! Libraries that are not there when storlab is built: found, loaded and resolved when a run asks
+//! for them.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_void};
+
+use storlab_base::{Error, Result};
+
+/// A library, which stays in the process for good: its threads do not end with a run.
+#[derive(Clone, Copy)]
+pub struct Library {
+    inner: &'static libloading::Library,
+    what: &'static str,
+}
+
+impl Library {
+    /// The first of `candidates`, paths or names for the loader, that can be had.
+    ///
+    /// # Errors
+    /// With all that was tried, and why each could not be had.
+    pub fn open(what: &'static str, candidates: &[String], fix: &str) -> Result<Self> {
+        let mut tried = Vec::new();
+        for candidate in candidates {
+            // SAFETY: initialisers of these libraries run in any program that links them; the
+            // order names what its user wants to be loaded.
+            match unsafe { libloading::Library::new(candidate) } {
+                Ok(library) => {
+                    return Ok(Library { inner: Box::leak(Box::new(library)), what });
+                }
+                Err(error) => tried.push(reason(candidate, &error)),
+            }
+        }
+        let tried = if tried.is_empty() { "nowhere to look".to_owned() } else { tried.join("; ") };
+        Err(Error::dependency(format!("{what} cannot be loaded: {tried}"), fix))
+    }
+
+    /// A function that every version has.
+    ///
+    /// # Errors
+    /// By its name, where this library does not have it.
+    pub fn function<T: Copy>(&self, name: &str) -> Result<T> {
+        self.optional(name).ok_or_else(|| self.lacks(name))
+    }
+
+    /// A function that some versions have.
+    pub fn optional<T: Copy>(&self, name: &str) -> Option<T> {
+        const { assert!(size_of::<T>() == size_of::<*const c_void>()) };
+        let name = CString::new(name).ok()?;
+        // SAFETY: callers give the type that the library's documentation has for the name; the
+        // library is never unloaded.
+        unsafe { self.inner.get::<T>(name.as_bytes_with_nul()) }.ok().map(|found| *found)
+    }
+
+    /// The file that it came from.
+    pub fn path(&self, of: &str) -> Option<String> {
+        let address: *const c_void = self.optional(of)?;
+        let mut info = libc::Dl_info {
+            dli_fname: std::ptr::null(),
+            dli_fbase: std::ptr::null_mut(),
+            dli_sname: std::ptr::null(),
+            dli_saddr: std::ptr::null_mut(),
+        };
+        // SAFETY: the address is looked up only, and `info` is ours.
+        if unsafe { libc::dladdr(address, &raw mut info) } == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: the loader keeps the name as long as the library is loaded, which is for good.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
+        let real = std::fs::canonicalize(&name).ok();
+        Some(real.map_or(name, |real| real.display().to_string()))
+    }
+
+    fn lacks(&self, name: &str) -> Error {
+        let path = self.path("cuInit").or_else(|| self.path("cuFileRead")).unwrap_or_default();
+        let what = format!("{} {path} has no {name}", self.what);
+        Error::dependency(what, "use a newer version of this library")
+    }
+}
+
+/// The loader's, which has the file in it more often than not.
+fn reason(candidate: &str, error: &libloading::Error) -> String {
+    let text =
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    if text.contains(candidate) { text } else { format!("{candidate}: {text}") }
+}
+
+/// A struct of functions by the names that a library has for them: those that it must have, and
+/// those that some versions have.
+macro_rules! functions {
+    ($table:ident {
+        $($must:ident $must_name:literal ($($must_arg:ty),*) -> $must_ret:ty;)*
+    } optional {
+        $($may:ident $may_name:literal ($($may_arg:ty),*) -> $may_ret:ty;)*
+    }) => {
+        struct $table {
+            $($must: unsafe extern "C" fn($($must_arg),*) -> $must_ret,)*
+            $($may: Option<unsafe extern "C" fn($($may_arg),*) -> $may_ret>,)*
+        }
+
+        impl $table {
+            fn resolve(library: $crate::library::Library) -> storlab_base::Result<Self> {
+                Ok($table {
+                    $($must: library.function($must_name)?,)*
+                    $($may: library.optional($may_name),)*
+                })
+            }
+        }
+    };
+}
+pub(crate) use functions;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_tried_is_told() {
+        let places = ["/absent/libx.so".to_owned(), "libabsent.so.7".to_owned()];
+        let error = Library::open("the library", &places, "install it").err().unwrap().to_string();
+        for part in ["the library", "/absent/libx.so", "libabsent.so.7"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let error = Library::open("the library", &[], "install it").err().unwrap().to_string();
+        assert!(error.contains("nowhere to look"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_function_is_named() {
+        type Void = unsafe extern "C" fn();
+        let library = Library::open("libc", &["libc.so.6".to_owned()], "").unwrap();
+        assert!(library.function::<Void>("malloc").is_ok());
+        assert!(library.path("malloc").unwrap().contains("libc"));
+        let error = library.function::<Void>("cuFileRead").unwrap_err().to_string();
+        assert!(error.contains("has no cuFileRead"), "{error}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Through pinned memory of the host: the kernel reads into it, then the driver copies it, one
+//! after the other.
+
+use std::fs::File;
+
+use storlab_base::{OpKind, Result};
+
+use super::{Io, OneByOne, Seat, read_at, write_at};
+use crate::cuda::{DeviceBuffer, PinnedBuffer};
+use crate::errors::{Done, Fault};
+use crate::files;
+use crate::shared::Shared;
+
+/// See the module.
+pub struct Bounce {
+    file: File,
+    pinned: PinnedBuffer,
+    buffer: Option<DeviceBuffer>,
+    seat: Seat,
+}
+
+impl Bounce {
+    /// Opens the file, and gets the memory.
+    ///
+    /// # Errors
+    /// By name.
+    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+        let job = &shared.job;
+        let file = files::open(job, &job.members[seat.file])?;
+        let pinned = PinnedBuffer::new(seat.cuda()?, seat.block)?;
+        let buffer = seat.read_buffers(job)?;
+        Ok(Bounce { file, pinned, buffer, seat })
+    }
+}
+
+impl OneByOne for Bounce {
+    #[inline]
+    fn move_now(&mut self, io: &Io) -> Done<u64> {
+        let pinned = self.pinned.bytes();
+        if io.kind == OpKind::Read {
+            let moved = read_at(&self.file, pinned, io.offset)?;
+            let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
+            buffer.write(self.seat.at(io.slot), &pinned[..moved as usize])?;
+            return Ok(moved);
+        }
+        let (source, at) = self.seat.source(io.offset)?;
+        source.read(at, pinned)?;
+        write_at(&self.file, pinned, io.offset)
+    }
+
+    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
+        self.seat.copy_back(self.buffer.as_ref(), slot, into)
+    }
+}

@@ -1,0 +1,139 @@
+//! By cuFile on streams of the GPU: each operation in flight has a stream of its own, on which
+//! nothing waits for another.
+
+use std::time::Duration;
+
+use storlab_base::{OpKind, Result, monotonic_ns};
+
+use super::{Completion, Io, Mover, Patience, Registered, Seat, next_look_ns, usual_after};
+use crate::cuda::Stream;
+use crate::cufile::{AsyncIo, IoStream, Opcode};
+use crate::errors::Done;
+use crate::shared::Shared;
+
+struct Lane {
+    io: AsyncIo,
+    stream: IoStream,
+    busy: bool,
+    begun_ns: u64,
+}
+
+/// See the module.
+pub struct DirectAsync {
+    /// Declared first: streams and what is in flight on them go before the buffers.
+    lanes: Vec<Lane>,
+    registered: Registered,
+    seat: Seat,
+    pushed: Vec<Io>,
+    in_flight: usize,
+    /// How long operations take, smoothed.
+    usual_ns: u64,
+}
+
+impl DirectAsync {
+    /// Registers file and buffers, and makes the streams.
+    ///
+    /// # Errors
+    /// By name.
+    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+        let (depth, cuda, cufile) = (shared.job.queue_depth, seat.cuda()?, seat.cufile()?);
+        let in_whole_pages = shared.job.in_whole_pages();
+        let registered = Registered::new(shared, &seat)?;
+        let lane = |_| {
+            let stream = Stream::new(cuda).map_err(|fault| fault.of("cuStreamCreate"))?;
+            let stream = IoStream::new(cufile, stream, in_whole_pages)?;
+            Ok(Lane { io: AsyncIo::new(), stream, busy: false, begun_ns: 0 })
+        };
+        let lanes = (0..depth).map(lane).collect::<Result<Vec<_>>>()?;
+        let pushed = Vec::with_capacity(depth);
+        Ok(DirectAsync { lanes, registered, seat, pushed, in_flight: 0, usual_ns: 0 })
+    }
+
+    #[inline]
+    fn start(&mut self, io: &Io, now: u64) -> Done<()> {
+        let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
+        let place = self.registered.place(&self.seat, io)?;
+        let (handle, block) = (&self.registered.handle, self.seat.block);
+        let lane = &mut self.lanes[usize::from(io.slot)];
+        lane.io.start(opcode, handle, io.offset, block, place, &lane.stream)?;
+        (lane.busy, lane.begun_ns) = (true, now);
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Take what has ended. Returns when the oldest of the rest was begun.
+    #[inline]
+    fn sweep(&mut self, ended: &mut Vec<Completion>) -> u64 {
+        let mut oldest_ns = u64::MAX;
+        for (slot, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.busy) {
+            let result = match lane.stream.stream().is_idle() {
+                Ok(true) => lane.io.result(),
+                Ok(false) => {
+                    oldest_ns = oldest_ns.min(lane.begun_ns);
+                    continue;
+                }
+                // The context is of no use any more: nothing goes on in it.
+                Err(fault) => Err(fault),
+            };
+            lane.busy = false;
+            self.in_flight -= 1;
+            ended.push(Completion { slot: slot as u16, result });
+        }
+        oldest_ns
+    }
+
+    fn learn(&mut self, begun_ns: u64) {
+        let took_ns = monotonic_ns().saturating_sub(begun_ns);
+        self.usual_ns = usual_after(self.usual_ns, took_ns);
+    }
+}
+
+impl Mover for DirectAsync {
+    #[inline]
+    fn push(&mut self, io: Io) {
+        self.pushed.push(io);
+    }
+
+    fn turn(&mut self, limit: Duration, ended: &mut Vec<Completion>) -> Done<()> {
+        let begun_ns = monotonic_ns();
+        for number in 0..self.pushed.len() {
+            let io = self.pushed[number];
+            if let Err(fault) = self.start(&io, begun_ns) {
+                ended.push(Completion { slot: io.slot, result: Err(fault) });
+            }
+        }
+        self.pushed.clear();
+        if self.lanes.len() == 1 && self.in_flight == 1 {
+            // What it says, the sweep finds too.
+            let _ = self.lanes[0].stream.stream().wait();
+        }
+        let until_ns = begun_ns.saturating_add(limit.as_nanos() as u64);
+        let mut patience = Patience::default();
+        loop {
+            let oldest_ns = self.sweep(ended);
+            let now = monotonic_ns();
+            if !ended.is_empty() {
+                let first = usize::from(ended[0].slot);
+                self.learn(self.lanes[first].begun_ns);
+                return Ok(());
+            }
+            if self.in_flight == 0 || now >= until_ns {
+                return Ok(());
+            }
+            if patience.yields(self.usual_ns) {
+                continue;
+            }
+            // Others than the oldest may end before it does.
+            let look_ns = next_look_ns(oldest_ns, self.usual_ns / 4 * 3, now).min(until_ns);
+            std::thread::sleep(Duration::from_nanos(look_ns - now));
+        }
+    }
+
+    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
+        self.registered.copy_back(&self.seat, slot, into)
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        vec!["cufile_async"]
+    }
+}

@@ -1,0 +1,103 @@
+//! By cuFile's batches: as many operations as the queue is deep by one call. All of a batch end
+//! before the next one begins, since a batch takes one submission at a time.
+
+use std::time::Duration;
+
+use storlab_base::{OpKind, Result};
+
+use super::{Completion, Io, Mover, Registered, Seat};
+use crate::cufile::{Batch, Opcode};
+use crate::errors::Done;
+use crate::shared::Shared;
+
+/// See the module.
+pub struct DirectBatch {
+    /// Declared first, so that it goes first.
+    batch: Batch,
+    registered: Registered,
+    seat: Seat,
+    pushed: usize,
+    in_flight: usize,
+    /// Slots that are in flight: a library may tell of an entry more than once.
+    busy: Vec<bool>,
+    refused: Vec<Completion>,
+}
+
+impl DirectBatch {
+    /// Registers file and buffers, and sets the batch up.
+    ///
+    /// # Errors
+    /// By name.
+    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+        let batch = Batch::new(seat.cufile()?, shared.job.queue_depth)?;
+        let registered = Registered::new(shared, &seat)?;
+        let depth = shared.job.queue_depth;
+        let (busy, refused) = (vec![false; depth], Vec::with_capacity(depth));
+        Ok(DirectBatch { batch, registered, seat, pushed: 0, in_flight: 0, busy, refused })
+    }
+}
+
+impl Mover for DirectBatch {
+    fn takes(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    #[inline]
+    fn push(&mut self, io: Io) {
+        let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
+        let (block, cookie) = (self.seat.block, usize::from(io.slot));
+        match self.registered.place(&self.seat, &io) {
+            Ok(place) => {
+                let handle = &self.registered.handle;
+                self.batch.push(opcode, handle, io.offset, block, place, cookie);
+                self.pushed += 1;
+                self.busy[cookie] = true;
+            }
+            Err(fault) => self.refused.push(Completion { slot: io.slot, result: Err(fault) }),
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, limit: Duration, ended: &mut Vec<Completion>) -> Done<()> {
+        ended.append(&mut self.refused);
+        if self.pushed > 0 {
+            let pushed = std::mem::take(&mut self.pushed);
+            if let Err(fault) = self.batch.submit() {
+                let all = self.batch.take_back();
+                ended.extend(all.map(|slot| Completion { slot: slot as u16, result: Err(fault) }));
+            } else {
+                self.in_flight += pushed;
+            }
+        }
+        if self.in_flight == 0 {
+            return Ok(());
+        }
+        let mut left = self.in_flight;
+        let busy = &mut self.busy;
+        self.batch.wait(limit, |event| {
+            let known = busy.get_mut(event.cookie).is_some_and(std::mem::take);
+            if !known {
+                return;
+            }
+            left = left.saturating_sub(1);
+            ended.push(Completion { slot: event.cookie as u16, result: event.result });
+        })?;
+        self.in_flight = left;
+        if left == 0 {
+            self.batch.clear();
+        }
+        Ok(())
+    }
+
+    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
+        self.registered.copy_back(&self.seat, slot, into)
+    }
+
+    fn cancel(&mut self) {
+        self.batch.cancel();
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        vec!["cufile_batch"]
+    }
+}

@@ -1,0 +1,51 @@
+//! To memory of the host only.
+
+use std::fs::File;
+
+use memmap2::MmapMut;
+use storlab_base::{OpKind, Result};
+
+use super::{Io, OneByOne, Seat, read_at, write_at};
+use crate::content::place_of;
+use crate::errors::{Done, Fault};
+use crate::files;
+use crate::shared::Shared;
+
+/// See the module.
+pub struct Host {
+    file: File,
+    buffer: MmapMut,
+    seat: Seat,
+}
+
+impl Host {
+    /// Opens the file, and gets the memory.
+    ///
+    /// # Errors
+    /// By name.
+    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+        let job = &shared.job;
+        let file = files::open(job, &job.members[seat.file])?;
+        let mut buffer = files::pages(seat.block)?;
+        buffer.fill(0); // not within the first operation
+        Ok(Host { file, buffer, seat })
+    }
+}
+
+impl OneByOne for Host {
+    #[inline]
+    fn move_now(&mut self, io: &Io) -> Done<u64> {
+        let block = self.seat.block;
+        if io.kind == OpKind::Read {
+            return read_at(&self.file, &mut self.buffer[..block], io.offset);
+        }
+        let pool = self.seat.stack.host_pool.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
+        let at = place_of(self.seat.begin, io.offset);
+        write_at(&self.file, &pool[at..at + block], io.offset)
+    }
+
+    fn copy_back(&mut self, _: u16, into: &mut [u8]) -> Done<()> {
+        into.copy_from_slice(&self.buffer[..into.len()]);
+        Ok(())
+    }
+}

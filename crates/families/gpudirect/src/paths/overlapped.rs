@@ -1,0 +1,304 @@
+//! Through pinned memory of the host, as a good engineer would write it: operations are read by
+//! `io_uring` (threads where that is not to be had) while the driver copies others on a stream.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use storlab_base::{Error, OpKind, Result, monotonic_ns};
+use storlab_io::{
+    Access, Arena, Backend, Completion as Ended, File, Op, PosixBackend, UringBackend, Wake, probe,
+};
+
+use super::{Completion, Io, Mover, Patience, Seat, next_look_ns, usual_after};
+use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
+use crate::errors::{Done, Fault};
+use crate::shared::Shared;
+
+/// Of the lanes.
+const READS: usize = 0;
+const WRITES: usize = 1;
+
+/// Copies of one direction, which end in the order that they were started in.
+struct Lane {
+    stream: Stream,
+    queue: VecDeque<(u16, u64)>,
+    /// How long one takes, smoothed.
+    usual_ns: u64,
+}
+
+impl Lane {
+    fn new(seat: &Seat, depth: usize) -> Result<Self> {
+        let stream = Stream::new(seat.cuda()?).map_err(|fault| fault.of("cuStreamCreate"))?;
+        Ok(Lane { stream, queue: VecDeque::with_capacity(depth), usual_ns: 0 })
+    }
+
+    /// When to look at the first copy next.
+    #[inline]
+    fn look_at_ns(&self, now: u64) -> u64 {
+        let Some(&(_, begun_ns)) = self.queue.front() else { return u64::MAX };
+        next_look_ns(begun_ns, self.usual_ns, now)
+    }
+
+    /// The time that the first copy takes as a rule, where there is one.
+    #[inline]
+    fn wait_ns(&self) -> Option<u64> {
+        (!self.queue.is_empty()).then_some(self.usual_ns)
+    }
+
+    /// The slot of the first copy, where it has ended.
+    #[inline]
+    fn ended(&mut self, events: &[Event]) -> Done<Option<u16>> {
+        let Some(&(slot, begun_ns)) = self.queue.front() else { return Ok(None) };
+        if !events[usize::from(slot)].has_passed()? {
+            return Ok(None);
+        }
+        self.queue.pop_front();
+        let took_ns = monotonic_ns().saturating_sub(begun_ns);
+        self.usual_ns = usual_after(self.usual_ns, took_ns);
+        if let Some((_, next_ns)) = self.queue.front_mut() {
+            *next_ns = monotonic_ns(); // it began when this one ended
+        }
+        Ok(Some(slot))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    kind: OpKind,
+    offset: u64,
+    moved: u64,
+}
+
+/// See the module.
+pub struct Overlapped<B> {
+    lanes: [Lane; 2],
+    events: Vec<Event>,
+    /// Gone before the backend, and its memory with that.
+    pinned: PinnedArena,
+    buffer: Option<DeviceBuffer>,
+    backend: B,
+    seat: Seat,
+    slots: Vec<Slot>,
+    pushed: Vec<u16>,
+    reaped: Vec<Ended>,
+    /// Operations were pushed since the last call of the kernel.
+    unsent: bool,
+}
+
+/// What a worker does with its mover, whichever backend that has.
+pub trait Use {
+    /// What it comes to.
+    type Output;
+
+    /// Do it.
+    ///
+    /// # Errors
+    /// Its own.
+    fn with<B: Backend>(self, mover: Overlapped<B>, waker: Arc<dyn Wake>) -> Result<Self::Output>;
+}
+
+/// Open the file, get the memory, and go on with it.
+///
+/// # Errors
+/// By name.
+pub fn begin<U: Use>(shared: &Shared, seat: Seat, then: U) -> Result<U::Output> {
+    let job = &shared.job;
+    let member = &job.members[seat.file];
+    let access = Access { read: true, write: job.writes(), direct: job.direct };
+    let files = Arc::new(vec![File::open(&member.path, &member.name, access)?]);
+    let depth = job.queue_depth;
+    let arena =
+        Arena::new(depth, seat.block).map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+    if has_uring() {
+        let backend = UringBackend::new(files, arena, depth, depth)?;
+        let waker = backend.waker();
+        return then.with(Overlapped::new(shared, seat, backend)?, waker);
+    }
+    let backend = PosixBackend::new(files, arena, depth)
+        .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
+    let waker = backend.waker();
+    then.with(Overlapped::new(shared, seat, backend)?, waker)
+}
+
+/// Asked of the kernel once.
+fn has_uring() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| probe().uring)
+}
+
+impl<B: Backend> Overlapped<B> {
+    fn new(shared: &Shared, seat: Seat, mut backend: B) -> Result<Self> {
+        let (cuda, depth) = (seat.cuda()?, shared.job.queue_depth);
+        let pinned = PinnedArena::new(cuda, backend.arena())?;
+        let buffer = seat.read_buffers(&shared.job)?;
+        let lanes = [Lane::new(&seat, depth)?, Lane::new(&seat, depth)?];
+        let event = |_| Event::new(cuda).map_err(|fault| fault.of("cuEventCreate"));
+        Ok(Overlapped {
+            lanes,
+            events: (0..depth).map(event).collect::<Result<Vec<_>>>()?,
+            pinned,
+            buffer,
+            backend,
+            seat,
+            slots: vec![Slot { kind: OpKind::Read, offset: 0, moved: 0 }; depth],
+            pushed: Vec::with_capacity(depth),
+            reaped: Vec::with_capacity(depth),
+            unsent: false,
+        })
+    }
+
+    #[inline]
+    fn ask_kernel(&mut self, slot: u16) {
+        let Slot { kind, offset, .. } = self.slots[usize::from(slot)];
+        self.backend.push(&Op {
+            kind,
+            file: 0,
+            data_only: false,
+            slot: u32::from(slot),
+            slot_offset: 0,
+            len: self.seat.block as u32,
+            offset,
+            tag: u64::from(slot),
+        });
+        self.unsent = true;
+    }
+
+    /// Start the copy of what lies in a slot, or is to be written from there.
+    #[inline]
+    fn copy(&mut self, slot: u16) -> Done<()> {
+        let Slot { kind, offset, moved } = self.slots[usize::from(slot)];
+        let (arena, number) = (self.backend.arena(), u32::from(slot));
+        let lane = &mut self.lanes[if kind == OpKind::Read { READS } else { WRITES }];
+        if kind == OpKind::Read {
+            let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
+            let place = (buffer, self.seat.at(slot));
+            self.pinned.start_to_device(arena, number, moved as usize, place, &lane.stream)?;
+        } else {
+            let place = self.seat.source(offset)?;
+            self.pinned.start_to_host(arena, number, self.seat.block, place, &lane.stream)?;
+        }
+        self.events[usize::from(slot)].mark(&lane.stream)?;
+        lane.queue.push_back((slot, monotonic_ns()));
+        Ok(())
+    }
+
+    /// Where the driver refuses the copy, that is the end of the operation.
+    #[inline]
+    fn copy_or_end(&mut self, slot: u16, ended: &mut Vec<Completion>) {
+        if let Err(fault) = self.copy(slot) {
+            ended.push(Completion { slot, result: Err(fault) });
+        }
+    }
+
+    /// What the kernel has done.
+    #[inline]
+    fn take_from_kernel(&mut self, ended: &mut Vec<Completion>) {
+        let mut reaped = std::mem::take(&mut self.reaped);
+        self.backend.reap(&mut reaped, usize::MAX);
+        for Ended { tag, result } in reaped.drain(..) {
+            let slot = tag as u16;
+            if result < 0 && matches!(-result, libc::EAGAIN | libc::EINTR) {
+                self.ask_kernel(slot);
+            } else if result > 0 && self.slots[usize::from(slot)].kind == OpKind::Read {
+                self.slots[usize::from(slot)].moved = result as u64;
+                self.copy_or_end(slot, ended);
+            } else {
+                let result =
+                    if result < 0 { Err(Fault::Errno(-result)) } else { Ok(result as u64) };
+                ended.push(Completion { slot, result });
+            }
+        }
+        self.reaped = reaped;
+    }
+
+    /// What the driver has done.
+    #[inline]
+    fn take_from_driver(&mut self, ended: &mut Vec<Completion>) {
+        for lane in 0..self.lanes.len() {
+            loop {
+                match self.lanes[lane].ended(&self.events) {
+                    Ok(None) => break,
+                    Ok(Some(slot)) if lane == READS => {
+                        let moved = self.slots[usize::from(slot)].moved;
+                        ended.push(Completion { slot, result: Ok(moved) });
+                    }
+                    Ok(Some(slot)) => self.ask_kernel(slot),
+                    Err(fault) => {
+                        // The context is of no use any more: no copy goes on in it.
+                        let all = self.lanes[lane].queue.drain(..);
+                        ended.extend(all.map(|(slot, _)| Completion { slot, result: Err(fault) }));
+                    }
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> Done<()> {
+        self.unsent = false;
+        let submitted = self.backend.submit(wait, timeout);
+        submitted.map_err(|e| Fault::Errno(e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+}
+
+impl<B: Backend> Mover for Overlapped<B> {
+    #[inline]
+    fn push(&mut self, io: Io) {
+        let slot = &mut self.slots[usize::from(io.slot)];
+        *slot = Slot { kind: io.kind, offset: io.offset, moved: 0 };
+        self.pushed.push(io.slot);
+    }
+
+    fn turn(&mut self, limit: Duration, ended: &mut Vec<Completion>) -> Done<()> {
+        for number in 0..self.pushed.len() {
+            let slot = self.pushed[number];
+            match self.slots[usize::from(slot)].kind {
+                OpKind::Read => self.ask_kernel(slot),
+                _ => self.copy_or_end(slot, ended),
+            }
+        }
+        self.pushed.clear();
+        let until_ns = monotonic_ns().saturating_add(limit.as_nanos() as u64);
+        let mut patience = Patience::default();
+        loop {
+            self.take_from_kernel(ended);
+            self.take_from_driver(ended);
+            let now = monotonic_ns();
+            if !ended.is_empty() || now >= until_ns {
+                // What was asked of the kernel since the last call.
+                return if self.unsent { self.submit(false, None) } else { Ok(()) };
+            }
+            let wait_ns = self.lanes.iter().filter_map(Lane::wait_ns).min();
+            if !self.unsent && wait_ns.is_some_and(|wait_ns| patience.yields(wait_ns)) {
+                continue;
+            }
+            let look_ns = self.lanes.iter().map(|lane| lane.look_at_ns(now)).min();
+            let until_ns = look_ns.unwrap_or(u64::MAX).min(until_ns);
+            self.submit(true, Some(Duration::from_nanos(until_ns - now)))?;
+        }
+    }
+
+    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
+        self.seat.copy_back(self.buffer.as_ref(), slot, into)
+    }
+
+    fn cancel(&mut self) {
+        self.backend.cancel_all();
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        let mut features = self.backend.features();
+        features.push(self.backend.name());
+        features.extend(self.pinned.is_pinned().then_some("pinned_buffers"));
+        features
+    }
+}
+
+impl<B> Drop for Overlapped<B> {
+    fn drop(&mut self) {
+        for lane in &self.lanes {
+            // Where the driver has failed, nothing is copied any more.
+            let _ = lane.stream.wait();
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What GPUs and libraries there are, without any load.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use storlab_base::{Error, Result, monotonic_ns};
+use storlab_run::control::Control;
+use storlab_run::handle::Run;
+use storlab_run::outcome::{EngineInfo, Failure, Outcome, Status, Summary};
+
+use crate::cuda::{Cuda, Gpu};
+use crate::cufile::{CuFile, Driver};
+use crate::details::{cuda_facts, cufile_facts, gpu_facts, p2p_flags};
+use crate::spec::GpuDirectJob;
+
+const NOT_OPENED: &str = "cuFileDriverOpen was not called: no GPU can be used";
+const MEND_FIRST: &str = "mend what CUDA says first";
+
+/// A run that only looks. What is not there is told in its details.
+///
+/// # Errors
+/// Where its thread cannot be started.
+pub fn begin(job: GpuDirectJob, held: bool) -> Result<Run> {
+    let control = Arc::new(Control::new(held));
+    let run_control = control.clone();
+    Run::begin(control, move |_| outcome(&job, &run_control))
+}
+
+fn outcome(job: &GpuDirectJob, control: &Control) -> Outcome {
+    let begun_ns = monotonic_ns();
+    let details = look(job, control);
+    let engine = EngineInfo::native(Some("cufile"), Vec::new());
+    let summary = Summary {
+        status: Status::of(false, control.cancelled()),
+        details,
+        ..Summary::new(engine, begun_ns, monotonic_ns())
+    };
+    Outcome { summary, rows: Vec::new() }
+}
+
+fn told(error: &Error) -> Value {
+    let Failure { message, fix, .. } = Failure::from(error);
+    json!({"what": message, "fix": fix})
+}
+
+fn look(job: &GpuDirectJob, control: &Control) -> Map<String, Value> {
+    let mut details = Map::new();
+    let (mut gpus, mut open) = (Vec::new(), Vec::new());
+    let cuda = match Cuda::open(&job.libraries.cuda) {
+        Ok(cuda) => match all_gpus(cuda) {
+            Ok(found) => {
+                gpus = found.1;
+                open = found.0;
+                cuda_facts(cuda)
+            }
+            Err(error) => with_error(cuda_facts(cuda), &error),
+        },
+        Err(error) => json!({"error": told(&error)}),
+    };
+    if let Some(gpu) = open.first() {
+        // Where it cannot be entered, cuFile says so too.
+        let _ = gpu.enter();
+    }
+    let usable = !open.is_empty();
+    let (cufile, p2p) = look_at_cufile(job, control, usable);
+    details.insert("gpus".to_owned(), json!(gpus));
+    details.insert("libraries".to_owned(), json!({"cuda": cuda, "cufile": cufile}));
+    details.insert("p2p".to_owned(), p2p);
+    details
+}
+
+fn with_error(mut facts: Value, error: &Error) -> Value {
+    facts["error"] = told(error);
+    facts
+}
+
+fn all_gpus(cuda: &'static Cuda) -> Result<(Vec<Gpu>, Vec<Value>)> {
+    let count = cuda.count().map_err(|fault| fault.of("cuDeviceGetCount"))?;
+    let (mut open, mut gpus) = (Vec::new(), Vec::new());
+    for number in 0..count {
+        let gpu = Gpu::open(cuda, number)?;
+        gpus.push(gpu_facts(&gpu.facts, gpu.free_bytes()?));
+        open.push(gpu);
+    }
+    Ok((open, gpus))
+}
+
+/// Without a GPU that can be used its driver is not opened: that may take long, or never end, only
+/// to say the same once more.
+fn look_at_cufile(job: &GpuDirectJob, control: &Control, usable: bool) -> (Value, Value) {
+    let cufile = match CuFile::load(&job.libraries.cufile) {
+        Ok(cufile) => cufile,
+        Err(error) => return (json!({"error": told(&error)}), Value::Null),
+    };
+    if !usable {
+        let mut facts = cufile_facts(cufile, None);
+        facts["error"] = json!({"what": NOT_OPENED, "fix": MEND_FIRST});
+        return (facts, Value::Null);
+    }
+    let driver = cufile.open(job.open_timeout_ns, || control.stopping());
+    let properties = driver.as_ref().map(Driver::properties);
+    match properties {
+        Ok(Ok(properties)) => (cufile_facts(cufile, Some(&properties)), p2p_flags(&properties)),
+        Ok(Err(error)) => (with_error(cufile_facts(cufile, None), &error), Value::Null),
+        Err(error) => (with_error(cufile_facts(cufile, None), error), Value::Null),
+    }
+}

@@ -1,0 +1,127 @@
+//! A run: opens GPUs and libraries, checks a first pass, and starts the workers together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use storlab_base::{Clock, Result};
+use storlab_io::{Backend, Wake};
+use storlab_run::Secrets;
+use storlab_run::cpu::sharpen_timers;
+use storlab_run::handle::Run;
+use storlab_run::order::Order as _;
+use storlab_run::outcome::Totals;
+use storlab_run::threads::{cores_for, pin_in_turn};
+use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
+
+use crate::details::{After, details};
+use crate::first_pass::{self, Failed};
+use crate::nap::Nap;
+use crate::paths::{
+    Bounce, DirectAsync, DirectBatch, DirectSync, Host, InTurn, Mover, Overlapped, Seat, Use,
+    begin_overlapped,
+};
+use crate::probe;
+use crate::read_back::read_back;
+use crate::shared::Shared;
+use crate::spec::{Api, GpuDirectJob, Route, Task};
+use crate::worker::Worker;
+
+/// Start. What GPUs and libraries say is part of the run's outcome. The load begins when all
+/// workers are ready and, where the run is held, not before it is told to.
+///
+/// # Errors
+/// [`storlab_base::Error::Spec`] for an impossible order.
+pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
+    let job = GpuDirectJob::from_json(order)?;
+    Clock::prepare();
+    if job.task == Task::Probe {
+        return probe::begin(job, held);
+    }
+    let (shared, receiver) = Shared::new(job);
+    timed::begin(shared, receiver, held)
+}
+
+impl Load for Shared {
+    const WORKER: &'static str = "worker";
+
+    fn backend(&self) -> &'static str {
+        match self.job.path {
+            Route::Direct => "cufile",
+            Route::Bounce | Route::BounceOverlapped => "cuda",
+            Route::Host => "posix",
+        }
+    }
+
+    fn cores(&self) -> usize {
+        cores_for(self.job.workers, self.job.cpus.as_deref())
+    }
+
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
+        work(self, index)
+    }
+
+    fn end(&self, _: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
+        let after = After::read(self);
+        let (found, failure) = match read_back(self) {
+            Ok(found) => (found, None),
+            Err((found, error)) => (found, Some(error)),
+        };
+        let mut ending = details(self, &after, found);
+        ending.notes.extend(unserved_note(unserved, "operations"));
+        ending.failure = failure;
+        ending
+    }
+}
+
+fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
+    let job = &shared.job;
+    pin_in_turn(job.cpus.as_deref(), index, format_args!("worker {index}"))?;
+    // Where it is not there, the run has failed already, and says why.
+    let Some(stack) = shared.stack() else { return Ok(WorkerEnd::default()) };
+    let waits = job.path == Route::BounceOverlapped || job.api == Api::Async;
+    if job.arrival.open_loop() || waits {
+        sharpen_timers();
+    }
+    let seat = Seat::take(job, index, &stack)?;
+    drop(stack);
+    match (job.path, job.api) {
+        (Route::Host, _) => with(shared, index, InTurn::new(Host::new(shared, seat)?)),
+        (Route::Bounce, _) => with(shared, index, InTurn::new(Bounce::new(shared, seat)?)),
+        (Route::BounceOverlapped, _) => begin_overlapped(shared, seat, Ring { shared, index }),
+        (Route::Direct, Api::Sync) => {
+            with(shared, index, InTurn::new(DirectSync::new(shared, seat)?))
+        }
+        (Route::Direct, Api::Batch) => with(shared, index, DirectBatch::new(shared, seat)?),
+        (Route::Direct, Api::Async) => with(shared, index, DirectAsync::new(shared, seat)?),
+    }
+}
+
+/// A worker whose mover waits in a backend.
+struct Ring<'r> {
+    shared: &'r Shared,
+    index: usize,
+}
+
+impl Use for Ring<'_> {
+    type Output = WorkerEnd;
+
+    fn with<B: Backend>(self, mover: Overlapped<B>, waker: Arc<dyn Wake>) -> Result<WorkerEnd> {
+        self.shared.control.add_waker(waker);
+        with(self.shared, self.index, mover)
+    }
+}
+
+fn with<M: Mover>(shared: &Shared, index: usize, mut mover: M) -> Result<WorkerEnd> {
+    let nap = Arc::new(Nap::default());
+    shared.control.add_waker(nap.clone());
+    if let Err(Failed { error, stuck }) = first_pass::check(shared, index, &mut mover) {
+        if stuck {
+            std::mem::forget(mover);
+        }
+        return Err(error);
+    }
+    let worker = Worker::new(shared, index, mover, nap)?;
+    shared.arrive();
+    shared.send(Message::Ready);
+    worker.run(shared.wait_at_gate())
+}

@@ -1,0 +1,170 @@
+//! What the workers of a run share of GPUs and libraries: opened when the first of them needs it,
+//! and given back when the run is over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memmap2::MmapMut;
+use storlab_base::{Error, Result, monotonic_ns};
+
+use crate::content::Source;
+use crate::cuda::{Cuda, DeviceBuffer, Gpu};
+use crate::cufile::{CuFile, Driver, Properties, RegisteredBuffer};
+use crate::figures::Registration;
+use crate::files::pages;
+use crate::spec::{GpuDirectJob, Route};
+
+/// Copied at once into the GPU's pool.
+const PIECE: usize = 1 << 20;
+
+/// Where the writes of one GPU are sent from.
+pub struct Pool {
+    /// Declared first, so that it goes first.
+    _registered: Option<RegisteredBuffer>,
+    /// In the GPU.
+    pub buffer: DeviceBuffer,
+}
+
+/// See the module.
+pub struct Stack {
+    /// One for each of the job's GPUs.
+    pub gpus: Vec<Gpu>,
+    /// Free memory of each, before the run took some.
+    pub free_bytes: Vec<u64>,
+    /// Of the direct path.
+    pub driver: Option<Driver>,
+    /// What it says of itself.
+    pub properties: Option<Properties>,
+    /// cuFile counts the ways that I/Os take.
+    pub counts: bool,
+    /// Of jobs that write.
+    pub source: Option<Source>,
+    /// One for each GPU, of jobs that write.
+    pub pools: Vec<Pool>,
+    /// The same in memory of the host.
+    pub host_pool: Option<MmapMut>,
+    /// What making the pools known to cuFile took.
+    pub registration: Registration,
+    /// The context of a GPU failed for good.
+    sticky: AtomicBool,
+}
+
+impl Stack {
+    /// For a job; `ended` says that nobody waits any more.
+    ///
+    /// # Errors
+    /// By name: a library that is not there, a GPU that cannot be used, no room in its memory.
+    pub fn open(job: &GpuDirectJob, ended: impl Fn() -> bool) -> Result<Self> {
+        let mut stack = Stack {
+            gpus: Vec::new(),
+            free_bytes: Vec::new(),
+            driver: None,
+            properties: None,
+            counts: false,
+            source: job.writes().then(|| Source::new(job.seed)),
+            pools: Vec::new(),
+            host_pool: None,
+            registration: Registration::default(),
+            sticky: AtomicBool::new(false),
+        };
+        if !job.uses_gpu() {
+            stack.fill_host_pool(job)?;
+            return Ok(stack);
+        }
+        let cuda = Cuda::open(&job.libraries.cuda)?;
+        for &number in &job.gpus {
+            let gpu = Gpu::open(cuda, number)?;
+            stack.free_bytes.push(gpu.free_bytes()?);
+            stack.gpus.push(gpu);
+        }
+        stack.check_room(job)?;
+        if job.path == Route::Direct {
+            let driver = CuFile::load(&job.libraries.cufile)?.open(job.open_timeout_ns, ended)?;
+            stack.properties = Some(driver.properties()?);
+            stack.counts = driver.count();
+            stack.driver = Some(driver);
+        }
+        for gpu in 0..stack.gpus.len() {
+            stack.fill_pool(job, gpu)?;
+        }
+        Ok(stack)
+    }
+
+    /// The plan knows of GPUs as they were; this is as they are.
+    fn check_room(&self, job: &GpuDirectJob) -> Result<()> {
+        let pool = if job.writes() { Source::pool_bytes(job.block_size as usize) } else { 0 };
+        for (at, gpu) in self.gpus.iter().enumerate() {
+            let same = |other: &Gpu| other.facts.number == gpu.facts.number;
+            let workers = (0..job.workers).filter(|&w| same(&self.gpus[job.gpu_of(w)])).count();
+            let needed = workers * job.gpu_bytes_of_worker() + pool;
+            let free = self.free_bytes[at];
+            if needed as u64 > free {
+                let what = format!(
+                    "CUDA_ERROR_OUT_OF_MEMORY (2): buffers need {} MB on GPU {}, of which {} MB \
+                     are free",
+                    needed / 1_000_000,
+                    gpu.facts.number,
+                    free / 1_000_000
+                );
+                let fix = "use fewer workers, a smaller queue_depth or block_size, or end other \
+                           programs on the GPU";
+                return Err(Error::dependency(what, fix));
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_host_pool(&mut self, job: &GpuDirectJob) -> Result<()> {
+        if let Some(source) = &self.source {
+            let mut pool = pages(Source::pool_bytes(job.block_size as usize))?;
+            source.fill(0, &mut pool);
+            self.host_pool = Some(pool);
+        }
+        Ok(())
+    }
+
+    fn fill_pool(&mut self, job: &GpuDirectJob, gpu: usize) -> Result<()> {
+        let Some(source) = &self.source else { return Ok(()) };
+        self.gpus[gpu].enter()?;
+        let bytes = Source::pool_bytes(job.block_size as usize);
+        let buffer = DeviceBuffer::new(self.gpus[gpu].cuda, bytes)?;
+        let mut piece = vec![0; PIECE];
+        for at in (0..bytes).step_by(PIECE) {
+            let part = &mut piece[..PIECE.min(bytes - at)];
+            source.fill(at, part);
+            buffer.write(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
+        }
+        let cufile = self.driver.as_ref().filter(|_| job.register).map(Driver::cufile);
+        let begun_ns = monotonic_ns();
+        let registered = cufile.map(|cufile| RegisteredBuffer::new(cufile, &buffer)).transpose()?;
+        if registered.is_some() {
+            self.registration += &Registration {
+                buffers: 1,
+                bytes: buffer.len() as u64,
+                ns: monotonic_ns() - begun_ns,
+                ..Registration::default()
+            };
+        }
+        self.pools.push(Pool { _registered: registered, buffer });
+        Ok(())
+    }
+
+    /// The context of a GPU is of no use any more.
+    pub fn fail_for_good(&self) {
+        self.sticky.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        for (gpu, pool) in self.gpus.iter().zip(self.pools.drain(..)) {
+            // Where it cannot be entered, nothing of it can be freed either.
+            let _ = gpu.enter();
+            drop(pool);
+        }
+        // Before the contexts: cuFile has memory in them.
+        self.driver = None;
+        if self.sticky.load(Ordering::Relaxed) {
+            self.gpus.iter().for_each(Gpu::reset);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! One worker: draws operations, hands them to its mover when they are due, and measures them.
+//!
+//! The latency of an operation is from just before it is handed over until its data is where it
+//! should be: in memory of the GPU for reads, on storage for writes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use storlab_base::{Clock, Error, OpKind, Result, TimeSource, lock};
+use storlab_run::pacing::Pacing;
+use storlab_run::recorder::{Reading, Recorder, Success};
+use storlab_run::sampling::empty_table;
+use storlab_run::timed::{Timed, WorkerEnd};
+use storlab_run::turns::{self, Schedule, Sent, Turns};
+use storlab_run::window::Window;
+
+use crate::draw::Draw;
+use crate::errors::Fault;
+use crate::nap::Nap;
+use crate::paths::{Completion, Io, Mover};
+use crate::shared::Shared;
+
+/// So long a wait is at most before flags and clock are looked at.
+const LOOK_NS: u64 = 100_000_000;
+
+/// A mover that says so often in turn that it cannot look at what is in flight, never will.
+const REFUSALS_MAX: usize = 10;
+
+#[derive(Clone, Copy)]
+struct Flight {
+    kind: OpKind,
+    offset: u64,
+    sent: Sent,
+}
+
+const NO_FLIGHT: Flight =
+    Flight { kind: OpKind::Read, offset: 0, sent: Sent { at_ns: 0, due_ns: 0 } };
+
+/// The places that were written last.
+struct Places {
+    all: Vec<u64>,
+    room: usize,
+    next: usize,
+}
+
+impl Places {
+    fn new(room: usize) -> Self {
+        Places { all: Vec::with_capacity(room), room, next: 0 }
+    }
+
+    #[inline]
+    fn add(&mut self, offset: u64) {
+        if self.all.len() < self.room {
+            self.all.push(offset);
+        } else if self.room > 0 {
+            self.all[self.next] = offset;
+            self.next = if self.next + 1 == self.room { 0 } else { self.next + 1 };
+        }
+    }
+}
+
+/// See the module.
+pub struct Worker<'r, M: Mover> {
+    shared: &'r Shared,
+    index: usize,
+    file: usize,
+    block: u64,
+    mover: M,
+    clock: Clock,
+    nap: Arc<Nap>,
+    schedule: Schedule,
+    draw: Draw,
+    recorder: Recorder,
+    flights: Vec<Flight>,
+    free: Vec<u16>,
+    fresh: Vec<u16>,
+    ended: Vec<Completion>,
+    written: Places,
+    /// The mover could not even look.
+    refused: bool,
+    moved_bytes: u64,
+}
+
+impl<'r, M: Mover> Worker<'r, M> {
+    /// Of a job, with everything it needs.
+    ///
+    /// # Errors
+    /// Where the file has no room for its workers.
+    pub fn new(shared: &'r Shared, index: usize, mover: M, nap: Arc<Nap>) -> Result<Self> {
+        let (job, open_loop) = (&shared.job, shared.job.arrival.open_loop());
+        let (file, share) = job.place_of(index);
+        let depth = job.queue_depth;
+        let remembered = job.verify_bytes.div_ceil(job.block_size).div_ceil(share.count);
+        let room = if job.writes() { remembered as usize } else { 0 };
+        Ok(Worker {
+            shared,
+            index,
+            file,
+            block: job.block_size,
+            mover,
+            clock: Clock::new(),
+            nap,
+            schedule: Schedule::new(open_loop, job.drain_timeout_ns, job.window_bytes_of(index)),
+            draw: Draw::new(job, index)?,
+            recorder: Recorder::new(
+                index,
+                job.interval_ns,
+                open_loop,
+                empty_table(&job.mix.kinds(false), open_loop),
+            ),
+            flights: vec![NO_FLIGHT; depth],
+            free: (0..depth as u16).rev().collect(),
+            fresh: Vec::with_capacity(depth),
+            ended: Vec::with_capacity(depth),
+            written: Places::new(room),
+            refused: false,
+            moved_bytes: 0,
+        })
+    }
+
+    /// Load, measure, drain. The window is known when this is called.
+    ///
+    /// # Errors
+    /// None of operations: those are left in the shared state.
+    pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
+        let job = &self.shared.job;
+        let (load_start_ns, workers) = (window.load_start_ns, job.workers);
+        let pacing = Pacing::new(&job.arrival, self.index, workers, load_start_ns, job.seed);
+        let now = self.schedule.begin(window, pacing, &self.clock);
+        let reading = Reading { at_ns: now, ..Reading::of_this_thread() };
+        self.recorder.begin(window, 1, reading);
+        self.shared.cpu.pass(&window, now);
+        let now = turns::load(&mut self, now)?;
+        Ok(self.drain(now))
+    }
+
+    /// Nothing is in flight, and nothing is due yet.
+    fn rest(&mut self, now: u64) -> u64 {
+        if self.schedule.issuing() {
+            let due_ns = self.schedule.next_due_ns().unwrap_or(now);
+            let until_ns = due_ns.min(self.recorder.boundary_ns()).min(now + LOOK_NS);
+            self.nap.sleep(Duration::from_nanos(until_ns.saturating_sub(now)));
+        }
+        let now = self.clock.now_ns();
+        self.look_at_boundary(now);
+        now
+    }
+
+    #[inline]
+    fn limit_ns(&self, now: u64) -> u64 {
+        if self.free.is_empty() || !self.schedule.issuing() || !self.mover.takes() {
+            return LOOK_NS;
+        }
+        let due_ns = self.schedule.next_due_ns().unwrap_or(0);
+        due_ns.min(self.recorder.boundary_ns()).saturating_sub(now).min(LOOK_NS)
+    }
+
+    #[inline]
+    fn hand_in(&mut self, limit_ns: u64) -> u64 {
+        let begun_ns = self.clock.now_ns();
+        for slot in self.fresh.drain(..) {
+            self.flights[usize::from(slot)].sent.at_ns = begun_ns;
+        }
+        let mut ended = std::mem::take(&mut self.ended);
+        let turned = self.mover.turn(Duration::from_nanos(limit_ns), &mut ended);
+        let now = self.clock.now_ns();
+        self.look_at_boundary(now);
+        for completion in ended.drain(..) {
+            self.complete(completion, now);
+        }
+        self.ended = ended;
+        if let Err(fault) = turned {
+            self.mover_failed(fault);
+        }
+        now
+    }
+
+    /// Where one has passed, hand over the interval that ended.
+    #[inline]
+    fn look_at_boundary(&mut self, now: u64) {
+        if now >= self.recorder.boundary_ns() {
+            self.schedule.cross(&mut self.recorder, self.shared, now, Reading::of_this_thread);
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, Completion { slot, result }: Completion, now: u64) {
+        let flight = self.flights[usize::from(slot)];
+        self.free.push(slot);
+        if result != Ok(self.block) {
+            self.failed(&flight, result);
+            return;
+        }
+        self.moved_bytes += self.block;
+        if flight.kind == OpKind::Write {
+            self.written.add(flight.offset);
+        }
+        let done = Success {
+            place: flight.kind as usize,
+            start_ns: flight.sent.at_ns,
+            due_ns: flight.sent.due_ns,
+            first_byte_ns: None,
+            bytes: self.block,
+        };
+        self.recorder.succeed(&done, now);
+    }
+
+    #[cold]
+    fn failed(&self, flight: &Flight, result: std::result::Result<u64, Fault>) {
+        let name = &self.shared.job.members[self.file].name;
+        let (operation, offset) = (flight.kind.name(), flight.offset);
+        match result {
+            Ok(moved) => self.shared.fail(Error::Short {
+                operation,
+                path: name.clone(),
+                offset,
+                moved,
+                wanted: self.block,
+            }),
+            // What was asked to be given up ends in this way.
+            Err(Fault::Errno(libc::ECANCELED) | Fault::Batch(0x08))
+                if self.shared.control.stopping() => {}
+            Err(fault) => self.shared.fail_by(fault, fault.of_io(operation, name, offset)),
+        }
+    }
+
+    #[cold]
+    fn mover_failed(&mut self, fault: Fault) {
+        self.schedule.stop();
+        self.refused = true;
+        let name = &self.shared.job.members[self.file].name;
+        self.shared.fail_by(fault, fault.of(&format!("I/O on {name}")));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Nothing new is started; wait for what is in flight.
+    fn drain(mut self, mut now: u64) -> WorkerEnd {
+        let (recorder, draw) = (&mut self.recorder, &mut self.draw);
+        self.schedule.end(recorder, self.shared, now, || draw.kind() as usize);
+        let give_up_ns = now.saturating_add(self.shared.job.drain_timeout_ns);
+        let (mut asked, mut refusals) = (false, 0);
+        while self.in_flight() > 0 && now < give_up_ns && refusals < REFUSALS_MAX {
+            if self.shared.control.stopping() && !asked {
+                self.mover.cancel();
+                asked = true;
+            }
+            let left_ns = give_up_ns - now;
+            self.refused = false;
+            now = self.hand_in(left_ns.min(LOOK_NS));
+            refusals = if self.refused { refusals + 1 } else { 0 };
+        }
+        self.recorder.finish(self.shared, Reading::of_this_thread);
+        self.shared.moved_bytes.fetch_add(self.moved_bytes, Relaxed);
+        let places = std::mem::take(&mut self.written.all);
+        if !places.is_empty() {
+            lock(&self.shared.written).push((self.file, places));
+        }
+        lock(&self.shared.features).extend(self.mover.features());
+        let end = self.schedule.worker_end(&self.recorder);
+        if self.in_flight() > 0 {
+            self.shared.fail_as_hung(self.index, self.in_flight());
+            // Kernel and driver may still use its memory.
+            std::mem::forget(self.mover);
+        }
+        end
+    }
+}
+
+impl<M: Mover> Turns for Worker<'_, M> {
+    fn timed(&self) -> &Timed {
+        self.shared
+    }
+
+    #[inline]
+    fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Draw operations: as many as there are free slots, and the schedule allows.
+    #[inline]
+    fn issue(&mut self, now: u64) {
+        if !self.mover.takes() {
+            return;
+        }
+        while !self.free.is_empty() {
+            let Some(due_ns) = self.schedule.due(now) else { return };
+            let Some(slot) = self.free.pop() else { return };
+            self.schedule.spend(self.block, now);
+            let (kind, offset) = (self.draw.kind(), self.draw.offset());
+            let sent = Sent { at_ns: 0, due_ns };
+            self.flights[usize::from(slot)] = Flight { kind, offset, sent };
+            self.mover.push(Io { slot, kind, offset });
+            self.fresh.push(slot);
+            self.schedule.advance();
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<u16> {
+        self.fresh.first().copied()
+    }
+
+    fn sent(&self, number: u16) -> Sent {
+        self.flights[usize::from(number)].sent
+    }
+
+    /// Hand over what is fresh, wait, and take what has ended. Returns the time of the latter.
+    #[inline]
+    fn turn(&mut self, now: u64) -> Result<u64> {
+        if self.free.len() == self.flights.len() {
+            return Ok(self.rest(now));
+        }
+        let limit_ns = self.limit_ns(now);
+        Ok(self.hand_in(limit_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! How late workers began: a load that is to start at one time on many clients has started when the
+//! last of their workers has.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// When workers submitted their first operation, counted from when that was due.
+pub struct FirstIo {
+    earliest: AtomicU64,
+    /// One more than it, so that 0 is none.
+    latest: AtomicU64,
+}
+
+impl Default for FirstIo {
+    fn default() -> Self {
+        FirstIo { earliest: AtomicU64::new(u64::MAX), latest: AtomicU64::new(0) }
+    }
+}
+
+impl FirstIo {
+    /// A worker's first operation, which was due at `due_ns`: the load's start, or later in open
+    /// loop. Each worker says this once.
+    pub fn submitted(&self, at_ns: u64, due_ns: u64) {
+        let late_ns = at_ns.saturating_sub(due_ns);
+        self.earliest.fetch_min(late_ns, Relaxed);
+        self.latest.fetch_max(late_ns.saturating_add(1), Relaxed);
+    }
+
+    /// Of the run; `None` where nothing was submitted.
+    pub fn earliest_ns(&self) -> Option<u64> {
+        Some(self.earliest.load(Relaxed)).filter(|&late_ns| late_ns < u64::MAX)
+    }
+
+    /// Of the worker that began last; `None` where none did.
+    pub fn latest_ns(&self) -> Option<u64> {
+        self.latest.load(Relaxed).checked_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_and_the_last_worker_are_known() {
+        let first = FirstIo::default();
+        assert_eq!((first.earliest_ns(), first.latest_ns()), (None, None));
+        for (at_ns, due_ns) in [(1300, 1000), (1100, 1000), (990, 1000), (5020, 5000)] {
+            first.submitted(at_ns, due_ns);
+        }
+        assert_eq!((first.earliest_ns(), first.latest_ns()), (Some(0), Some(300)));
+    }
+}

@@ -1,0 +1,327 @@
+//! Many clients' windows as one: clocks are set right, windows intersected, histograms added.
+//!
+//! Every client has its own clock and its own window of nearly the same time. What they measured
+//! is summed on one grid of intervals, which begins with the latest of their windows. An interval
+//! of a client belongs to the place of the grid that it begins in; one that reaches beyond what
+//! all windows have in common, by more than the skew that a start may have, is left out and
+//! counted. Memory is for the grid, however many clients there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use storlab_base::{Counts, Error, Histogram, Result};
+
+use crate::outcome::Totals;
+use crate::sampling::KindStats;
+
+/// Starts are told apart by this part of an interval, and a window's end may be passed by two of
+/// them: 25 and 50 ms where an interval is a second.
+const STEPS: i64 = 40;
+const TOLERANCE: i64 = 2;
+/// Sums of a few such times are times, too.
+const MOST_NS: i64 = i64::MAX / 8;
+/// Failed operations of an interval are not told apart by kind.
+const ANY_ERROR: &str = "any kind";
+
+/// One interval of one kind of operation, of one client or of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct MergeRow<K, B> {
+    pub interval: u32,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub kind: K,
+    pub operations: u64,
+    pub bytes: u64,
+    pub latency: B,
+    pub intended: Option<B>,
+    pub worker_cpu_ns: u64,
+    pub ttfb: Option<B>,
+    pub errors: u64,
+}
+
+/// What all clients did together, on the controller's clock.
+#[derive(Clone, Debug, Serialize)]
+pub struct Merged {
+    /// What all windows have in common; cut to whole intervals where the last one is not all
+    /// clients'.
+    pub window_start_ns: u64,
+    /// Its end; `window_start_ns` where they have nothing in common.
+    pub window_end_ns: u64,
+    /// Of the longest window.
+    pub kept_share: f64,
+    /// How many.
+    pub clients: usize,
+    /// Intervals of clients that are in no figure.
+    pub left_out: u64,
+    /// Sums of the rows; failed operations are of `any kind`, and late ones are not told.
+    pub totals: BTreeMap<String, Totals>,
+    /// In order of interval and kind.
+    #[serde(skip)]
+    pub rows: Vec<MergeRow<String, Vec<u8>>>,
+}
+
+/// Which intervals of clients are summed at once: those that are at the same place of the grid
+/// whatever the grid will be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// The client's window began so many steps after the clock did.
+    window: i64,
+    /// Intervals from there.
+    interval: i64,
+    /// Steps that it lasts.
+    length: i64,
+}
+
+/// [`KindStats`] of many clients.
+#[derive(Clone, Default)]
+struct KindSum {
+    operations: u64,
+    bytes: u64,
+    errors: u64,
+    latency: Counts,
+    intended: Option<Counts>,
+    ttfb: Option<Counts>,
+}
+
+impl KindSum {
+    fn add_row<K, B: AsRef<[u8]>>(&mut self, row: &MergeRow<K, B>) -> Result<()> {
+        self.operations += row.operations;
+        self.bytes += row.bytes;
+        self.errors += row.errors;
+        self.latency.add_v2(row.latency.as_ref())?;
+        for (sum, encoded) in [(&mut self.intended, &row.intended), (&mut self.ttfb, &row.ttfb)] {
+            if let Some(encoded) = encoded {
+                sum.get_or_insert_default().add_v2(encoded.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, other: &KindSum) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.latency.add(&other.latency);
+        for (sum, latency) in [(&mut self.intended, &other.intended), (&mut self.ttfb, &other.ttfb)]
+        {
+            if let Some(latency) = latency {
+                sum.get_or_insert_default().add(latency);
+            }
+        }
+    }
+
+    fn stats(&self) -> KindStats {
+        let any_error = (self.errors > 0).then(|| (ANY_ERROR.to_owned(), self.errors));
+        KindStats {
+            operations: self.operations,
+            bytes: self.bytes,
+            late: 0,
+            latency: self.latency.histogram(),
+            intended: self.intended.as_ref().map(Counts::histogram),
+            ttfb: self.ttfb.as_ref().map(Counts::histogram),
+            errors: any_error.into_iter().collect(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Cell {
+    clients: u64,
+    worker_cpu_ns: u64,
+    kinds: BTreeMap<String, KindSum>,
+}
+
+impl Cell {
+    fn add(&mut self, other: &Cell) {
+        self.clients += other.clients;
+        self.worker_cpu_ns += other.worker_cpu_ns;
+        for (kind, sum) in &other.kinds {
+            self.kinds.entry(kind.clone()).or_default().add(sum);
+        }
+    }
+}
+
+/// See the module. The order of the clients does not matter.
+pub struct Merger {
+    interval_ns: i64,
+    step_ns: i64,
+    clients: BTreeSet<String>,
+    /// Clients that gave intervals.
+    measured: u64,
+    /// The latest start and the earliest end.
+    common: Option<(i64, i64)>,
+    /// The latest start in steps.
+    latest: i64,
+    longest_ns: i64,
+    cells: BTreeMap<Place, Cell>,
+}
+
+impl Merger {
+    /// For intervals of that length.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for an interval too short to be divided.
+    pub fn new(interval_ns: u64) -> Result<Self> {
+        let interval_ns = time(interval_ns, "interval_ns")?;
+        if interval_ns < STEPS {
+            return Err(wrong("interval_ns", format!("{interval_ns} is no length of an interval")));
+        }
+        Ok(Merger {
+            interval_ns,
+            step_ns: interval_ns / STEPS,
+            clients: BTreeSet::new(),
+            measured: 0,
+            common: None,
+            latest: i64::MIN,
+            longest_ns: 0,
+            cells: BTreeMap::new(),
+        })
+    }
+
+    /// What a client measured, on its own clock, which is `offset_ns` ahead of the controller's.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a client that was added before, a window or times that cannot be, and
+    /// what is no histogram. After the last, sums may hold part of the client.
+    pub fn add<K: AsRef<str>, B: AsRef<[u8]>>(
+        &mut self,
+        client: &str,
+        offset_ns: i64,
+        window_ns: (u64, u64),
+        rows: impl IntoIterator<Item = MergeRow<K, B>>,
+    ) -> Result<()> {
+        let here = |at_ns: u64| {
+            let out = || wrong("offset_ns", format!("{offset_ns} of {client} leaves the clock"));
+            time(at_ns, client)?
+                .checked_sub(offset_ns)
+                .filter(|at| (0..=MOST_NS).contains(at))
+                .ok_or_else(out)
+        };
+        let (start_ns, end_ns) = (here(window_ns.0)?, here(window_ns.1)?);
+        if end_ns < start_ns {
+            return Err(wrong("window", format!("of {client} ends before it begins")));
+        }
+        if !self.clients.insert(client.to_owned()) {
+            return Err(wrong("client", format!("{client} was added before")));
+        }
+        let (latest, earliest) = self.common.unwrap_or((start_ns, end_ns));
+        self.common = Some((latest.max(start_ns), earliest.min(end_ns)));
+        self.longest_ns = self.longest_ns.max(end_ns - start_ns);
+        let window = rounded(start_ns, self.step_ns);
+        self.latest = self.latest.max(window);
+        let mut seen = BTreeSet::new();
+        for row in rows {
+            let (row_start_ns, row_end_ns) = (here(row.start_ns)?, here(row.end_ns)?);
+            let place = Place {
+                window,
+                interval: rounded(row_start_ns - start_ns, self.interval_ns),
+                length: rounded(row_end_ns - row_start_ns, self.step_ns),
+            };
+            let cell = self.cells.entry(place).or_default();
+            cell.clients += u64::from(seen.insert(place));
+            cell.worker_cpu_ns += row.worker_cpu_ns;
+            let kind = row.kind.as_ref();
+            let sum = match cell.kinds.get_mut(kind) {
+                Some(sum) => sum,
+                None => cell.kinds.entry(kind.to_owned()).or_default(),
+            };
+            sum.add_row(&row)?;
+        }
+        self.measured += u64::from(!seen.is_empty());
+        Ok(())
+    }
+
+    /// All that was added until now.
+    pub fn finish(&self) -> Merged {
+        let (start_ns, end_ns) = self.common.unwrap_or_default();
+        let end_ns = end_ns.max(start_ns);
+        let mut grid: BTreeMap<i64, Cell> = BTreeMap::new();
+        let mut left_out = 0;
+        for (place, cell) in &self.cells {
+            match self.index_of(*place, end_ns) {
+                Some(index) if end_ns > start_ns => grid.entry(index).or_default().add(cell),
+                _ => left_out += cell.clients,
+            }
+        }
+        // The last interval is a figure of all only where all have it.
+        while let Some(last) = grid.last_entry().filter(|last| last.get().clients < self.measured) {
+            left_out += last.remove().clients;
+        }
+        let intervals = grid.last_key_value().map_or(0, |(&last, _)| last + 1);
+        let kept_end_ns = end_ns.min(start_ns + intervals * self.interval_ns);
+        let mut merged = Merged {
+            window_start_ns: start_ns as u64,
+            window_end_ns: kept_end_ns as u64,
+            kept_share: (kept_end_ns - start_ns) as f64 / self.longest_ns.max(1) as f64,
+            clients: self.clients.len(),
+            left_out,
+            totals: BTreeMap::new(),
+            rows: Vec::new(),
+        };
+        let mut totals = Cell::default();
+        for (index, cell) in &grid {
+            totals.add(cell);
+            self.push_rows(&mut merged, *index, cell);
+        }
+        merged.totals = totals
+            .kinds
+            .iter()
+            .map(|(kind, sum)| (kind.clone(), Totals::from(&sum.stats())))
+            .collect();
+        merged
+    }
+
+    /// Where in the grid that begins with the latest window; `None` outside of what all have in
+    /// common.
+    fn index_of(&self, place: Place, end_ns: i64) -> Option<i64> {
+        let Place { window, interval, length } = place;
+        let tolerance_ns = TOLERANCE * self.step_ns;
+        let after_ns = interval * self.interval_ns;
+        let from_start_ns = (window - self.latest) * self.step_ns + after_ns + tolerance_ns;
+        let ends_ns = window * self.step_ns + after_ns + length * self.step_ns;
+        let inside = from_start_ns >= 0 && ends_ns <= end_ns + tolerance_ns;
+        inside.then_some(from_start_ns / self.interval_ns)
+    }
+
+    fn push_rows(&self, merged: &mut Merged, index: i64, cell: &Cell) {
+        let start_ns = merged.window_start_ns + (index * self.interval_ns) as u64;
+        let end_ns = (start_ns + self.interval_ns as u64).min(merged.window_end_ns);
+        let mut worker_cpu_ns = cell.worker_cpu_ns;
+        for (kind, sum) in &cell.kinds {
+            let stats = sum.stats();
+            merged.rows.push(MergeRow {
+                interval: index as u32,
+                start_ns,
+                end_ns: end_ns.max(start_ns),
+                kind: kind.clone(),
+                operations: stats.operations,
+                bytes: stats.bytes,
+                latency: stats.latency.to_v2(),
+                intended: stats.intended.as_ref().map(Histogram::to_v2),
+                worker_cpu_ns: std::mem::take(&mut worker_cpu_ns),
+                ttfb: stats.ttfb.as_ref().map(Histogram::to_v2),
+                errors: sum.errors,
+            });
+        }
+    }
+}
+
+/// To the nearest multiple, in multiples.
+fn rounded(ns: i64, unit_ns: i64) -> i64 {
+    (ns + unit_ns / 2).div_euclid(unit_ns)
+}
+
+fn time(ns: u64, whose: &str) -> Result<i64> {
+    i64::try_from(ns)
+        .ok()
+        .filter(|ns| *ns <= MOST_NS)
+        .ok_or_else(|| wrong("rows", format!("{ns} ns of {whose} is no time of CLOCK_MONOTONIC")))
+}
+
+fn wrong(field: &str, what: String) -> Error {
+    Error::spec(field, what, "give what an outcome of a run has")
+}
+
+#[cfg(test)]
+mod tests;

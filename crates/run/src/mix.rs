@@ -1,0 +1,102 @@
+//! Which kinds of operation a load of reads and writes has, in which shares.
+
+use rand_core::Rng as _;
+use serde::Deserialize;
+use storlab_base::{OpKind, Result, Rng, stream};
+
+use crate::order::must;
+use crate::sampling::Kind;
+
+/// Percent of operations by kind.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Mix {
+    /// Reads.
+    pub read: f64,
+    /// Writes.
+    pub write: f64,
+    /// Deallocations.
+    #[serde(default)]
+    pub trim: f64,
+}
+
+impl Mix {
+    /// It is whole.
+    ///
+    /// # Errors
+    /// [`storlab_base::Error::Spec`] where it is not 100 %.
+    pub fn check(&self) -> Result<()> {
+        let shares = [self.read, self.write, self.trim];
+        let total: f64 = shares.iter().sum();
+        let whole = (total - 100.0).abs() <= 1e-6 && shares.iter().all(|&share| share >= 0.0);
+        must(whole, "mix", || format!("adds up to {total} %"), "make it 100 %")
+    }
+
+    /// It reads.
+    pub fn reads(&self) -> bool {
+        self.read > 0.0
+    }
+
+    /// It writes.
+    pub fn writes(&self) -> bool {
+        self.write > 0.0
+    }
+
+    /// The kinds of operation that a load of it has, with flushes or without.
+    pub fn kinds(&self, syncs: bool) -> Vec<Kind> {
+        let has = [self.reads(), self.writes(), self.trim > 0.0, syncs];
+        let all = OpKind::ALL.map(|kind| Kind { place: kind as usize, name: kind.name() });
+        all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
+    }
+}
+
+/// Draws kinds for one worker, from a stream of their own.
+pub struct KindDraw {
+    shares: Shares,
+    random: Rng,
+}
+
+enum Shares {
+    Always(OpKind),
+    /// Read below the first bound, write below the second, else trim; of the whole range of u64.
+    Mixed([u64; 2]),
+}
+
+impl KindDraw {
+    /// For a worker of a run with this seed.
+    pub fn new(mix: &Mix, seed: u64, worker: usize) -> Self {
+        KindDraw { shares: Shares::of(mix), random: stream(seed, "kind", worker as u64) }
+    }
+
+    /// Of the next operation.
+    #[inline]
+    pub fn draw(&mut self) -> OpKind {
+        match self.shares {
+            Shares::Always(kind) => kind,
+            Shares::Mixed([read, write]) => match self.random.next_u64() {
+                x if x < read => OpKind::Read,
+                x if x < write => OpKind::Write,
+                _ => OpKind::Trim,
+            },
+        }
+    }
+}
+
+impl Shares {
+    fn of(mix: &Mix) -> Self {
+        for (percent, kind) in
+            [(mix.read, OpKind::Read), (mix.write, OpKind::Write), (mix.trim, OpKind::Trim)]
+        {
+            if percent >= 100.0 {
+                return Shares::Always(kind);
+            }
+        }
+        // Without trims the last bound is the whole range, or rounding would let one through.
+        let write = if mix.trim > 0.0 { bound((mix.read + mix.write) / 100.0) } else { u64::MAX };
+        Shares::Mixed([bound(mix.read / 100.0), write])
+    }
+}
+
+/// `share` of the range of u64.
+pub fn bound(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 2f64.powi(64)) as u64
+}

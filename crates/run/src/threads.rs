@@ -1,0 +1,84 @@
+//! What the threads of every run need: a core, and an end, whatever becomes of them.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use storlab_base::{Error, Result, monotonic_ns};
+
+use crate::control::Control;
+use crate::cpu::{available_cores, pin_to};
+
+/// Beyond the drain time-out, before a thread that says nothing is given up.
+const SILENCE_NS: u64 = 5_000_000_000;
+
+/// Start a thread of a run.
+///
+/// # Errors
+/// [`Error::Io`] where the kernel gives none.
+pub fn spawn(name: String, purpose: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = std::thread::Builder::new().name(name).spawn(work);
+    started.map(drop).map_err(|e| Error::io("start a thread for", purpose, 0, e))
+}
+
+/// Keep the calling thread on one of `cpus`, which `turn` picks; on any where none are named.
+///
+/// # Errors
+/// [`Error::Spec`] for a core that the process may not use.
+pub fn pin_in_turn(cpus: Option<&[usize]>, turn: usize, who: impl Display) -> Result<()> {
+    let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) else { return Ok(()) };
+    let cpu = cpus[turn % cpus.len()];
+    pin_to(cpu).map_err(|e| {
+        let what = format!("{who} cannot run on CPU {cpu}: {e}");
+        Error::spec("cpus", what, "name CPUs that this process may use")
+    })
+}
+
+/// Cores that so many threads, kept on `cpus` where some are named, can be on at once.
+pub fn cores_for(threads: usize, cpus: Option<&[usize]>) -> usize {
+    let allowed =
+        cpus.map_or_else(available_cores, |cpus| cpus.iter().collect::<BTreeSet<_>>().len().max(1));
+    threads.min(allowed)
+}
+
+/// The work of a thread: a run must end, whatever becomes of it.
+///
+/// # Errors
+/// The work's, and [`mistake`] where it panics.
+pub fn guarded<T>(
+    backend: &'static str,
+    who: impl Display,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(mistake(backend, who)))
+}
+
+/// A thread has panicked.
+pub fn mistake(backend: &'static str, who: impl Display) -> Error {
+    let what = format!("{who} ended by a mistake in storlab: see standard error");
+    Error::Backend { backend, what }
+}
+
+/// Since when a run that is to end has been waiting for its threads.
+#[derive(Default)]
+pub struct Silence {
+    since_ns: Option<u64>,
+}
+
+impl Silence {
+    /// Threads that are stuck in the kernel cannot be joined: they are left behind.
+    ///
+    /// # Errors
+    /// [`Error::Hung`] where they have had time enough.
+    pub fn bear(&mut self, control: &Control, drain_ns: u64, outstanding: usize) -> Result<()> {
+        if !control.stopping() {
+            return Ok(());
+        }
+        let now = monotonic_ns();
+        let waited_ns = now - *self.since_ns.get_or_insert(now);
+        if waited_ns < drain_ns + SILENCE_NS {
+            return Ok(());
+        }
+        Err(Error::Hung { job: 0, outstanding, waited_ms: waited_ns / 1_000_000 })
+    }
+}

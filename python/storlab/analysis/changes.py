@@ -1,0 +1,199 @@
+"""Change points of a series: where does it begin to run at another level?
+
+E-divisive (Matteson and James, A Nonparametric Approach for Multiple Change Point Analysis of
+Multivariate Data, JASA 109, 2014): a stretch is split where the energy distance (Székely and Rizzo,
+2013) between what is before and after, weighted by their lengths, is largest. Where that is larger
+than chance allows, both parts are looked at likewise. As in the paper, what is after may end before
+the stretch does, so that a change for a while is not hidden by what follows. Our own part:
+
+- Values become normal scores of their ranks (van der Waerden) first. Then one outlier makes no
+  change, and what chance allows depends on the number of values alone, whatever their distribution:
+  it is a table, made once by simulation (``benches/change_points.py``), and no permutation test of
+  every series.
+- On a line, energy distance is twice the integral of the squared difference of the distribution
+  functions. It is taken on a grid, in a time that grows as the number of values does.
+- The chance of a false alarm is that of the whole series: a part of it is given its share by its
+  length. Equal values are ranked in an order that has no trend.
+- What is after ends with the stretch, or 4, 8, 16, ... values after the split; these weigh less,
+  so that a change in the newest two or three values is seen.
+
+Values are taken to be independent of one another while nothing changes. docs/method.md has the
+share of false alarms, and of changes found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHORTEST = 2  # values on each side of a change
+KNOTS = 40  # of the grid that distribution functions are compared on
+WITHIN = 0.65  # weight of a stretch that ends before the values do
+LEVELS = (0.05, 0.01, 0.001)
+"""Chances to see as large a difference somewhere in a series of noise."""
+_ASKED = (0.035, 0.01, 0.001)  # of the columns of the table: the first one with a little room
+_GOLDEN = 0.6180339887498949
+TABLE: dict[int, tuple[float, float, float]] = {
+    8: (3.71, 3.85, 3.85),
+    9: (3.90, 4.33, 4.33),
+    10: (4.26, 4.74, 5.01),
+    12: (4.52, 5.08, 5.58),
+    14: (4.53, 5.36, 6.40),
+    17: (4.87, 5.80, 7.19),
+    20: (5.05, 6.17, 7.76),
+    25: (5.32, 6.39, 7.94),
+    32: (5.56, 6.83, 8.68),
+    40: (5.78, 6.98, 9.05),
+    50: (6.04, 7.40, 9.66),
+    64: (6.18, 7.55, 9.96),
+    80: (6.36, 7.61, 9.81),
+    100: (6.56, 7.91, 10.51),
+    140: (6.73, 8.12, 10.33),
+    200: (6.87, 8.04, 10.68),
+    300: (7.16, 8.59, 11.51),
+    500: (7.59, 8.93, 11.90),
+    1000: (7.93, 9.10, 11.24),
+    2000: (8.35, 9.86, 12.33),
+}
+"""By number of values, what the largest difference stays below but for those chances."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``index`` is the first value of the new level; ``chance`` one of ``LEVELS``, at most so."""
+
+    index: int
+    chance: float
+
+
+def change_points(values: Sequence[float]) -> list[Change]:
+    """In order. Empty for fewer values than can tell: the shortest length of ``TABLE``.
+
+    Raises ValueError for a value that is not finite.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(data).all():
+        raise ValueError("change points of values that are not finite")
+    found: list[int] = []
+    if len(data) < min(TABLE):
+        return []
+    _divide(data, 0, len(data), found)
+    return _refined(data, sorted(found))
+
+
+def largest_difference(values: Floats) -> tuple[float, int]:
+    """The largest weighted energy distance, and the first value of what is after it."""
+    number = len(values)
+    if number < 2 * SHORTEST:
+        return 0.0, 0
+    counts, step = _counts(values)
+    best, place = 0.0, 0
+    for length in (0, *_lengths(number)):
+        stop = number - length - (length == 0) * SHORTEST
+        split = np.arange(SHORTEST, stop + 1)
+        end = split + length if length else np.full(len(split), number)
+        before, after = split[:, None], (end - split)[:, None]
+        apart = counts[split] / before - (counts[end] - counts[split]) / after
+        weight = (before * after / (before + after))[:, 0] * (WITHIN if length else 1.0)
+        distance = weight * 2 * step * np.einsum("ij,ij->i", apart, apart)
+        at = int(distance.argmax())
+        if distance[at] > best:
+            best, place = float(distance[at]), int(split[at])
+    return best, place
+
+
+def chance_of(difference: float, number: int, share: float = 1.0) -> float:
+    """How often noise of so many values differs as much: at most one of ``LEVELS``, or 1.
+
+    ``share``: of a series, the part that the values are; noise in the whole of it is meant.
+    """
+    limits = _limits(number, share)
+    passed = [level for level, limit in zip(LEVELS, limits, strict=True) if difference > limit]
+    return passed[-1] if passed else 1.0
+
+
+def _divide(data: Floats, start: int, end: int, found: list[int]) -> None:
+    difference, place = largest_difference(data[start:end])
+    if chance_of(difference, end - start, (end - start) / len(data)) < 1.0:
+        found.append(start + place)
+        _divide(data, start, start + place, found)
+        _divide(data, start + place, end, found)
+
+
+def _refined(data: Floats, places: list[int]) -> list[Change]:
+    """Each place between its neighbours once more; what is not told apart there is no change."""
+    while places:
+        around = [0, *places, len(data)]
+        looked = [
+            (start, *largest_difference(data[start:end]), end - start)
+            for start, end in zip(around, around[2:], strict=False)
+        ]
+        chances = [
+            chance_of(difference, number, number / len(data)) for _, difference, _, number in looked
+        ]
+        weakest = max(range(len(places)), key=lambda i: (chances[i], -looked[i][1]))
+        if chances[weakest] < 1.0:
+            moved = [start + place for start, _, place, _ in looked]
+            if all(later - earlier >= SHORTEST for earlier, later in pairwise(moved)):
+                places = moved
+            return [Change(p, chance) for p, chance in zip(places, chances, strict=True)]
+        del places[weakest]
+    return []
+
+
+def _counts(values: Floats) -> tuple[Floats, float]:
+    """How many of the first so many scores lie below each knot, and the knots' distance."""
+    scores = _scores(values)
+    low, high = float(scores.min()), float(scores.max())
+    step = (high - low) / KNOTS
+    knots = low + step * (np.arange(KNOTS) + 0.5)
+    counts = np.zeros((len(values) + 1, KNOTS))
+    np.cumsum(scores[:, None] <= knots, axis=0, out=counts[1:])
+    return counts, step
+
+
+def _scores(values: Floats) -> Floats:
+    """Normal scores. Ties are broken by multiples of the golden ratio: evenly up and down."""
+    scores = np.empty(len(values))
+    turns = np.arange(len(values)) * _GOLDEN % 1.0
+    scores[np.lexsort((turns, values))] = _quantiles(len(values))
+    return scores
+
+
+@lru_cache(maxsize=64)  # series of a site have the same few lengths
+def _quantiles(number: int) -> Floats:
+    normal = NormalDist()
+    return np.array([normal.inv_cdf((place + 0.5) / number) for place in range(number)])
+
+
+def _lengths(number: int) -> list[int]:
+    """4, 8, 16, ..., while there is a value left after them."""
+    return [1 << power for power in range(2, 30) if SHORTEST + (1 << power) < number]
+
+
+def _limits(number: int, share: float) -> list[float]:
+    """Of the table, between its rows by the logarithm of the number of values.
+
+    Between its columns, and beyond the last, by the logarithm of the chance.
+    """
+    sizes = list(TABLE)
+    if number < sizes[0]:
+        return [float("inf")] * len(LEVELS)
+    rows = np.array(list(TABLE.values()))
+    at = np.log(min(number, sizes[-1]))
+    known = [float(np.interp(at, np.log(sizes), column)) for column in rows.T]
+    places = -np.log(_ASKED)
+    steepness = (known[-1] - known[-2]) / (places[-1] - places[-2])
+    wanted = places - np.log(share)
+    return [
+        float(np.interp(each, places, known)) + steepness * max(0.0, float(each - places[-1]))
+        for each in wanted
+    ]

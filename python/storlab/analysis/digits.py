@@ -1,0 +1,129 @@
+"""Numbers with as many digits as their intervals carry, and words where they carry none.
+
+The last digit is that of the first digit of half the interval: 1.47 [1.41-1.53], 1.5 [1.2-1.8],
+1,230 [1,200-1,260]. There are never more than three, as histograms have them. An interval that
+spans more than a factor of ten says nothing about the size of a number: it is "not decided".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from storlab.analysis.stats import Interval
+
+NOT_DECIDED = "not decided"
+WIDE = 10.0  # high over low: the size is not known beyond this
+LOOSE = 4.0  # beyond this a decided ratio is said by its near end: "at least 1.5 times"
+
+
+def is_open(interval: Interval) -> bool:
+    """True where the interval spans more than a factor of ten."""
+    if interval.low is None or interval.high is None or interval.low <= 0:
+        return False
+    return interval.high > WIDE * interval.low
+
+
+def step_of(interval: Interval, factor: float = 1.0) -> float:
+    """The unit of the last digit that is shown; that of three digits without an interval."""
+    finest = _finest(interval.estimate / factor)
+    coarsest = _power(abs(interval.estimate) / factor) if interval.estimate else math.inf
+    if interval.low is None or interval.high is None:
+        return finest
+    half = (interval.high - interval.low) / 2 / factor
+    if not math.isfinite(half) or half <= 0:
+        return finest
+    return max(finest, min(_power(half), coarsest))  # a number is not rounded to nothing
+
+
+def number(value: float, step: float) -> str:
+    """A value whose last digit is worth ``step``: ``1,230``, ``1.47``."""
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    rounded = round(value / step) * step if step > 1 else value
+    return f"{rounded:,.{decimals}f}"
+
+
+def estimate_text(interval: Interval, factor: float = 1.0) -> str:
+    """The estimate alone: ``1,230``; ``at most 0.4`` where nothing keeps it from 0."""
+    if is_open(interval):
+        return NOT_DECIDED
+    if _from_zero(interval):
+        return f"at most {_end(interval.high or 0.0, factor)}"
+    return number(interval.estimate / factor, step_of(interval, factor))
+
+
+def ends_text(ratio: Interval) -> str:
+    """The ends of a ratio, ``1.2-3`` with a dash. An end that is not 1 is not rounded to 1."""
+    return _ends(ratio, 1.0, _number_apart)
+
+
+def _ends(interval: Interval, factor: float, show: Callable[[float, float], str] = number) -> str:
+    """``1,200-1,260`` with a dash; empty without bounds, and where the estimate says it all."""
+    if interval.low is None or interval.high is None or is_open(interval) or _from_zero(interval):
+        return ""
+    if interval.low == interval.high:
+        return ""
+    step = step_of(interval, factor)
+    low = interval.low / factor
+    near = min(step, _power(low)) if 0 < low < 2 * step else step
+    return f"{show(low, near)}–{show(interval.high / factor, step)}"
+
+
+def text(interval: Interval, factor: float = 1.0) -> str:
+    """``1,230 [1,200-1,260]``."""
+    ends = _ends(interval, factor)
+    return estimate_text(interval, factor) + (f" [{ends}]" if ends else "")
+
+
+def times(ratio: Interval, sign: str = "\u00d7") -> str:
+    """A ratio: ``1.47×``; ``at least 1.5×`` where it is decided and known no better."""
+    if is_loose(ratio):
+        return f"at least {_near(ratio)}{sign}"
+    if is_open(ratio):
+        return NOT_DECIDED
+    show = _number_apart if ratio.excludes(1.0) else number
+    return f"{show(ratio.estimate, step_of(ratio))}{sign}"
+
+
+def is_loose(ratio: Interval) -> bool:
+    """True of a ratio above 1 that is decided, and known to no better than a factor of two."""
+    if ratio.low is None or ratio.high is None or ratio.low <= 1:
+        return False
+    return ratio.high > LOOSE * ratio.low
+
+
+def _near(ratio: Interval) -> str:
+    """The near end, of two digits, or whole; never rounded to no difference at all."""
+    low = ratio.low or 1.0
+    return _number_apart(low, min(_power(low) / 10, 1.0))
+
+
+def _number_apart(value: float, step: float) -> str:
+    """With digits enough to be told from 1, down to a millionth."""
+    while abs(value - 1) > 1e-6 and float(number(value, step).replace(",", "")) == 1:
+        step /= 10
+    return number(value, step)
+
+
+def _end(value: float, factor: float) -> str:
+    shown = value / factor
+    return number(shown, _power(shown) / 10) if shown > 0 else "0"
+
+
+def _from_zero(interval: Interval) -> bool:
+    if interval.low is None or interval.high is None:
+        return False
+    return interval.low <= 0 < interval.high and interval.estimate >= 0
+
+
+def _power(value: float) -> float:
+    """The largest power of ten that is not above it."""
+    return float(10.0 ** math.floor(math.log10(value) + 1e-12))
+
+
+def _finest(value: float) -> float:
+    """The unit of the third digit; of what is 100 or more, 1."""
+    magnitude = abs(value)
+    if magnitude >= 99.95 or magnitude == 0:
+        return 1.0
+    return _power(magnitude * 1.0005) / 100

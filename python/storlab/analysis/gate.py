@@ -1,0 +1,331 @@
+"""Do results keep to their rules? Verdicts by intervals, not by means.
+
+Each rule becomes one check for every target, point and metric that it names. Against a bound the
+verdict is
+
+- ``held``: the whole interval keeps to the bound;
+- ``broken``: the whole interval lies beyond it;
+- ``undecided``: the bound lies inside the interval, or there is none (fewer than two repeats).
+
+A bound that is a multiple of the baseline is held against the ratio of geometric means; a bound
+below 1 for what should be large, or above 1 for what should be small, is a test of non-inferiority.
+Intervals are simultaneous: the confidence of each is 1 - 0.05 / checks (Bonferroni), so that of all
+verdicts "broken" or "held" one in twenty gates has a wrong one at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import Any, Literal
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import CONCURRENCY, CONCURRENCY_TOLERANCE, Cell, Comparison, Row
+from storlab.analysis.gate_power import repeats_to_decide
+from storlab.analysis.points import matches
+from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.base.errors import StudyError
+from storlab.base.nearest import suggest
+from storlab.lab.study.problems import show
+from storlab.model.gate import GateRule, Limit
+
+Verdict = Literal["held", "broken", "undecided"]
+ERROR = 0.05  # of all checks together
+
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9},
+    "s": {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},
+    "MB/s": {
+        "KB/s": 1e-3, "MB/s": 1, "GB/s": 1e3, "TB/s": 1e6,
+        "KiB/s": 1.024e-3, "MiB/s": 1.048576, "GiB/s": 1073.741824,
+    },
+    "W": {"mW": 1e-3, "W": 1, "kW": 1e3},
+    "J": {"J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": 3600, "kWh": 3.6e6},
+    "1/s": {"1/s": 1, "/s": 1, "IOPS": 1},
+}  # fmt: skip
+"""By the unit of a metric, those that its bounds may be written in, as multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule at one target and point, for one metric."""
+
+    target: str
+    where: str  # the point in words
+    column: Column
+    side: str  # at_most, at_least
+    limit: Limit
+    bound: float  # in the unit of the metric; of a ratio, 1
+    interval: Interval | None  # None: nothing was measured
+    verdict: Verdict
+    reason: str  # why it is undecided, where no number of repeats would help; else empty
+    needed: int | None  # repeats that would decide it
+    remarks: tuple[str, ...]  # what bends the numbers
+    runs: tuple[str, ...]
+
+    @property
+    def unit(self) -> str:
+        """Of bound and interval."""
+        return "" if self.limit.of_baseline else self.column.unit
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "target": self.target,
+            "where": self.where,
+            "metric": self.column.key,
+            "rule": f"{self.side} {self.limit.text}",
+            "bound": self.bound,
+            "unit": self.unit,
+            "interval": None if self.interval is None else self.interval.as_dict(),
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "repeats_to_decide": self.needed,
+            "remarks": list(self.remarks),
+            "runs": list(self.runs),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What one check needs."""
+
+    rule: int  # its number among the rules
+    side: str
+    limit: Limit
+    row: Row
+    cell: Cell
+    other: Cell | None  # of the baseline
+    column: Column
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """All checks."""
+
+    checks: list[Check]
+    confidence: float  # of each interval
+
+    @property
+    def verdict(self) -> Verdict:
+        """``broken`` where any is; ``held`` where all are."""
+        found = {check.verdict for check in self.checks}
+        return "broken" if "broken" in found else "undecided" if "undecided" in found else "held"
+
+    def count(self, verdict: Verdict) -> int:
+        """How many checks ended so."""
+        return sum(check.verdict == verdict for check in self.checks)
+
+
+def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:
+    """Hold results to rules. Raises StudyError for a rule that names nothing which was planned, a
+    unit that a metric does not have, or a baseline that is not given.
+    """
+    tasks = [each for n, rule in enumerate(rules) for each in _tasks(n, rule, results, baseline)]
+    confidence = 1 - ERROR / len(tasks)
+    return Gate([_check(each, confidence) for each in tasks], confidence)
+
+
+def _tasks(
+    number: int, rule: GateRule, results: Comparison, baseline: Comparison | None
+) -> list[_Task]:
+    columns = _columns(number, rule, results)
+    known = [target.label for target in results.dataset.targets]
+    if rule.target is not None and rule.target not in known:
+        what = f'"{rule.target}" is no target of the results'
+        raise _error(number, "target", what, suggest(rule.target, known))
+    found = []
+    for row, where in _rows(number, rule, results):
+        for name, cell in row.cells.items():
+            if rule.target not in (None, name) or not cell.planned:
+                continue
+            for side, limit in rule.bounds:
+                other = _counterpart(number, side, limit, row, name, baseline)
+                found += [
+                    _Task(number, side, limit, row, cell, other, column, where)
+                    for column in columns
+                    if column.key in cell.values or not cell.measured
+                ]
+    if not found:
+        what = f"of target {rule.target}, where " if rule.target else ""
+        what = f"{rule.metric} was not measured {what}the rule applies"
+        raise _error(number, "metric", what, "name another, or other points")
+    _refuse_contradiction(found)
+    return found
+
+
+def _refuse_contradiction(tasks: Sequence[_Task]) -> None:
+    """Two bounds of one rule that no number keeps to."""
+    sides = {task.side: task for task in tasks}  # any of each side: they have the same bounds
+    if len(sides) < 2 or len({task.limit.of_baseline for task in sides.values()}) > 1:
+        return
+    least, most = sides["at_least"], sides["at_most"]
+    if _bound(least) > _bound(most):
+        what = f"{least.limit.text} is more than at_most, {most.limit.text}: nothing keeps to both"
+        raise _error(least.rule, "at_least", what, "exchange them, or write a rule for each")
+
+
+def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
+    """The metric by its key, its name, or its name without the unit; of all operations then."""
+    names = {
+        name: [c for c in results.columns if name in _names(c)]
+        for column in results.columns
+        for name in _names(column)
+    }
+    if rule.metric not in names:
+        known = sorted({column.name for column in results.columns})
+        raise _error(
+            number, "metric", f'"{rule.metric}" was not measured', suggest(rule.metric, known)
+        )
+    return names[rule.metric]
+
+
+def _names(column: Column) -> tuple[str, ...]:
+    unit = "_" + column.unit.lower().replace("/", "_")
+    return (column.key, column.name, column.name.removesuffix(unit))
+
+
+def _rows(number: int, rule: GateRule, results: Comparison) -> Iterator[tuple[Row, str]]:
+    names = {point.workload for section in results.sections for point in section.points}
+    if rule.workload is not None and rule.workload not in names:
+        what = f'"{rule.workload}" is no workload of the results'
+        raise _error(number, "workload", what, suggest(rule.workload, sorted(names)))
+    found = False
+    for section in results.sections:
+        for point in section.points:
+            named = rule.workload in (None, point.workload)
+            if named and matches(section.page, point.params, rule.at):
+                found = True
+                yield results.rows[point.key], section.where(point)
+    if not found:
+        text = ", ".join(f"{name} = {show(value)}" for name, value in rule.at.items())
+        raise _error(number, "at", f"no point has {text}", _measured_at(rule, results))
+
+
+def _measured_at(rule: GateRule, results: Comparison) -> str:
+    """What a rule's ``at`` may say: the values that were measured of what it names."""
+    points = [(s.page, p) for s in results.sections for p in s.points]
+    known = sorted({name for _, point in points for name in point.params})
+    lines = []
+    for name, value in rule.at.items():
+        if name not in known:
+            return f"{name}: {suggest(name, known)}"
+        if not any(matches(page, point.params, {name: value}) for page, point in points):
+            values = {show(point.params[name]): None for _, point in points if name in point.params}
+            lines.append(f"{name} was {', '.join(values)}")
+    return "; ".join(lines) or "these values were not measured together: leave one out"
+
+
+def _counterpart(
+    number: int, side: str, limit: Limit, row: Row, target: str, baseline: Comparison | None
+) -> Cell | None:
+    """The same point of the same target in the baseline."""
+    if not limit.of_baseline:
+        return None
+    if baseline is None:
+        what = f'"{limit.text}" needs a baseline, and none is given'
+        raise _error(number, side, what, "give --baseline DIR, or the name of a saved one")
+    there = baseline.rows.get(row.point.key)
+    return None if there is None else there.cells.get(target)
+
+
+def _error(number: int, field: str, what: str, fix: str) -> StudyError:
+    return StudyError(f"[[gate]] {number + 1}: {field}", what, fix)
+
+
+def _check(task: _Task, confidence: float) -> Check:
+    cell, other, column = task.cell, task.other, task.column
+    values = cell.repeats(column)
+    against = [] if other is None else other.repeats(column)
+    bound = _bound(task)
+    on_ratio = task.limit.of_baseline
+    interval, reason = _interval(values, against if on_ratio else None, confidence)
+    verdict = verdict_of(interval, bound, task.side)
+    needed = None
+    if verdict == "undecided" and not reason:
+        needed = repeats_to_decide(values, against, bound, confidence)
+        reason = "" if needed else _never(values, against, bound, confidence)
+    return Check(
+        target=cell.target,
+        where=task.where,
+        column=column,
+        side=task.side,
+        limit=task.limit,
+        bound=bound,
+        interval=interval,
+        verdict=verdict,
+        reason=reason,
+        needed=needed,
+        remarks=tuple(_remarks(task)),
+        runs=tuple(cell.run_ids),
+    )
+
+
+def _never(
+    values: Sequence[float], against: Sequence[float], bound: float, confidence: float
+) -> str:
+    """Why more repeats would not do: the bound is too near, or the baseline too vague."""
+    if against:
+        exact = geometric_mean(against)
+        shares = [value / exact for value in values]
+        if repeats_to_decide(shares, [], bound, confidence):
+            repeats = f"{len(against)} repeats" if len(against) > 1 else "one repeat"
+            return f"the baseline's {repeats} are too few to decide it: give it more"
+    return "no number of repeats would decide it: they lie on the bound"
+
+
+def _interval(
+    values: Sequence[float], against: Sequence[float] | None, confidence: float
+) -> tuple[Interval | None, str]:
+    """And why there is none that decides anything. ``against`` is the baseline of a ratio."""
+    if not values:
+        return None, "no run finished"
+    if against is None:
+        interval = mean_interval(values, confidence)
+        return interval, "" if interval.is_known else "one repeat has no interval"
+    if not against:
+        return None, "the baseline has no such point"
+    if min(*values, *against) <= 0:
+        return None, "a value of 0 has no ratio"
+    interval = ratio_interval(values, against, confidence)
+    return interval, "" if interval.is_known else "one repeat on a side has no interval"
+
+
+def verdict_of(interval: Interval | None, bound: float, side: str) -> Verdict:
+    """Of an interval and a bound in its unit; ``side`` is at_most or at_least."""
+    if interval is None or interval.low is None or interval.high is None:
+        return "undecided"
+    low, high = interval.low, interval.high
+    if side == "at_most":
+        return "held" if high <= bound else "broken" if low > bound else "undecided"
+    return "held" if low >= bound else "broken" if high < bound else "undecided"
+
+
+def _bound(task: _Task) -> float:
+    limit, unit = task.limit, task.column.unit
+    if limit.of_baseline or limit.unit in ("", unit):
+        return limit.number
+    factors = _UNITS.get(unit, {unit: 1.0})
+    if limit.unit not in factors:
+        what = f'"{limit.text}": {task.column.key} has no such unit'
+        raise _error(task.rule, task.side, what, f"use one of {', '.join(factors)}")
+    return limit.number * factors[limit.unit]
+
+
+def _remarks(task: _Task) -> Iterator[str]:
+    cell, other = task.cell, task.other
+    if cell.failed:
+        yield f"{len(cell.failed)} of {cell.planned} runs failed"
+    for flag in cell.flags:
+        yield f"{flag.kind} on {flag.runs} of {len(cell.runs)} runs"
+    if other is not None and task.column.is_latency:
+        measured, reference = (c.values.get(CONCURRENCY) for c in (cell, other))
+        if measured is not None and reference is not None:
+            low, high = sorted((measured.estimate, reference.estimate))
+            if high > low * CONCURRENCY_TOLERANCE:
+                yield (
+                    f"at unequal concurrency: {measured.estimate:.3g}, "
+                    f"and {reference.estimate:.3g} then"
+                )

@@ -1,0 +1,46 @@
+"""How many repeats would decide a gate's check?
+
+A power calculation from the observed spread: the smallest number of repeats with which four of five
+gates would decide the check, were the true value and the spread of single runs those that were
+observed (Cohen, Statistical Power Analysis, 1988, for the t-test).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist, fmean, stdev
+
+from storlab.analysis.repeats import POWER, least_repeats
+from storlab.analysis.stats import RESOLUTION, t_quantile
+
+
+def repeats_to_decide(
+    values: Sequence[float], baseline: Sequence[float], bound: float, confidence: float
+) -> int | None:
+    """Repeats, more than there are; None where no number would do, or one has no spread.
+
+    With a baseline (whose repeats are what they are) ``bound`` is that of the ratio of both.
+    """
+    if len(values) < 2 or len(baseline) == 1:
+        return None
+    if baseline:
+        values, other = ([math.log(v) for v in side] for side in (values, baseline))
+        distance = abs(fmean(values) - fmean(other) - math.log(bound))
+        given = max(stdev(other) ** 2 / len(other), RESOLUTION**2)
+        least = RESOLUTION
+    else:
+        distance = abs(fmean(values) - bound)
+        given, least = 0.0, RESOLUTION * abs(fmean(values))
+    variance = stdev(values) ** 2
+    power = NormalDist().inv_cdf(POWER)
+
+    def enough(repeats: int) -> bool:
+        expected = max(variance / repeats, least**2)
+        freedom = repeats - 1.0
+        if baseline:
+            share = expected / (expected + given)
+            freedom = 1 / (share**2 / freedom + (1 - share) ** 2 / (len(baseline) - 1))
+        return distance >= (t_quantile(confidence, freedom) + power) * math.sqrt(expected + given)
+
+    return least_repeats(enough, len(values))

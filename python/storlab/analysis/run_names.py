@@ -1,0 +1,60 @@
+"""What a run is called while it is measured: "256 KiB 70/30, 8 jobs, run 2 of 3"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from storlab.analysis.points import (
+    NBSP,
+    Axes,
+    WorkloadPoint,
+    choose_axes,
+    describe,
+    sections_of,
+    short_mix,
+)
+from storlab.model.point import PlannedRun, Point
+
+
+class RunNames:
+    """Names the runs of a campaign by what tells its points apart.
+
+    Points that it was not told of are named as others of their workload are: the plan of a search
+    grows. ``repeats`` are those of every point; 0 where that is not known beforehand.
+    """
+
+    def __init__(self, points: Iterable[Point], repeats: int) -> None:
+        self._repeats = repeats
+        self._axes: dict[tuple[str, str, str], Axes] = {}
+        self._prefixes: dict[tuple[str, str, str], str] = {}
+        work = {point.key: point for point in map(WorkloadPoint.of, points)}
+        for section in sections_of(list(work.values())):
+            self._axes[section.family] = section.axes
+            self._prefixes[section.family] = section.prefix
+
+    def __call__(self, run: PlannedRun, point: Point) -> str:
+        """The run in words, without its target."""
+        count = f"run {run.repeat}" + (f" of {self._repeats}" if self._repeats else "")
+        return f"{self.point(point)}, {count}"
+
+    def point(self, point: Point) -> str:
+        """Its point in words."""
+        work = WorkloadPoint.of(point)
+        family = (work.kind, work.workload, work.engine)
+        axes = self._axes.get(family) or choose_axes([work])
+        words = _words(work, axes) or point.workload
+        prefix = self._prefixes.get(family, "")
+        return f"{prefix}: {words}" if prefix else words
+
+
+def _words(work: WorkloadPoint, axes: Axes) -> str:
+    page, params = work.page, work.params
+    size, mix = (
+        short_mix(page, describe(page, params, (name,))) if name in axes.varying else ""
+        for name in (page.facet or "", page.mix or "")
+    )
+    if size and "/" in mix:  # "256 KiB 70/30", but "256 KiB, reads only"
+        size, mix = f"{size} {mix}", ""
+    rest = [name for name in axes.varying if name not in (page.facet, page.mix)]
+    words = ", ".join(filter(None, (size, mix, describe(page, params, rest))))
+    return words.replace(NBSP, " ")

@@ -1,0 +1,186 @@
+"""Several result directories as one: which of their points did the same work, and what differed.
+
+Names of workloads and engines are left aside where that is unambiguous, so that results that were
+imported stand beside new ones. What they differ in is said once, and not beside every number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from storlab.analysis.environments import FactPath, differing, facts_by_path
+from storlab.analysis.points import WorkloadPoint
+from storlab.base.units import format_duration
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+
+Place = tuple[int, str]
+"""A store's id, and a point's within it."""
+
+MOST_NAMED = 8  # facts of environments that are named; the others are counted
+
+
+@dataclass(slots=True)
+class Work:
+    """What each point of each directory did, and its id among all of them."""
+
+    points: dict[Place, WorkloadPoint] = field(default_factory=dict)
+    ids: dict[Place, str] = field(default_factory=dict)
+
+    def record(self, store: ResultStore, record: RunRecord) -> RunRecord:
+        """A run under ids that no run of another directory has."""
+        own = self.ids[id(store), record.point_id]
+        if own == record.point_id:
+            return record
+        run_id = own + record.run_id.removeprefix(record.point_id)
+        return record.model_copy(update={"point_id": own, "run_id": run_id})
+
+
+def work_of(stores: Sequence[ResultStore]) -> Work:
+    """The work of all points. Of one directory it is what its plan says."""
+    found = Work()
+    for number, store in enumerate(stores, 1):
+        others = [other for other in stores if other is not store]
+        for point_id, point in store.plan.points.items():
+            place = (id(store), point_id)
+            shared = any(point_id in other.plan.points for other in others)
+            found.points[place] = WorkloadPoint.of(point)
+            found.ids[place] = f"{point_id}-{number}" if shared else point_id
+    if len(stores) > 1:
+        _unify(stores, found.points)
+    return found
+
+
+def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
+    """One name and one engine for equal work, where no target of a directory did it twice."""
+    same: dict[str, list[Place]] = {}
+    for place, work in points.items():
+        text = json.dumps([work.kind, dict(work.params)], sort_keys=True, default=str)
+        same.setdefault(text, []).append(place)
+    plans = {id(store): store.plan for store in stores}
+    for places in same.values():
+        cells = Counter((store, plans[store].points[point].target) for store, point in places)
+        if max(cells.values()) > 1 or len({store for store, _ in places}) == 1:
+            continue
+        engines = list(dict.fromkeys(points[place].engine for place in places))
+        first = points[places[0]]
+        for place in places:
+            points[place] = replace(first, engine=" and ".join(engines))
+
+
+def differences(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
+    """What differed among the directories, in sentences; ``names`` are those of the directories.
+
+    Empty for one directory.
+    """
+    if len(stores) < 2:
+        return []
+    sentences = [
+        f"These are {len(stores)} campaigns, whose runs were not interleaved: a difference between "
+        "them may be one of time, machine or set-up.",
+        _differing("Measured", stores, names, _dates),
+        _differing("Engine", stores, names, _engines),
+        _differing("Measure window", stores, names, _windows),
+        _differing("Repeats", stores, names, _repeats),
+        *_environments(stores, names),
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _differing(
+    what: str,
+    stores: Sequence[ResultStore],
+    names: Sequence[str],
+    told: Callable[[ResultStore], str],
+) -> str:
+    """``Engine: native 0.9 in new, fio 3.33 in old.``; empty where all say the same."""
+    values = [told(store) for store in stores]
+    if len(set(values)) == 1 or not any(values):
+        return ""
+    return f"{what}: {_each(values, names)}."
+
+
+def _each(values: Sequence[str], names: Sequence[str]) -> str:
+    """Each value with the directories that have it."""
+    where: dict[str, list[str]] = {}
+    for value, name in zip(values, names, strict=True):
+        where.setdefault(value or "unknown", []).append(name)
+    return ", ".join(f"{value} in {' and '.join(on)}" for value, on in where.items())
+
+
+def _dates(store: ResultStore) -> str:
+    days = sorted({record.started_at[:10] for record in store.records() if record.started_at})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def _engines(store: ResultStore) -> str:
+    found = (record.engine for record in store.records())
+    return " and ".join(sorted({f"{engine.name} {engine.version}".strip() for engine in found}))
+
+
+def _repeats(store: ResultStore) -> str:
+    """Of the plan: an import's study knows no number."""
+    return str(max((run.repeat for run in store.plan.runs), default=0))
+
+
+def _windows(store: ResultStore) -> str:
+    """As the runs had it; of an import the study is made of the first file."""
+    kinds = {point.kind for point in store.plan.points.values()}
+    if all(FAMILIES[kind].fixed_work for kind in kinds):
+        return "the whole of fixed work"
+    lengths = {
+        round((record.window_end_ns - record.window_start_ns) / 1e8) * 10**8
+        for record in store.records()
+        if record.status == "finished"
+    }
+    return " to ".join(format_duration(each) for each in dict.fromkeys(_ends(lengths)))
+
+
+def _ends(values: Iterable[int]) -> list[int]:
+    ordered = sorted(values)
+    return [ordered[0], ordered[-1]] if ordered else []
+
+
+_HIDDEN = ("schema_version", "recorded_at", "guard", "targets", "engines", "cluster")
+
+
+def _environments(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
+    """Facts of the machines that differ; of imported results nothing is known."""
+    imported = [n for n, s in zip(names, stores, strict=True) if "imported" in s.environment]
+    sentences = []
+    if imported:
+        sentences.append(
+            f"Host, kernel and drives are not known of {' and '.join(imported)}, which "
+            f"{'was' if len(imported) == 1 else 'were'} imported."
+        )
+    known = [s for s in stores if "imported" not in s.environment]
+    places = [n for n in names if n not in imported]
+    facts = [_told_facts(s.environment) for s in known]
+    keys = differing(facts)
+    sentences += [
+        f"{_words(key)}: {_each([str(each.get(key, '')) for each in facts], places)}."
+        for key in keys[:MOST_NAMED]
+    ]
+    if len(keys) > MOST_NAMED:
+        rest = len(keys) - MOST_NAMED
+        sentences.append(f"{rest} more facts of the machines differ; the configuration has them.")
+    return sentences
+
+
+def _told_facts(environment: Mapping[str, Any]) -> dict[FactPath, Any]:
+    return {
+        path: value
+        for path, value in facts_by_path(environment).items()
+        if path[0] not in _HIDDEN and value is not None and not isinstance(value, list)
+    }
+
+
+def _words(path: FactPath) -> str:
+    """A path in words: ``CPU model``."""
+    words = " ".join(path).replace("_", " ").replace("cpu", "CPU")
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,353 @@
+"""The answer to a study's question: who is ahead, by how much, how sure, and where it is worse.
+
+Compared are all pairs of targets at the far point of every mix and size, for every question that
+is asked. The intervals of all these comparisons hold together (Bonferroni), so that of identical
+targets at most one brief in twenty names a winner. Ahead is a target that is decided better than
+each other at some point, and worse than none at any. Its headline is the middle of the points at
+which it is ahead of the next best: not the largest.
+
+What the winner is worse in is looked for at every point and in every quantity, with 95 % intervals
+of their own: a disadvantage too many is better than one that is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from storlab.analysis.answer import Advantage, Standing, Verdict, inverse
+from storlab.analysis.columns import COLUMNS, Column, label_of, ratio_table_keys
+from storlab.analysis.compare import PLACES, Comparison, Ratio, Row, ratio_between
+from storlab.analysis.density import storage_price
+from storlab.analysis.points import Section
+from storlab.analysis.stats import Interval
+from storlab.base.units import TB
+from storlab.contracts.page import Page
+from storlab.contracts.question import Per, Question
+from storlab.model.target import Target
+from storlab.workloads.common.flags import flag_meanings
+
+CONFIDENCE = 0.95
+PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the money"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Contest:
+    """Two targets at one point: how many times as good the first is as the other."""
+
+    section: Section
+    row: Row
+    column: Column
+    first: str
+    other: str
+    ratio: Ratio
+    share: float
+    confidence: float
+
+    def of(self, target: str) -> Interval:
+        """How many times as good that one of the two is."""
+        return self.ratio.interval if target == self.first else inverse(self.ratio.interval)
+
+    @property
+    def winner(self) -> str:
+        """Who is decided ahead; empty where that is not decided."""
+        if not self.ratio.decided:
+            return ""
+        return self.first if self.ratio.interval.estimate > 1 else self.other
+
+
+def verdicts(comparison: Comparison) -> list[Verdict]:
+    """The answers to all questions, in the order that they are asked in; the first is the brief's.
+
+    Empty where nothing was measured.
+    """
+    if comparison.answered is None:
+        comparison.answered = _answered(comparison)
+    return comparison.answered
+
+
+def _answered(comparison: Comparison) -> list[Verdict]:
+    asked = [
+        (sections, question, _contests(comparison, sections, question, CONFIDENCE))
+        for sections in comparison.kinds.values()
+        for question in questions_of(comparison, sections)
+    ]
+    count = sum(len(contests) for _, _, contests in asked)
+    sure = 1 - (1 - CONFIDENCE) / max(count, 1)
+    return [
+        _verdict(comparison, sections, question, count, sure)
+        for sections, question, _ in asked
+        if any(cell.measured for s in sections for p in s.points
+               for cell in comparison.row(p).cells.values())
+    ]  # fmt: skip
+
+
+def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Question]:
+    """What is asked of a family: as the study says, else by default."""
+    page = sections[0].page
+    known = {question.name: question for question in page.questions}
+    wanted = [name for store in comparison.dataset.stores for name in store.study.study.question]
+    if wanted:
+        return [known[name] for name in dict.fromkeys(wanted) if name in known]
+    always = [question for question in page.questions if question.asked == "always"]
+    more = [
+        question
+        for question in page.questions
+        if question.asked == "answered" and _contests(comparison, sections, question, CONFIDENCE)
+    ]
+    return [*always, *more]
+
+
+def _contests(
+    comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
+) -> list[_Contest]:
+    """Every pair of targets at the far point of every mix and size."""
+    found = []
+    for section in sections:
+        for facet in section.facets():
+            point = comparison.last_point(section, facet)
+            row = None if point is None else comparison.row(point)
+            for first, other in combinations(comparison.targets, 2) if row is not None else ():
+                for key in question.keys:
+                    contest = _contest(
+                        comparison, section, row, (first, other), key, confidence, question.per
+                    )
+                    if contest is not None:
+                        found.append(contest)
+                        break
+    return found
+
+
+def _contest(
+    comparison: Comparison,
+    section: Section,
+    row: Row | None,
+    sides: tuple[str, str],
+    key: str,
+    confidence: float,
+    per: Per = "",
+) -> _Contest | None:
+    if row is None or key not in PLACES:
+        return None
+    column = COLUMNS[PLACES[key]]
+    cells = [row.cells[side] for side in sides]
+    share = _share(comparison, sides, per)
+    if not all(cell.measured for cell in cells) or share is None or not column.better:
+        return None
+    ratio = ratio_between(comparison, cells[0], cells[1], key, confidence)
+    if ratio is None or ratio.interval.estimate <= 0:
+        return None
+    times = scaled(ratio.interval, share)
+    times = inverse(times) if column.better == "less" else times
+    return _Contest(section, row, column, *sides, replace(ratio, interval=times), share, confidence)
+
+
+def scaled(ratio: Interval, share: float) -> Interval:
+    """A ratio per something that is declared, and has no uncertainty."""
+    low = None if ratio.low is None else ratio.low * share
+    high = None if ratio.high is None else ratio.high * share
+    return replace(ratio, estimate=ratio.estimate * share, low=low, high=high)
+
+
+def _share(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
+    """The other's fact over the first's; None where one does not declare it."""
+    if not per:
+        return 1.0
+    targets = {column.label: column.target for column in comparison.dataset.targets}
+    first, other = (targets[side] for side in sides)
+    if per == "money" and first.currency != other.currency:
+        return None
+    facts = [_fact(target, per) for target in (first, other)]
+    return facts[1] / facts[0] if facts[0] and facts[1] else None
+
+
+def _fact(target: Target, per: Per) -> float | None:
+    if per == "money":
+        return storage_price(target)
+    return None if target.capacity is None else target.capacity / TB
+
+
+def _verdict(
+    comparison: Comparison,
+    sections: Sequence[Section],
+    question: Question,
+    count: int,
+    sure: float,
+) -> Verdict:
+    contests = _contests(comparison, sections, question, sure)
+    several = len(comparison.kinds) > 1
+    plain = Verdict(
+        question=question.name,
+        title=question.title,
+        kind="unanswered" if len(comparison.targets) > 1 else "alone",
+        workload=sections[0].workload if several else "",
+        targets=tuple(comparison.targets),
+        does=question.does,
+        comparisons=count,
+    )
+    if not contests:
+        return plain
+    keys = dict.fromkeys(contest.row.point.key for contest in contests)
+    sides = dict.fromkeys(side for c in contests for side in (c.first, c.other))
+    ahead = {side: len({c.row.point.key for c in contests if c.winner == side}) for side in sides}
+    told = replace(plain, points=len(keys), ahead=ahead, targets=tuple(sides))
+    winner = next((side for side in sides if _beats_all(contests, side, list(sides))), "")
+    if not winner:
+        return _with_sides(comparison, sections, _no_winner(told, contests))
+    next_best = _next_best(contests, winner)
+    won = [c for c in next_best if c.winner == winner]
+    middle = _middle(won, winner)
+    every = [c.of(winner).estimate for c in next_best]
+    found = replace(
+        told,
+        kind="winner",
+        winner=winner,
+        index=comparison.targets.index(winner),
+        headline=_advantage(middle, winner),
+        least=min(every),
+        most=max(every),
+        won=len(won),
+        caveat=_caveat(middle, winner),
+    )
+    return _with_sides(comparison, sections, found)
+
+
+def _with_sides(comparison: Comparison, sections: Sequence[Section], verdict: Verdict) -> Verdict:
+    """With what the leader is better in, and what it is worse in."""
+    leader = verdict.leader
+    found = _standings(comparison, sections, leader)
+    better = tuple(standing for standing in found if standing.ahead == leader)
+    worse = tuple(standing for standing in found if standing.behind == leader)
+    return replace(verdict, better=better, worse=worse)
+
+
+def _beats_all(contests: Sequence[_Contest], target: str, sides: Sequence[str]) -> bool:
+    """Decided ahead of each other target at some point, and behind none at any."""
+    of_target = [c for c in contests if target in (c.first, c.other)]
+    beaten = {c.other if c.first == target else c.first for c in of_target if c.winner == target}
+    return beaten == {s for s in sides if s != target} and all(c.winner in ("", target)
+                                                               for c in of_target)  # fmt: skip
+
+
+def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
+    """The contests with the target that comes closest."""
+    by_other: dict[str, list[_Contest]] = {}
+    for contest in contests:
+        if winner in (contest.first, contest.other):
+            other = contest.other if contest.first == winner else contest.first
+            by_other.setdefault(other, []).append(contest)
+    return min(by_other.values(), key=lambda each: _middle(each, winner).of(winner).estimate)
+
+
+def _middle(contests: Sequence[_Contest], target: str) -> _Contest:
+    """The point in the middle by the size of the ratio; of two the smaller."""
+    ordered = sorted(contests, key=lambda contest: contest.of(target).estimate)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _no_winner(told: Verdict, contests: Sequence[_Contest]) -> Verdict:
+    """It depends on the point, or nothing is decided; the largest difference is named."""
+    decided = [c for c in contests if c.winner] or list(contests)
+
+    def far(contest: _Contest) -> float:
+        return max(contest.of(contest.first).estimate, contest.of(contest.other).estimate)
+
+    largest = max(decided, key=far)
+    leader = max((largest.first, largest.other), key=lambda side: largest.of(side).estimate)
+    return replace(
+        told,
+        kind="depends" if any(c.winner for c in contests) else "undecided",
+        headline=_advantage(largest, leader),
+        caveat=_caveat(largest, leader),
+    )
+
+
+def _advantage(contest: _Contest, ahead: str) -> Advantage:
+    behind = contest.other if ahead == contest.first else contest.first
+    cells = [contest.row.cells[side] for side in (ahead, behind)]
+    page = contest.section.page
+    where = contest.section.where(contest.row.point)
+    shrunk = page.shrunk(contest.row.point.params)
+    return Advantage(
+        key=contest.column.key,
+        what=label_of(page, contest.column, whole=True),
+        ahead=ahead,
+        behind=behind,
+        where=f"{where} ({shrunk})" if shrunk and shrunk not in where else where,
+        times=contest.of(ahead),
+        point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
+        run_ids=tuple(run for cell in cells for run in cell.run_ids),
+        note=_note(contest.ratio),
+        less=contest.column.better == "less",
+        own_runs=len(cells[0].runs),
+        share=contest.share if ahead == contest.first else 1 / contest.share,
+        confidence=contest.confidence,
+    )
+
+
+def _note(ratio: Ratio) -> str:
+    """Why the two are not quite alike; empty where they are."""
+    if ratio.boundaries:
+        return f"power at unequal boundaries: {ratio.boundaries}"
+    return "at different effective concurrency" if ratio.concurrency is not None else ""
+
+
+def _standings(comparison: Comparison, sections: Sequence[Section], target: str) -> list[Standing]:
+    """In which quantities it is decided ahead of another target, or behind it, at any point."""
+    page = sections[0].page
+    found = []
+    for other in (label for label in comparison.targets if label != target):
+        for key, per in _looked_at(page):
+            contests = [
+                contest
+                for section in sections
+                for point in section.points
+                if (contest := _contest(
+                    comparison, section, comparison.row(point), (target, other), key, CONFIDENCE,
+                    per,
+                )) is not None
+            ]  # fmt: skip
+            for ahead, behind in ((target, other), (other, target)):
+                won = [contest for contest in contests if contest.winner == ahead]
+                if won:
+                    example = _advantage(_middle(won, ahead), ahead)
+                    what = f"{example.what}{PER_WORDS[per]}"
+                    example = replace(example, what=what)
+                    counts = (len(won), len(contests))
+                    found.append(Standing(key, what, ahead, behind, *counts, example))
+    return found
+
+
+def _looked_at(page: Page) -> list[tuple[str, Per]]:
+    """Every quantity that is compared; then per terabyte and per money what the page asks so."""
+    plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
+    divided = [(key, each.per) for each in page.questions if each.per for key in each.keys[:1]]
+    return list(dict.fromkeys([*plain, *divided]))
+
+
+def _caveat(contest: _Contest, target: str) -> str:
+    """The one that matters most: what bends the comparison, then what is not measured."""
+    behind = contest.other if target == contest.first else contest.first
+    cells = [contest.row.cells[side] for side in (target, behind)]
+    if contest.ratio.concurrency is not None:
+        return "The two were measured at different effective concurrency."
+    if contest.ratio.boundaries:
+        return f"Their power was measured at unequal boundaries: {contest.ratio.boundaries}."
+    for meaning in flag_meanings().values():
+        on = [c.target for c in cells if any(f.kind == meaning.kind for f in c.flags)]
+        told = not meaning.about or contest.column.name.startswith(meaning.about)
+        if on and meaning.claims and told:
+            return f"On {' and '.join(on)}: {_first(meaning.meaning)}"
+    weak = {cell.provenance_of(contest.column): cell.target for cell in cells}
+    for word in ("modelled", "emulated", "declared"):
+        if word in weak:
+            return f"The {label_of(contest.section.page, contest.column)} is {word}."
+    runs = min(len(cell.runs) for cell in cells)
+    return f"Only {runs} runs of each point: the interval is wide." if runs == 2 else ""
+
+
+def _first(text: str) -> str:
+    """The first sentence, as it goes on behind a colon."""
+    first = text.partition(". ")[0].rstrip(".")
+    return f"{first[:1].lower()}{first[1:]}."

@@ -1,0 +1,48 @@
+"""A study carried out from a notebook or a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from storlab.api.results import Results
+from storlab.base.clock import utc_stamp
+from storlab.contracts.reporter import Reporter
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.run.progress import make_reporter
+from storlab.lab.run.session import run_study
+from storlab.lab.study.file import load_study
+from storlab.process.execution import StopRequest
+
+
+def run(
+    study: str | Path,
+    *,
+    out: str | Path | None = None,
+    progress: bool = True,
+    clean: bool = False,
+    plan_hash: str | None = None,
+) -> Results:
+    """Carry out a study as ``storlab run`` does, without the brief, and give its results.
+
+    ``progress`` is drawn below the cell of a notebook, or on the terminal. ``out`` is the result
+    directory, by default one in ``results/`` named by study and time. ``plan_hash`` consents to
+    overwriting, as ``--plan-hash``. An interruption (the stop button, Ctrl-C) ends the run in
+    progress and keeps what has finished; ``storlab resume`` goes on.
+
+    Raises what ``run_study`` does.
+    """
+    loaded = load_study(study)
+    plan = make_plan(loaded)
+    directory = Path(out) if out else Path("results") / f"{Path(study).stem}-{utc_stamp()}"
+
+    def reporter() -> Reporter:
+        console = Console(quiet=not progress, stderr=True)
+        return make_reporter(console, quiet=not console.is_terminal and not console.is_jupyter)
+
+    with StopRequest().installed() as stop:
+        store, _ = run_study(
+            loaded, plan, directory, plan_hash=plan_hash, reporter=reporter, stop=stop, clean=clean
+        )
+    return Results([store])

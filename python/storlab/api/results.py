@@ -1,0 +1,183 @@
+"""Result directories as Arrow tables, typed records and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from storlab.analysis.answer import Verdict
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.stats import Interval
+from storlab.analysis.verdict import verdicts
+from storlab.contracts.figure import FigureKind
+from storlab.contracts.registry import FAMILIES
+from storlab.exchange.exporters.tidy import metrics_table, samples_table
+from storlab.figures.drawing import draw
+from storlab.figures.figure import Figure
+from storlab.figures.svg import render, standalone
+from storlab.figures.theme import LIGHT
+from storlab.lab.results.store import ResultStore
+
+_INTERVAL = (
+    ("estimate", pa.float64()),
+    ("low", pa.float64()),
+    ("high", pa.float64()),
+    ("repeats", pa.int64()),
+)
+
+
+def load(*directories: str | Path) -> Results:
+    """Read result directories, and compare the targets of all where they did the same work.
+
+    Raises ResultError for a directory that is none or is damaged, UsageError without any.
+    """
+    return Results([ResultStore.open(Path(directory)) for directory in directories])
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure of the brief. A notebook draws it where it is the value of a cell."""
+
+    figure: Figure
+
+    @property
+    def title(self) -> str:
+        """What is seen."""
+        return self.figure.title
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Vega-Lite, with the colours as roles of the theme."""
+        return self.figure.spec
+
+    @property
+    def table(self) -> pa.Table:
+        """Its data as it is printed: text."""
+        columns = zip(*self.figure.rows, strict=True) if self.figure.rows else ([],)
+        names = self.figure.columns if self.figure.rows else self.figure.columns[:1]
+        return pa.table([pa.array(list(c), pa.string()) for c in columns], names=names)
+
+    def svg(self) -> str:
+        """A whole SVG document, in the light colours."""
+        return standalone(render(self.figure), self.figure, LIGHT)
+
+    def _repr_html_(self) -> str:
+        return self.svg()
+
+
+class Results:
+    """What one or more result directories hold.
+
+    Tables are Arrow's: ``.to_pandas()`` and ``polars.from_arrow(...)`` make data frames of them.
+    """
+
+    def __init__(self, stores: Sequence[ResultStore]) -> None:
+        self._dataset = load_dataset(stores)
+        self.stores = list(stores)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The whole comparison, as the brief has it: typed, with the runs behind every number."""
+        return compare(self._dataset)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Who is ahead, by how much, and how sure; the study's own question first."""
+        return verdicts(self.comparison)
+
+    @property
+    def runs(self) -> pa.Table:
+        """One row per run and metric: what the run was, its parameters, name, value and unit.
+
+        As ``storlab export --format parquet``. Raises ResultError where there is no run yet.
+        """
+        return _joined([metrics_table(store) for store in self.stores])
+
+    @property
+    def samples(self) -> pa.Table:
+        """One row per run, interval and operation, histograms included (HdrHistogram V2)."""
+        return _joined([samples_table(store) for store in self.stores])
+
+    @property
+    def points(self) -> pa.Table:
+        """One row per workload point, target and metric: its mean with the 95 % interval.
+
+        Percentiles are those of the repeats' merged histograms.
+        """
+        rows = [
+            {**identity, "target": target, "metric": key, **_interval(interval)}
+            for identity, row in self._rows()
+            for target, cell in row.cells.items()
+            for key, interval in cell.values.items()
+        ]
+        return _table(rows, ("workload", "where", "target", "metric"))
+
+    @property
+    def ratios(self) -> pa.Table:
+        """One row per workload point, target and metric: divided by the baseline, with interval.
+
+        ``decided`` is true where the interval excludes 1.
+        """
+        rows = [
+            {
+                **identity, "target": target, "metric": key, **_interval(ratio.interval),
+                "decided": ratio.decided,
+            }
+            for identity, row in self._rows()
+            for target, ratios in row.ratios.items()
+            for key, ratio in ratios.items()
+        ]  # fmt: skip
+        return _table(rows, ("workload", "where", "target", "metric"), ("decided",))
+
+    @cached_property
+    def figures(self) -> list[Drawing]:
+        """The figures of the brief, in its order."""
+        return [Drawing(figure) for figure in self._figures()]
+
+    def _figures(self) -> Iterator[Figure]:
+        for kind, sections in self.comparison.kinds.items():
+            figures: Sequence[FigureKind] = FAMILIES[kind].figures
+            for figure in figures:
+                if figure.scope == "section":
+                    for section in sections:
+                        yield from draw(figure, self.comparison, [section])
+                else:
+                    yield from draw(figure, self.comparison, sections)
+
+    def _rows(self) -> Iterator[tuple[dict[str, str], Any]]:
+        for section in self.comparison.sections:
+            for point in section.points:
+                identity = {"workload": point.workload, "where": section.where(point)}
+                yield identity, self.comparison.row(point)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = [s for verdict in self.verdicts for s in verdict.sentences()]
+        return "".join(f"<p>{escape(line)}</p>" for line in lines) or "<p>No run has finished.</p>"
+
+
+def _interval(interval: Interval) -> dict[str, float | int | None]:
+    return {
+        "estimate": interval.estimate,
+        "low": interval.low,
+        "high": interval.high,
+        "repeats": interval.n,
+    }
+
+
+def _table(rows: list[dict[str, Any]], texts: Sequence[str], bools: Sequence[str] = ()) -> pa.Table:
+    fields: list[tuple[str, pa.DataType]] = [(name, pa.string()) for name in texts]
+    fields += [*_INTERVAL, *((name, pa.bool_()) for name in bools)]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Directories may have swept different parameters: what one lacks is null."""
+    return pa.concat_tables(tables, promote_options="permissive")

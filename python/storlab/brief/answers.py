@@ -1,0 +1,157 @@
+"""The answers of a brief: the verdicts as they stand on the first screen, and what is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from storlab.analysis import digits
+from storlab.analysis.answer import Advantage, Standing, Verdict
+from storlab.analysis.compare import Comparison
+from storlab.analysis.density import storage_price
+from storlab.analysis.verdict import verdicts
+from storlab.audit.from_claims import ClaimData, ClaimNumber, ClaimSide
+from storlab.brief.claims import marks_of
+from storlab.brief.flags import Mark
+from storlab.brief.model import Answer, Contrast
+from storlab.brief.power import is_metered
+from storlab.brief.text import and_list
+
+SECTIONS = {
+    "efficiency": ("Power and efficiency", "power"),
+    "cost": ("Density and cost", "density"),
+}
+SECTIONS |= {"density": ("Density and cost", "density")}
+
+
+def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
+    """Of every question, in order. ``anchors`` are the sections that the page has."""
+    if len(comparison.targets) < 2:
+        return []
+    found = verdicts(comparison)
+    sides: dict[tuple[str, str], tuple[str, int]] = {}
+    each = []
+    for number, verdict in enumerate(found):
+        answer = _answer(comparison, verdict, anchors, found[0] if number else None)
+        # Of two targets what the one is better in is what the other is worse in: said once.
+        side = (verdict.workload, verdict.leader if len(verdict.targets) > 2 else "")
+        if answer.leader:
+            answer = replace(answer, as_under=sides.get(side))
+            sides.setdefault(side, (answer.title, number + 1))
+        each.append(answer)
+    return each
+
+
+def not_compared(comparison: Comparison) -> str:
+    """What a reader asks and the campaign cannot answer, with the reason; empty where it can."""
+    if len(comparison.targets) < 2:
+        return ""
+    words = [] if is_metered(comparison) else ["watts (no meter was read)"]
+    if not any(storage_price(column.target) for column in comparison.dataset.targets):
+        words.append("money (no price is declared)")
+    return f"Not compared: {and_list(words)}." if words else ""
+
+
+def _answer(
+    comparison: Comparison, verdict: Verdict, anchors: Sequence[str], first: Verdict | None
+) -> Answer:
+    """What the first answer says already (where its winner is worse) is not said again."""
+    at = verdict.headline
+    title, anchor = SECTIONS.get(verdict.question, ("Ratios", "ratios"))
+    ids = [] if at is None else list(zip((at.ahead, at.behind), at.point_ids, strict=False))
+    workload = f" ({verdict.workload})" if verdict.workload else ""
+    return Answer(
+        title=f"{verdict.title}{workload}",
+        winner=verdict.winner,
+        index=verdict.index,
+        amount=verdict.amount,
+        against="" if at is None or not verdict.winner else f"over {at.behind}",
+        sure=verdict.interval,
+        sentences=_sentences(verdict, first),
+        basis=verdict.basis if at is not None else "",
+        points=ids,
+        see=(title, anchor) if anchor in anchors else None,
+        better=[_contrast(standing, verdict) for standing in verdict.better],
+        worse=[_contrast(standing, verdict) for standing in verdict.worse],
+        marks=[] if at is None else marks_beside(comparison, at),
+        leader=verdict.leader,
+        outcome="It depends" if verdict.kind == "depends" else "No winner",
+    )
+
+
+def _sentences(verdict: Verdict, first: Verdict | None) -> list[str]:
+    answer, *others = verdict.sentences()
+    known = [] if first is None else first.sentences()
+    return [answer, *(text for text in others if text not in known)]
+
+
+def marks_beside(comparison: Comparison, at: Advantage) -> list[Mark]:
+    """The warnings that touch a headline."""
+    cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
+    sides = [cells[point] for point in at.point_ids if point in cells]
+    column = comparison.column(at.key)
+    found = marks_of(sides[0], sides[1], column) if len(sides) > 1 and column else ()
+    return list(found)
+
+
+def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
+    example = standing.example
+    other = standing.behind if standing.ahead == verdict.leader else standing.ahead
+    where = f"at {example.where}"
+    if standing.of > 1:
+        number = "all" if standing.points == standing.of else f"{standing.points} of"
+        which = "in the middle: " if standing.points > 2 else "such as " * (standing.points == 2)
+        where = f"at {number} {standing.of} points ({which}{example.where})"
+    return Contrast(
+        what=standing.what,
+        other=other if len(verdict.targets) > 2 else "",
+        amount=digits.times(example.times),
+        where=where,
+        point_id=example.point_ids[0] if example.point_ids else None,
+        note=example.note,
+    )
+
+
+def headlines(comparison: Comparison) -> list[ClaimData]:
+    """The headlines as the audit takes them: what each asserts, and the runs that it rests on."""
+    return [
+        _headline(comparison, verdict, at)
+        for verdict in verdicts(comparison)
+        if verdict.winner and (at := verdict.headline) is not None
+    ]
+
+
+def _headline(comparison: Comparison, verdict: Verdict, at: Advantage) -> ClaimData:
+    cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
+    powers = [cells[point].power for point in at.point_ids]
+    sides = [
+        ClaimSide(target, runs, None if power is None else power.boundary)
+        for target, runs, power in zip(
+            (at.ahead, at.behind),
+            (at.run_ids[: at.own_runs], at.run_ids[at.own_runs :]),
+            powers,
+            strict=True,
+        )
+    ]
+    marks = {mark.kind for mark in marks_beside(comparison, at)}
+    return ClaimData(
+        statement=verdict.sentences()[0],
+        metric=at.key,
+        ratio=at.ratio,
+        sides=(sides[0], sides[1]),
+        caveat=verdict.caveat,
+        beside=frozenset(marks | ({"unequal-boundaries"} if "unequal" in at.note else set())),
+        numbers=(_number(at),),
+        share=at.share,
+        confidence=at.confidence,
+    )
+
+
+def _number(at: Advantage) -> ClaimNumber:
+    text = digits.times(at.times, "").removeprefix("at least ")
+    if digits.is_loose(at.times):
+        return ClaimNumber(
+            "least less" if at.less else "least more", text, f"at least {text} times"
+        )
+    step = digits.step_of(at.times)
+    return ClaimNumber("inverse" if at.less else "multiple", text, f"{text} times", step=step)

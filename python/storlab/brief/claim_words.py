@@ -1,0 +1,148 @@
+"""The words of a claim: both values, by how much the one is ahead, and the numbers in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from storlab.analysis import digits
+from storlab.analysis.answer import inverse
+from storlab.analysis.columns import STATISTICS, TIMES, Column
+from storlab.analysis.compare import Row
+from storlab.analysis.points import page_of
+from storlab.analysis.stats import Interval
+from storlab.audit.from_claims import ClaimNumber, NumberKind
+from storlab.brief.text import latency_unit, ratio_bracket, sentence_case
+from storlab.contracts.page import Quantity
+
+THROUGHPUT = "throughput_mb_s.all"
+NOUNS = {"s": " time", "J": " energy", "Wh": " energy"}  # of which there is less
+CHANGE_BELOW = 2.0  # from here on a multiple says it all
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a claim says, and the numbers in its sentence."""
+
+    sentence: str
+    short: str  # where the place and the ratio stand beside it
+    unit: str  # the line under the ratio
+    numbers: tuple[ClaimNumber, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """One side ahead of the other at one point. ``ratio`` is its value over the other's."""
+
+    row: Row
+    target: str
+    behind: str
+    column: Column
+    quantity: Quantity | None  # of the family's own
+    where: str
+    ratio: Interval
+
+    @property
+    def less(self) -> bool:
+        """True where less is better."""
+        return self.ratio.estimate < 1
+
+    @property
+    def times(self) -> Interval:
+        """How many times as good."""
+        return inverse(self.ratio) if self.less else self.ratio
+
+    @property
+    def what(self) -> str:
+        """``throughput``, ``p99 read latency``."""
+        if self.quantity is not None:
+            return self.quantity.title
+        if self.column.key == THROUGHPUT:
+            return "throughput"
+        if not self.column.time:
+            return self.column.label
+        statistic = STATISTICS[self.column.name.split("_")[-2]]
+        operation = page_of(self.row.point.kind).name_of(self.column.operation)
+        return f"{statistic} {operation} {TIMES[self.column.time]}"
+
+
+def words_of(ahead: Ahead) -> Words:
+    """The sentence of a claim, with every number that the audit computes once more."""
+    values = _values(ahead)
+    times = _times(ahead)
+    unit = f"{ahead.behind}’s {ahead.what}"
+    if values is None:
+        sentence = (
+            f"{ahead.target} is ahead of {ahead.behind} in {ahead.what} at {ahead.where}: "
+            f"{times.words}."
+        )
+        return Words(sentence, f"{sentence_case(ahead.what)}: {times.words}.", unit, (times,))
+    first, other = values
+    change = _change(ahead)
+    more = f", {change.words}" if change is not None else ""
+    numbers = (first, times, other, *([change] if change is not None else []))
+    verb = "moved" if ahead.column.key == THROUGHPUT and ahead.quantity is None else ""
+    does = f"{ahead.target} {verb}" if verb else f"{ahead.target}’s {ahead.what} was"
+    if ahead.less:
+        sentence = (
+            f"{does} {first.words} at {ahead.where}, against {ahead.behind}’s {other.words}: "
+            f"ahead by {times.words}{more}."
+        )
+    else:
+        sentence = (
+            f"{does} {first.words} at {ahead.where}: {times.words} {ahead.behind}’s "
+            f"{other.words}{more}."
+        )
+    if verb:
+        short = f"{ahead.target} moved {first.words}, {ahead.behind} {other.words}{more}."
+    else:
+        on = f"{first.words} on {ahead.target}, {other.words} on {ahead.behind}"
+        short = f"{sentence_case(ahead.what)}: {on}{more}."
+    return Words(sentence_case(sentence), short, unit, numbers)
+
+
+def _values(ahead: Ahead) -> list[ClaimNumber] | None:
+    """Both values with their intervals; None where one of them is not known well enough."""
+    column, row = ahead.column, ahead.row
+    found = [row.cells[side].values[column.key] for side in (ahead.target, ahead.behind)]
+    if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in found):
+        return None
+    unit, factor, space = column.unit, 1.0, "\u00a0"
+    if unit == "ns":
+        unit, factor = latency_unit([value.estimate for value in found], least=1)
+    if ahead.quantity is None:
+        space = " "
+    kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
+    return [
+        ClaimNumber(
+            kind,
+            digits.estimate_text(value, factor),
+            f"{digits.text(value, factor)}{space}{unit}",
+            unit,
+            digits.step_of(value, factor),
+        )
+        for kind, value in zip(kinds, found, strict=True)
+    ]
+
+
+def _times(ahead: Ahead) -> ClaimNumber:
+    """By how much it is ahead: a multiple, or the least that it is."""
+    times = ahead.times
+    words = ratio_bracket(times)
+    if digits.is_loose(times):
+        text = digits.times(times, "").removeprefix("at least ")
+        kind: NumberKind = "least less" if ahead.less else "least more"
+        return ClaimNumber(kind, text, words)
+    kind = "inverse" if ahead.less else "multiple"
+    return ClaimNumber(kind, digits.times(times, ""), words, step=digits.step_of(times))
+
+
+def _change(ahead: Ahead) -> ClaimNumber | None:
+    """The same in percent; None where a multiple says it better, or the ratio is not known well."""
+    ratio = ahead.ratio
+    if digits.is_loose(ahead.times) or ratio.estimate >= CHANGE_BELOW:
+        return None
+    share, step = abs(ratio.estimate - 1), digits.step_of(ratio)
+    text = digits.number(100 * share, max(100 * step, 0.1 if share < 0.0995 else 1.0))
+    word: NumberKind = "less" if ahead.less else "more"
+    noun = NOUNS.get(ahead.column.unit, "") if ahead.quantity is not None else ""
+    return ClaimNumber(word, text, f"{text}\u00a0% {word}{noun}", step=100 * step)

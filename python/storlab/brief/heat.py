@@ -1,0 +1,172 @@
+"""The heat table: at a glance who is better, where, and by how much.
+
+One row for each mix, one column for each quantity and small multiple, at the far end of the axis. A
+number says how many times better the better side is, in that side's colour and with its sign.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis import digits
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison, Ratio
+from storlab.analysis.points import Section, WorkloadPoint, short_mix, title_of
+from storlab.analysis.stats import Interval
+from storlab.brief.model import HeatCell, HeatRow, HeatTable
+from storlab.brief.tables import ratio_number
+from storlab.brief.text import ratio_spread
+from storlab.figures.common import (
+    far_points,
+    last_point,
+    latency_kind,
+    operations_of,
+)
+from storlab.figures.theme import sign_of
+
+STEPS = (1.1, 1.5, 2.5, 5.0)  # from here on a colour is one step stronger
+FEWEST = 3  # cells; fewer are read faster as sentences
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A column of the table: a quantity at one value of the small multiple."""
+
+    key: str
+    words: str
+    facet: Any
+    text: str  # of the small multiple
+
+
+def heat_tables(comparison: Comparison) -> list[HeatTable]:
+    """One for each family that has enough to compare."""
+    if not comparison.others:
+        return []
+    families = list(dict.fromkeys(section.family for section in comparison.sections))
+    found = (
+        _table(comparison, [s for s in comparison.sections if s.family == family])
+        for family in families
+    )
+    return [table for table in found if table is not None]
+
+
+def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
+    heads = list(_heads(comparison, sections))
+    rows = [
+        HeatRow(
+            short_mix(section.page, section.title),
+            target,
+            comparison.targets.index(target),
+            [_cell(comparison, section, target, head) for head in heads],
+        )
+        for section in sections
+        for target in comparison.others
+    ]
+    if sum(cell is not None for row in rows for cell in row.cells) < FEWEST:
+        return None
+    first = sections[0]
+    far = far_points(comparison, sections).values()
+    shared = {first.at(point) for _, places in far for _, point in places}
+    where = shared.pop() if len(shared) == 1 else first.page.far
+    name = f"{first.prefix}: " if first.prefix else ""
+    return HeatTable(
+        caption=f"{name}{'h' if name else 'H'}ow many times better the better side is"
+        + (f", at {where}" if where else "")
+        + "; in its colour and with its sign",
+        head=title_of(first.page, first.page.mix) if first.page.mix else "workload",
+        groups=_groups(heads),
+        columns=[head.text for head in heads],
+        rows=rows,
+        signs=[(target, index, sign_of(index)) for index, target in enumerate(comparison.targets)],
+        several=len(comparison.others) > 1,
+        baseline=comparison.baseline,
+    )
+
+
+def _groups(heads: Sequence[_Head]) -> list[tuple[str, int]]:
+    """The quantities with the number of columns that each has."""
+    words = list(dict.fromkeys(head.words for head in heads))
+    return [(word, sum(head.words == word for head in heads)) for word in words]
+
+
+def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Head]:
+    """Of quantities for which one way is good, those that any of these points compares."""
+    facets: dict[str, Any] = {}
+    for section in sections:
+        facets |= {str(facet): facet for facet in section.facets()}
+    for key, words in _quantities(comparison, sections[0]):
+        column = comparison.column(key)
+        if column is None or not column.better:
+            continue
+        for facet in facets.values():
+            if any(_ratios(comparison, section, facet, key) for section in sections):
+                owner = next(s for s in sections if facet in s.facets())
+                yield _Head(key, words, facet, owner.facet_text(facet))
+
+
+def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str, str]]:
+    """What is compared: a family's findings, or throughput, mean latencies and their tails."""
+    page = section.page
+    if page.findings:
+        keys = (*page.headline.keys, *page.findings)
+        for quantity in page.quantities:
+            if quantity.key in keys:
+                yield quantity.key, quantity.title
+        return
+    prefix, _ = latency_kind(comparison, section)
+    yield "throughput_mb_s.all", "throughput"
+    for operation, name in operations_of(section):
+        yield f"{prefix}_mean_ns.{operation}", f"mean {name} latency"
+    for operation, name in operations_of(section):
+        yield f"{prefix}_p99_ns.{operation}", f"p99 {name} latency"
+    if any(cell.power for row in comparison.rows.values() for cell in row.cells.values()):
+        yield "efficiency_mb_s_w.all", "data per joule"
+
+
+def _point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:
+    return last_point(comparison, section, facet) if facet in section.facets() else None
+
+
+def _ratios(comparison: Comparison, section: Section, facet: Any, key: str) -> dict[str, Ratio]:
+    point = _point(comparison, section, facet)
+    if point is None:
+        return {}
+    each = comparison.row(point).ratios
+    return {target: ratios[key] for target, ratios in each.items() if key in ratios}
+
+
+def _cell(comparison: Comparison, section: Section, target: str, head: _Head) -> HeatCell | None:
+    ratio = _ratios(comparison, section, head.facet, head.key).get(target)
+    column, point = comparison.column(head.key), _point(comparison, section, head.facet)
+    if ratio is None or column is None or point is None:
+        return None
+    row = comparison.row(point)
+    cell, base = row.cells[target], row.cells[comparison.baseline]
+    marks = ratio_number(ratio, cell, base, column).marks
+    better, gain = _gain(column, ratio.interval)
+    winner = target if better else comparison.baseline
+    index = comparison.targets.index(winner)
+    if not ratio.decided:
+        text = "not decided"
+        return HeatCell(text, ratio_spread(ratio.interval), None, "", 0, cell.point_id, marks)
+    return HeatCell(
+        digits.times(gain).replace("at least ", "≥\u202f"),
+        ratio_spread(gain),
+        index,
+        sign_of(index),
+        sum(gain.estimate >= step for step in STEPS),
+        cell.point_id,
+        marks,
+    )
+
+
+def _gain(column: Column, ratio: Interval) -> tuple[bool, Interval]:
+    """Whether the target is better than the baseline, and how many times the better one is."""
+    better = (ratio.estimate > 1) == (column.better == "more")
+    if ratio.estimate >= 1 or math.isclose(ratio.estimate, 0):
+        return better, ratio
+    low, high = (None if not end else 1 / end for end in (ratio.high, ratio.low))
+    return better, Interval(1 / ratio.estimate, low, high, ratio.n)

@@ -1,0 +1,289 @@
+"""Clusters in few numbers: maxima over what is swept, fast facts, and scaling with clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from storlab.analysis import density
+from storlab.analysis.clients import sections_by_clients
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.dataset import TargetColumn
+from storlab.analysis.points import CLIENTS, Section, WorkloadPoint
+from storlab.analysis.stats import Interval
+from storlab.base.units import TB
+from storlab.brief.flags import legend
+from storlab.brief.model import DataTable, Number, TableRow
+from storlab.brief.tables import Leaf, Scale, number_of, table_of
+from storlab.brief.text import cell_texts, plural
+from storlab.contracts.page import Page
+from storlab.figures.common import MISSING, is_swept, place_of, times_text
+
+THROUGHPUT = "throughput_mb_s.all"
+GB = 1e-3  # GB/s of MB/s
+NONE = Number("–", missing=True)
+UNDECLARED = Number("not declared", missing=True)
+
+
+def maxima_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
+    """Of each mix and block size the largest mean over the axis, with the place that gave it.
+
+    Then what these are per terabyte and per money, where targets declare them.
+    """
+    tables = []
+    for sections in comparison.kinds.values():
+        page, axis = sections[0].page, _axis(sections)
+        found = [
+            (place_of(section, facet), section.at(point), cell)
+            for section in sections
+            if is_swept(section)
+            for facet in section.facets()
+            for point, cell in _largest(comparison, section, facet)
+        ]
+        if not found:
+            continue
+        head = [("throughput", "GB/s"), (page.rate_short, ""), ("at", ""), ("outstanding", "")]
+        leaves = [Leaf([w], c, _most(comparison, at, c, page, scale)) for w, at, c in found]
+        caption = f"Maxima over {axis}: the largest mean, and where it was found"
+        tables.append(_table(comparison, sections, caption, head, leaves))
+        if worth := _worth_head(comparison, page):
+            leaves = [Leaf([w], c, _worth(comparison, c, page)) for w, _, c in found]
+            caption = f"Maxima over {axis}, by what the target holds and costs, as declared"
+            tables.append(_table(comparison, sections, caption, worth, leaves))
+    return tables
+
+
+def _table(
+    comparison: Comparison,
+    sections: Sequence[Section],
+    caption: str,
+    head: list[tuple[str, str]],
+    leaves: list[Leaf],
+) -> DataTable:
+    if len(comparison.kinds) > 1:
+        caption = f"{sections[0].workload}: {caption[:1].lower()}{caption[1:]}"
+    return table_of(comparison, caption, ["workload"], head, leaves)
+
+
+def _axis(sections: Sequence[Section]) -> str:
+    names = dict.fromkeys(
+        section.axes.x.replace("_", " ") for section in sections if is_swept(section)
+    )
+    return " or ".join(names)
+
+
+def _largest(
+    comparison: Comparison, section: Section, facet: object
+) -> Iterator[tuple[WorkloadPoint, Cell]]:
+    """By target the point with the largest mean throughput."""
+    points = section.of_facet(facet)
+    for target in comparison.planned(points):
+        cells = [(p, comparison.row(p).cells[target]) for p in points]
+        known = [(p, c) for p, c in cells if THROUGHPUT in c.values]
+        yield max(known, key=lambda pair: pair[1].values[THROUGHPUT].estimate, default=cells[-1])
+
+
+def _most(comparison: Comparison, at: str, cell: Cell, page: Page, scale: Scale) -> list[Number]:
+    if not cell.measured:
+        return [Number(MISSING, point_id=cell.point_id, missing=True)] * 4
+    outstanding = NONE
+    if cell.configured is not None:
+        outstanding = Number(f"{cell.configured:,.0f}", "", cell.point_id)
+    return [
+        gb_number(comparison, cell, scale),
+        key_number(comparison, cell, page.rate.key, scale),
+        Number(at, "", cell.point_id),
+        outstanding,
+    ]
+
+
+def gb_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
+    """Throughput in GB/s, with the marks that it has everywhere."""
+    value = cell.values.get(THROUGHPUT)
+    number = key_number(comparison, cell, THROUGHPUT, scale)
+    if value is None:
+        return number
+    shown = density.scaled(value, GB) or value
+    text, spread = cell_texts(shown)
+    return replace(number, text=text, spread=spread if number.spread else "")
+
+
+def key_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
+    """A column's value, as in all tables."""
+    column = comparison.column(key)
+    return NONE if column is None else number_of(cell, column, scale)
+
+
+def _currency(comparison: Comparison) -> str:
+    """The one in which targets declare costs; empty where they have none or several."""
+    targets = [column.target for column in comparison.dataset.targets]
+    found = {t.currency for t in targets if density.whole_cost(t) is not None}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _worth_head(comparison: Comparison, page: Page) -> list[tuple[str, str]]:
+    """What the maxima are divided by, where any target declares it."""
+    targets = [column.target for column in comparison.dataset.targets]
+    rate = page.rate_short
+    head: list[tuple[str, str]] = []
+    if any(t.capacity for t in targets):
+        head += [("per raw TB", "GB/s"), ("per raw TB", rate)]
+    if any(t.usable for t in targets):
+        head += [("per usable TB", "GB/s"), ("per usable TB", rate)]
+    if money := _currency(comparison):
+        head += [(f"{money} per GB/s", ""), (f"{money} per 1,000 {rate}", "")]
+    return head
+
+
+def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
+    columns = {column.label: column.target for column in comparison.dataset.targets}
+    target, rate = columns[cell.target], page.rate.key
+    values: list[Interval | None] = []
+    if not cell.measured:
+        missing = Number(MISSING, point_id=cell.point_id, missing=True)
+        return [missing] * len(_worth_head(comparison, page))
+    targets = columns.values()
+    if any(t.capacity for t in targets):
+        each = density.per_tb(cell, target, THROUGHPUT)
+        values += [density.scaled(each, GB), density.per_tb(cell, target, rate)]
+    if any(t.usable for t in targets):
+        each = density.per_usable_tb(cell, target, THROUGHPUT)
+        values += [density.scaled(each, GB), density.per_usable_tb(cell, target, rate)]
+    if _currency(comparison):
+        values += [
+            density.cost_per(cell, target, THROUGHPUT, GB),
+            density.cost_per(cell, target, rate, 1e-3),
+        ]
+    return [UNDECLARED if v is None else Number(*cell_texts(v), cell.point_id) for v in values]
+
+
+def fast_facts(comparison: Comparison, scale: Scale) -> list[DataTable]:
+    """Each target in one line: what it holds, and the most that it did of all points.
+
+    One table for each family.
+    """
+    tables = []
+    for sections in comparison.kinds.values():
+        page = sections[0].page
+        points = [point for section in sections for point in section.points]
+        rows = [
+            _facts(comparison, index, column, points, page, scale)
+            for index, column in enumerate(comparison.dataset.targets)
+        ]
+        caption = "Fast facts: what each target holds, and the most that it did"
+        if len(comparison.kinds) > 1:
+            caption = f"{sections[0].workload}: {caption[:1].lower()}{caption[1:]}"
+        head = [
+            ("raw", "TB"), ("usable", "TB"), ("drives", ""),
+            ("most", "GB/s"), ("per raw TB", "GB/s"),
+            ("most", page.rate_short), ("per raw TB", page.rate_short),
+        ]  # fmt: skip
+        marks = legend(m for row in rows for number in row.numbers for m in number.marks)
+        tables.append(DataTable(caption, [], head, rows, marks))
+    return tables
+
+
+def _facts(
+    comparison: Comparison,
+    index: int,
+    column: TargetColumn,
+    points: Sequence[WorkloadPoint],
+    page: Page,
+    scale: Scale,
+) -> TableRow:
+    target = column.target
+    cells = [comparison.row(point).cells[column.label] for point in points]
+    best = [
+        max(known, key=lambda cell, k=key: cell.values[k].estimate) if known else None  # type: ignore[misc]
+        for key in (THROUGHPUT, page.rate.key)
+        for known in [[cell for cell in cells if key in cell.values]]
+    ]
+    fast, busy = best
+    numbers = [
+        _fact(None if target.capacity is None else target.capacity / TB),
+        _fact(None if target.usable is None else target.usable / TB),
+        _fact(target.drives),
+        NONE if fast is None else gb_number(comparison, fast, scale),
+        _per(fast, density.scaled(density.per_tb(fast, target, THROUGHPUT), GB) if fast else None),
+        NONE if busy is None else key_number(comparison, busy, page.rate.key, scale),
+        _per(busy, density.per_tb(busy, target, page.rate.key) if busy else None),
+    ]
+    links = [
+        (what, cell.point_id)
+        for what, cell in (("throughput", fast), (page.rate_short, busy))
+        if cell is not None and cell.point_id
+    ]
+    return TableRow([], column.label, index, numbers, True, links)
+
+
+def _fact(value: float | None) -> Number:
+    if value is None:
+        return UNDECLARED
+    return Number(f"{value:,.0f}" if value >= 1000 else f"{value:.5g}", fact=True)
+
+
+def _per(cell: Cell | None, value: Interval | None) -> Number:
+    if cell is None or value is None:
+        return NONE if cell is None else UNDECLARED
+    return Number(*cell_texts(value), cell.point_id)
+
+
+def scaling_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
+    """What more clients bring: the whole, each of them, and how far from in proportion."""
+    own = [section for section in comparison.sections if section.axes.x == CLIENTS]
+    sections = [s for s in [*own, *sections_by_clients(comparison)] if is_swept(s)]
+    families: dict[tuple[str, str, str], list[Section]] = {}
+    for section in sections:
+        families.setdefault(section.family, []).append(section)
+    tables = []
+    for members in families.values():
+        leaves = [
+            leaf
+            for section in members
+            for facet in section.facets()
+            for leaf in _scaled(comparison, section, facet, scale)
+        ]
+        rate = members[0].page.rate_short
+        head = [
+            ("throughput", "GB/s"), (rate, ""), ("each client", "MB/s"), ("times the fewest", ""),
+            ("of proportion", "%"),
+        ]  # fmt: skip
+        caption = f"Scaling with clients, {members[0].workload}: the whole, and each client"
+        tables.append(table_of(comparison, caption, ["workload", "clients"], head, leaves))
+    return tables
+
+
+def _scaled(
+    comparison: Comparison, section: Section, facet: object, scale: Scale
+) -> Iterator[Leaf]:
+    points = section.of_facet(facet)
+    first = points[0]
+    for point in points:
+        for target in comparison.planned(points):
+            cell, few = (comparison.row(p).cells[target] for p in (point, first))
+            value, base = cell.values.get(THROUGHPUT), few.values.get(THROUGHPUT)
+            numbers = [
+                gb_number(comparison, cell, scale),
+                key_number(comparison, cell, section.page.rate.key, scale),
+            ]
+            if value is None or base is None or not base.estimate or not point.clients:
+                numbers += [NONE, NONE, NONE]
+            else:
+                times = value.estimate / base.estimate
+                share = 100 * times * (first.clients or 1) / point.clients
+                each = density.scaled(value, 1 / point.clients) or value
+                marks = numbers[0].marks
+                numbers += [
+                    Number(*cell_texts(each), cell.point_id, marks),
+                    Number(times_text(times), "", cell.point_id, marks),
+                    Number(f"{share:.0f}", "", cell.point_id, marks),
+                ]
+            yield Leaf([place_of(section, facet), str(point.clients)], cell, numbers)
+
+
+def clients_words(counts: Sequence[int]) -> str:
+    """``12 clients``; ``1, 2 and 4 clients``."""
+    if len(counts) == 1:
+        return plural(counts[0], "client")
+    texts = [str(count) for count in counts]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}\u00a0clients"

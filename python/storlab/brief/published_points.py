@@ -1,0 +1,75 @@
+"""Where a printed number stands among the measured points: same work, same operating point."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.audit.quantities import size_bytes
+from storlab.contracts.page import Page
+from storlab.figures.common import last_point
+from storlab.model.published import NOT_STATED, Row
+
+ORDERS = {"rand": "random", "random": "random", "seq": "sequential", "sequential": "sequential"}
+"""First words of workloads in publications, and the order of offsets that they mean."""
+
+
+def reads_of(row: Row, operations: Collection[str], page: Page) -> float | None:
+    """Percent of reads: as in ``70/30``, or of a workload that does nothing but read or write."""
+    first, slash, _ = row.rw_mix.partition("/")
+    if slash:
+        try:
+            return float(first)
+        except ValueError:
+            return None
+    if len(page.moved) != 2 or len(operations) != 1:
+        return None
+    return {page.moved[0]: 100.0, page.moved[1]: 0.0}.get(next(iter(operations)))
+
+
+def points_of(
+    comparison: Comparison, sections: Sequence[Section], row: Row, operations: Collection[str]
+) -> Iterator[tuple[WorkloadPoint, str]]:
+    """The points it stands at, each with the operating point in words where that is not its own.
+
+    At its operating point, or at the far end where it names none, or the best of several.
+    """
+    reads = reads_of(row, operations, sections[0].page)
+    sizes = size_bytes(row.block_size) if row.block_size else ()
+    values = _operating_values(row)
+    for section in sections:
+        for facet in section.facets():
+            points = [p for p in section.of_facet(facet) if _same_work(p, row, reads, sizes)]
+            if values is None:
+                last = last_point(comparison, section, facet)
+                at = "not stated" if row.x_value in (NOT_STATED, "") else _plain(row.x_value)
+                yield from ((p, at) for p in points if last is not None and p.key == last.key)
+            else:
+                yield from ((p, "") for p in points if p.params.get(_axis(p.page, row)) in values)
+
+
+def _plain(text: str) -> str:
+    return text.replace("_", " ")
+
+
+def _axis(page: Page, row: Row) -> str:
+    printed = row.x_name.lower()
+    return next((name for name, columns in page.outstanding.items() if printed in columns), "")
+
+
+def _operating_values(row: Row) -> set[float] | None:
+    """The values of its swept parameter, usually one; None where it names none."""
+    try:
+        return {float(part) for part in row.x_value.split(",")}
+    except ValueError:
+        return None
+
+
+def _same_work(point: WorkloadPoint, row: Row, reads: float | None, sizes: Sequence[float]) -> bool:
+    page, params = point.page, point.params
+    size = params.get(page.facet or "")
+    order = ORDERS.get(row.workload.lower().replace("_", " ").replace("-", " ").partition(" ")[0])
+    same_order = order is None or params.get(page.access, order) == order
+    same_mix = reads is not None and params.get(page.mix or "") == reads
+    return same_mix and same_order and isinstance(size, int) and size in sizes

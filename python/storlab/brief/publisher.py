@@ -1,0 +1,81 @@
+"""What the publisher of a brief adds to it: byline, logo, words, components, and what is left out.
+
+None of it is measured or checked, and the brief says so. What it rests on cannot be left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from storlab.brief.model import Brief, Publisher
+from storlab.lab.results.store import ResultStore
+from storlab.lab.study.logo import read_logo
+from storlab.model.publisher import BriefTable, Components
+from storlab.model.target import Target
+
+_TITLES = {"cpu": "CPU", "nic": "NIC"}
+
+
+def publisher_of(
+    table: BriefTable | None, folders: Sequence[Path], targets: Sequence[Target]
+) -> Publisher:
+    """What a brief is to say of its publisher, and of the targets' components.
+
+    The logo is looked for in ``folders``, the first first. Raises StudyError where it is in none,
+    or is no image.
+    """
+    components = _components([target.components for target in targets])
+    if table is None:
+        return Publisher(components=components)
+    words = sorted(table.leave_out)
+    left_out = f"Left out by the publisher: {', '.join(words)}." if words else ""
+    return Publisher(
+        byline=", ".join(filter(None, (table.author, table.organisation))),
+        name=table.organisation or table.author,
+        logo=None if table.logo is None else read_logo(Path(table.logo), folders),
+        introduction=_paragraphs(table.introduction),
+        conclusion=_paragraphs(table.conclusion),
+        footnotes=[" ".join(text.split()) for text in table.footnotes],
+        legal=_paragraphs(table.legal),
+        components=components,
+        left_out=left_out,
+    )
+
+
+def folders_of(store: ResultStore) -> list[Path]:
+    """Where a file that a study names may be: by the results, by it, or where it was run."""
+    guard = store.environment.get("guard", {})
+    recorded = [guard[name] for name in ("study_directory", "working_directory") if name in guard]
+    return [store.directory, *map(Path, recorded), Path.cwd()]
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Empty lines divide."""
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
+def _components(given: Sequence[Components | None]) -> list[tuple[str, list[str]]]:
+    rows = []
+    for name in Components.model_fields:
+        values = [getattr(each, name, "") for each in given]
+        if any(values):
+            title = _TITLES.get(name, name.capitalize())
+            rows.append((title, [value or "not stated" for value in values]))
+    return rows
+
+
+def without(brief: Brief, table: BriefTable | None) -> Brief:
+    """The brief without what is to be left out. Its data and its audit keep all of it."""
+    names = set(table.leave_out) if table is not None else set()
+    if "workloads" in names:
+        brief.mappings = []
+    if "ratios" in names:
+        brief.ratios, brief.overview = [], []
+    if "configuration" in names:
+        brief.configuration, brief.environment = [], []
+    if "components" in names:
+        brief.publisher.components.clear()
+    brief.extras = [extra for extra in brief.extras if extra.anchor not in names]
+    return brief

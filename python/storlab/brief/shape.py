@@ -1,0 +1,45 @@
+"""What of a page stands open: as much as a reader looks through; the rest is folded, and there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from storlab.analysis.points import Section
+from storlab.brief.model import FigureGroup, SectionBlock
+from storlab.figures.common import clients_of
+
+OPEN = 16  # figures of mixes: four mixes with two sizes, their throughput and their latency
+
+
+def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
+    """The mixes, of which those are open that come first and have the most clients.
+
+    The first of them is open however many figures it has.
+    """
+    most = max((clients_of(section) for section, _ in mixes), default=0)
+    found, left = [], OPEN
+    for section, block in mixes:
+        count = sum(len(group.drawings) for group in block.groups if not group.folded)
+        fits = clients_of(section) == most and (count <= left or left == OPEN)
+        left -= count if fits else 0
+        found.append(replace(block, folded=count > 0 and not fits))
+    return found
+
+
+def paired(groups: Sequence[FigureGroup]) -> list[FigureGroup]:
+    """Groups of one figure stand side by side: the next such one is drawn up to a lone one."""
+    waiting, found = list(groups), []
+    while waiting:
+        group = waiting.pop(0)
+        found.append(group)
+        if _single(group):
+            other = next((each for each in waiting if _single(each)), None)
+            if other is not None:
+                waiting.remove(other)
+                found.append(other)
+    return found
+
+
+def _single(group: FigureGroup) -> bool:
+    return len(group.drawings) == 1 and not group.folded

@@ -1,0 +1,68 @@
+"""How ``run``, ``report`` and ``compare`` end: who won, by how much and how sure."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from storlab.cli import terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from storlab.analysis.answer import Verdict
+    from storlab.analysis.compare import Comparison
+    from storlab.lab.results.store import ResultStore
+
+MOST_LINES = 3
+
+
+def verdicts_of(stores: Sequence[ResultStore]) -> list[Verdict]:
+    """The answers of these campaigns; none where no run has finished."""
+    from storlab.analysis.compare import compare
+    from storlab.analysis.dataset import load_dataset
+
+    return answers(compare(load_dataset(stores)))
+
+
+def answers(comparison: Comparison) -> list[Verdict]:
+    """The answers of a comparison, the study's own question first; none without a finished run."""
+    from storlab.analysis.verdict import verdicts
+
+    return verdicts(comparison)
+
+
+def lines(found: Sequence[Verdict]) -> list[str]:
+    """At most three sentences. Of several families the answer of each, while there is room."""
+    first: dict[str, Verdict] = {}
+    for verdict in found:
+        first.setdefault(verdict.workload, verdict)
+    if len(first) == 1:
+        sentences = next(iter(first.values())).sentences()
+    else:
+        sentences = [verdict.sentences()[0] for verdict in first.values()]
+        if len(sentences) > MOST_LINES:
+            rest = len(sentences) - (MOST_LINES - 1)
+            more = f"{rest} more workloads are answered in the brief and by `storlab compare`."
+            sentences = [*sentences[: MOST_LINES - 1], more]
+    return [sentence.replace("\u00a0", " ") for sentence in sentences[:MOST_LINES]]
+
+
+def print_lines(sentences: Sequence[str]) -> None:
+    """Each wraps under its own beginning."""
+    for place, sentence in enumerate(sentences):
+        style = "bold" if place == 0 else ""
+        for line in wrapped(sentence):
+            terminal.out.print(terminal.Text(line, style=style), soft_wrap=True)
+
+
+def wrapped(sentence: str) -> list[str]:
+    """A sentence in the width of the terminal, or of a file."""
+    return textwrap.wrap(
+        sentence, terminal.out.width, subsequent_indent="  ", break_on_hyphens=False
+    )
+
+
+def as_json(found: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """For ``--json``: all of them."""
+    return [verdict.as_dict() for verdict in found]

@@ -1,0 +1,456 @@
+"""What ``--json`` prints, verb by verb: the types that docs/reference/json is made of.
+
+No verb imports this: they print plain dicts, and the tests hold every document that a test prints
+to its schema. A change that takes a field away or gives it another meaning makes a new version.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Literal, NotRequired, Optional
+
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
+
+from storlab.audit.finding import Finding
+from storlab.cli.common import DOCUMENT_VERSION
+from storlab.cli.main import FURTHER
+from storlab.contracts.check import Check
+from storlab.contracts.meter import Discovered
+from storlab.model.point import Plan
+from storlab.model.result import Failure, RunRecord
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+CLOSED = ConfigDict(extra="forbid")
+
+
+class Error(TypedDict):
+    """What went wrong: where, what, and how to mend it."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    kind: str
+    where: str
+    what: str
+    fix: str
+    exit_code: int
+    problems: NotRequired[list[Any]]
+
+
+class ErrorDocument(TypedDict):
+    """Of any verb that ends with an error before it has something to report."""
+
+    error: Error
+
+
+class InitDocument(TypedDict):
+    """storlab init: the study that was written, and what it names."""
+
+    file: str
+    targets: list[dict[str, Any]]
+    devices: list[dict[str, Any]]
+
+
+class PlanDocument(TypedDict):
+    """storlab plan: everything that a study will do."""
+
+    plan_hash: str
+    absent_devices: dict[str, list[str]]
+    plan: Plan
+
+
+class DoctorDocument(TypedDict):
+    """storlab doctor: what was looked at; ok without an error among it."""
+
+    ok: bool
+    checks: list[Check]
+
+
+class MetersDocument(TypedDict):
+    """storlab meters: what this machine has or could have."""
+
+    meters: list[Discovered]
+
+
+class RunCounts(TypedDict):
+    """Runs of a campaign, and those of this session."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    planned: int
+    finished: int
+    failed: int
+    missing: int
+    this_session: NotRequired[int]
+
+
+class FailedRun(TypedDict):
+    """A run that failed."""
+
+    run_id: str
+    target: str
+    failure: Optional[Failure]  # noqa: UP045
+
+
+class RunFlag(TypedDict):
+    """A warning that a run carries."""
+
+    run_id: str
+    kind: str
+    message: str
+
+
+class Estimate(TypedDict):
+    """An estimate, its 95 % interval (null where repeats give none) and its number of repeats."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class AdvantageDocument(TypedDict):
+    """One target ahead of another in one quantity at one point, `times` as good."""
+
+    metric: str
+    what: str
+    ahead: str
+    behind: str
+    where: str
+    times: Estimate
+    points: list[str]
+    runs: list[str]
+    note: str
+
+
+class StandingDocument(TypedDict):
+    """One target ahead of another in one quantity at `points` of the `of` points."""
+
+    metric: str
+    what: str
+    ahead: str
+    behind: str
+    points: int
+    of: int
+    example: AdvantageDocument
+
+
+class VerdictDocument(TypedDict):
+    """The answer to one question that the study asks; in words in `sentences`."""
+
+    question: str
+    kind: str
+    workload: str
+    targets: list[str]
+    winner: str | None
+    headline: AdvantageDocument | None
+    points: int
+    ahead: dict[str, int]
+    comparisons: int
+    range: list[float] | None
+    caveat: str
+    better: list[StandingDocument]
+    worse: list[StandingDocument]
+    sentences: list[str]
+
+
+class RunDocument(TypedDict):
+    """storlab run and storlab resume: how the campaign stands at the end of the session."""
+
+    directory: str
+    plan_hash: str
+    exit_code: int
+    interrupted: bool
+    runs: RunCounts
+    failures: list[FailedRun]
+    flags: list[RunFlag]
+    removed_data_files: list[str]
+    verdicts: list[VerdictDocument]
+    brief: str | None
+    brief_error: Error | None
+
+
+class StatusDocument(TypedDict):
+    """storlab status: how far a campaign is."""
+
+    directory: str
+    study: str
+    plan_hash: str
+    running: bool
+    runs: RunCounts
+    left_ns: int
+    flags: dict[str, int]
+    errors: dict[str, int]
+    by_target: dict[str, RunCounts]
+    by_clients: NotRequired[list[dict[str, Any]]]
+    clients_now: NotRequired[list[dict[str, Any]]]
+    failures: list[FailedRun]
+
+
+class ColumnDocument(TypedDict):
+    """A quantity of the table; values and ratios lie under its key."""
+
+    key: str
+    metric: str
+    operation: str
+    unit: str
+    better: str
+
+
+class CompareDocument(TypedDict):
+    """storlab compare: every point with every target, the ratios, and the verdicts."""
+
+    confidence: float
+    baseline: str
+    targets: list[str]
+    columns: list[ColumnDocument]
+    points: list[dict[str, Any]]
+    failed: list[dict[str, Any]]
+    verdicts: list[VerdictDocument]
+
+
+class ReportDocument(TypedDict):
+    """storlab report: the files that were written, and the verdicts."""
+
+    html: str
+    pdf: str | None
+    directory: str
+    verdicts: list[VerdictDocument]
+
+
+class ExportDocument(TypedDict):
+    """storlab export: the file that was written."""
+
+    output: str
+    format: str
+    samples: bool
+    runs: int
+
+
+class ImportDocument(TypedDict):
+    """storlab import: the result directory that was made, and its runs."""
+
+    directory: str
+    runs: list[RunRecord]
+
+
+class GateCheck(TypedDict):
+    """One rule at one target and point. `interval` and `bound` are in `unit`, or a ratio."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    target: str
+    where: str
+    metric: str
+    rule: str
+    bound: float
+    unit: str
+    interval: Optional[Estimate]  # noqa: UP045
+    verdict: Literal["held", "broken", "undecided"]
+    reason: str
+    repeats_to_decide: int | None
+    remarks: list[str]
+    runs: list[str]
+
+
+class AcceptedDifference(TypedDict):
+    """A field of environment or settings that differs from the baseline's."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    field: str
+    here: Any
+    there: Any
+
+
+class GateDocument(TypedDict):
+    """storlab gate: whether results keep to their rules; `confidence` is that of each interval.
+
+    `saved` is the file of a baseline that was made. --save alone judges nothing: no verdict then.
+    """
+
+    directory: str
+    baseline: str | None
+    verdict: Optional[Literal["held", "broken", "undecided"]]  # noqa: UP045
+    confidence: float | None
+    accepted: list[AcceptedDifference]
+    checks: list[GateCheck]
+    saved: str | None
+
+
+class HistoryChange(TypedDict):
+    """A quantity of a point at another level since `since`, the start of that result's runs.
+
+    `ratio` is that of the level to the one before, `chance` how often noise alone shows as large a
+    change. `candidates` are facts that changed near it, nearest first; `offset` in results.
+    """
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    metric: str
+    unit: str
+    since: str
+    directory: str
+    before: float
+    after: float
+    ratio: Optional[Estimate]  # noqa: UP045
+    verdict: Literal["better", "worse", ""]
+    chance: float
+    candidates: list[HistoryCandidate]
+
+
+class HistoryCandidate(TypedDict):
+    """A fact that changed near a change, `elsewhere` times more in the history of the point."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    field: str
+    before: Any
+    after: Any
+    offset: int
+    elsewhere: int
+
+
+class HistoryPoint(TypedDict):
+    """One target at one workload point, and its page in the site; changes newest first."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    page: str
+    kind: str
+    workload: str
+    engine: str
+    target: str
+    where: str
+    results: int
+    runs: int
+    metric: str
+    unit: str
+    last: float | None
+    changes: list[HistoryChange]
+
+
+class HistoryDocument(TypedDict):
+    """storlab history: the site, what was read for it, and every change that it shows."""
+
+    site: str
+    directories: int
+    read: list[str]
+    problems: list[Error]
+    points: list[HistoryPoint]
+
+
+class CrosscheckDocument(TypedDict):
+    """storlab crosscheck: whether two engines agree, and how many repeats would decide."""
+
+    agree: bool
+    verdict: Literal["agree", "differ", "inconclusive"]
+    counts: dict[str, int]
+    repeats_to_decide: int | None
+    reference: str
+    confidence: float
+    family_confidence: float
+    points: list[dict[str, Any]]
+    directory: str
+    planned: int
+    missing: int
+    interrupted: bool
+    failed: int
+
+
+class CapacityDocument(TypedDict):
+    """storlab capacity: what was found; but for its end as in capacity.json."""
+
+    schema_version: int
+    metric: str
+    threshold_percent: float
+    repeats: int
+    confidence: float
+    complete: bool
+    cases: list[dict[str, Any]]
+    directory: str
+    exit_code: int
+
+
+class CleanDocument(TypedDict):
+    """storlab clean: what went, and what could not."""
+
+    directory: str
+    removed: list[str]
+    problems: list[Error]
+
+
+class VerifyDocument(TypedDict):
+    """storlab verify: by run, how many blocks were checked and which were bad."""
+
+    ok: bool
+    runs: dict[str, dict[str, Any]]
+
+
+class AuditDocument(TypedDict):
+    """storlab audit: what the rules found."""
+
+    path: str
+    rules: list[str]
+    counts: dict[str, int]
+    findings: list[Finding]
+
+
+class PublishedListDocument(TypedDict):
+    """storlab published: the tables that there are."""
+
+    directory: str
+    tables: list[dict[str, Any]]
+
+
+class PublishedTableDocument(TypedDict):
+    """storlab published show: one table, row by row."""
+
+    name: str
+    columns: dict[str, str]
+    rows: list[dict[str, Any]]
+
+
+OWN: dict[str, Any] = {
+    "error": ErrorDocument,
+    "init": InitDocument,
+    "plan": PlanDocument,
+    "doctor": DoctorDocument,
+    "meters": MetersDocument,
+    "run": RunDocument,
+    "status": StatusDocument,
+    "compare": CompareDocument,
+    "report": ReportDocument,
+    "export": ExportDocument,
+    "import": ImportDocument,
+    "crosscheck": CrosscheckDocument,
+    "gate": GateDocument,
+    "history": HistoryDocument,
+    "capacity": CapacityDocument,
+    "clean": CleanDocument,
+    "verify": VerifyDocument,
+    "audit": AuditDocument,
+    "published": PublishedListDocument,
+    "published-table": PublishedTableDocument,
+}
+"""By the name that a document has under ``schema``."""
+
+
+def documents() -> dict[str, Any]:
+    """All of them; a family's verb has its own beside it, as ``Document``."""
+    found = dict(OWN)
+    for name, verb in FURTHER.items():
+        own = getattr(import_module(verb.place.partition(":")[0]), "Document", None)
+        if own is not None:
+            found[name] = own
+    return found
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of one document."""
+    schema = TypeAdapter(documents()[name]).json_schema(mode="serialization")
+    head = {
+        "schema": {"const": name, "description": "what this document is"},
+        "version": {"const": DOCUMENT_VERSION, "description": "of its schema"},
+    }
+    return {
+        "$schema": DIALECT,
+        **schema,
+        "title": f"storlab {name}",
+        "properties": {**head, **schema["properties"]},
+        "required": [*head, *schema.get("required", [])],
+        "additionalProperties": schema.get("additionalProperties", False),
+    }

@@ -1,0 +1,200 @@
+"""``storlab gate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from storlab.base.errors import ExitCode, UsageError
+from storlab.cli import completion, terminal
+from storlab.cli.common import JsonOption, emit_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from storlab.analysis.compare import Comparison
+    from storlab.analysis.environments import Difference
+    from storlab.analysis.gate import Gate
+    from storlab.lab.results.store import ResultStore
+    from storlab.model.gate import GateRule
+
+CODES = {
+    "held": ExitCode.OK,
+    "broken": ExitCode.DISAGREE,
+    "undecided": ExitCode.INCONCLUSIVE,
+}
+STYLES = {"held": "green", "broken": "bold red", "undecided": "yellow"}
+
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="DIR|NAME",
+        help="What rules of the kind `0.95 x baseline` refer to: a result directory, or a "
+        "name that --save gave one.",
+        autocompletion=completion.baselines,
+    ),
+]
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept",
+        metavar="FIELD",
+        help="Compare although this field of environment or settings differs from the "
+        "baseline's, such as kernel or cpu; it is recorded. May be repeated.",
+    ),
+]
+
+
+def gate(
+    results: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS", help="A result directory.", autocompletion=completion.results
+        ),
+    ],
+    baseline: BaselineOption = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", metavar="FILE", help="[[gate]] tables instead of the study's."),
+    ] = None,
+    accept: AcceptOption = None,
+    save: Annotated[
+        str | None,
+        typer.Option("--save", metavar="NAME", help="Make RESULTS the baseline of this name."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML for a CI.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write Markdown for a pull request."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold results to rules: does each number keep to its bound, as far as the repeats can tell?
+
+    A rule is held or broken where the whole interval lies on one side of its bound; else storlab
+    could not tell, and says how many repeats would decide it. Exit code 0 when all rules are held,
+    10 when one is broken, 12 when none is and one could not be told. --save alone judges nothing.
+
+    Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
+    """
+    from storlab.lab.results.baselines import check_name, open_baseline, save_baseline
+    from storlab.lab.results.store import ResultStore
+    from storlab.lab.study.file import load_rules
+
+    if save is not None:
+        check_name(save)
+    if accept and baseline is None:
+        what = "there is nothing to compare with"
+        raise UsageError("--accept", what, "add --baseline DIR, or leave it out")
+    store = ResultStore.open(results)
+    held_to = load_rules(rules) if rules is not None else store.study.gate
+    if save is not None and not held_to and baseline is None:
+        _print(None, [], results, None, save_baseline(store, save), as_json)
+        return
+    other = None if baseline is None else open_baseline(baseline, results)
+    accepted = [] if other is None else _compared(store, other, accept or [])
+    if not held_to:
+        raise UsageError(
+            "--rules", "the study has no [[gate]] tables", "write some, or give --rules FILE"
+        )
+    found = _judged(held_to, store, other)
+    title = store.study.study.name
+    _write(title, found, accepted, junit, markdown)
+    # Of several reasons not to be a baseline, the plainest: what broke a rule.
+    keep = save is not None and found.verdict != "broken"
+    kept = save_baseline(store, save) if save is not None and keep else None
+    _print(found, accepted, results, other, kept, as_json)
+    raise typer.Exit(CODES[found.verdict])
+
+
+def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> list[Difference]:
+    """What differs and was accepted. Raises UsageError for what was not."""
+    from storlab.analysis.environments import differences, unaccepted
+    from storlab.exchange.gate_report import difference_text
+
+    if here.directory.samefile(there.directory):
+        what = f"{there.directory} would be held against itself"
+        raise UsageError("--baseline", what, "name earlier results")
+
+    found = differences(here, there)
+    if left := unaccepted(found, accept):
+        first, *rest = left
+        more = f"; and {len(rest)} more: {', '.join(d.field for d in rest)}" if rest else ""
+        raise UsageError(
+            "--baseline",
+            f"it was measured under other conditions: {difference_text(first)}{more}",
+            f"measure both alike, or accept it: --accept {first.field}",
+        )
+    return found
+
+
+def _judged(rules: Sequence[GateRule], store: ResultStore, other: ResultStore | None) -> Gate:
+    from storlab.analysis.gate import judge
+
+    return judge(rules, _comparison(store), None if other is None else _comparison(other))
+
+
+def _comparison(store: ResultStore) -> Comparison:
+    from storlab.analysis.compare import compare
+    from storlab.analysis.dataset import load_dataset
+
+    return compare(load_dataset([store]))
+
+
+def _write(
+    title: str,
+    found: Gate,
+    accepted: Sequence[Difference],
+    junit: Path | None,
+    markdown: Path | None,
+) -> None:
+    from storlab.base.files import write_output
+    from storlab.exchange.gate_report import to_junit, to_markdown
+
+    if junit is not None:
+        write_output(junit, to_junit(title, found, accepted))
+    if markdown is not None:
+        write_output(markdown, to_markdown(title, found, accepted).encode())
+
+
+def _print(
+    found: Gate | None,
+    accepted: Sequence[Difference],
+    results: Path,
+    other: ResultStore | None,
+    saved: Path | None,
+    as_json: bool,
+) -> None:
+    if not as_json:
+        if found is not None:
+            _print_verdicts(found, accepted)
+        if saved is not None:
+            terminal.out.print(f"saved: {saved}", soft_wrap=True)
+        return
+    told = {
+        "directory": results,
+        "baseline": None if other is None else other.directory,
+        "verdict": None if found is None else found.verdict,
+        "confidence": None if found is None else found.confidence,
+        "accepted": accepted,
+        "checks": [] if found is None else [check.as_dict() for check in found.checks],
+        "saved": saved,
+    }
+    emit_json("gate", told)
+
+
+def _print_verdicts(found: Gate, accepted: Sequence[Difference]) -> None:
+    from storlab.exchange.gate_report import difference_text, line, summary
+
+    for check in found.checks:
+        verdict, _, rest = line(check).partition(":")
+        text = terminal.Text(verdict, style=STYLES[check.verdict])
+        terminal.out.print(text.append(f":{rest}", style="default"), soft_wrap=True)
+    for each in accepted:
+        terminal.out.print(f"accepted: {difference_text(each)}", soft_wrap=True)
+    terminal.out.print(summary(found), soft_wrap=True)

@@ -1,0 +1,140 @@
+"""``storlab history``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from storlab.base.collector import without_collector
+from storlab.base.errors import ExitCode, UsageError
+from storlab.cli import terminal
+from storlab.cli.common import JsonOption, emit_json, report_error
+
+if TYPE_CHECKING:
+    from storlab.history.series import PointHistory, Shift
+    from storlab.history.site import Site
+
+MOST_TOLD = 10  # points with a change that the terminal names
+
+
+def history(
+    directories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...", help="Result directories, or folders that hold some directly."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="SITE", help="Folder of the site to make.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Make a static site of many results: each point over time, and where it changed.
+
+    One page for each point has its course with intervals and runs, the changes of its level, and
+    what else changed there: firmware, kernel, storlab, settings. It needs no network and no server.
+
+    Run it again with the same SITE when results came in: what was read already is not read again.
+    A directory that cannot be read is named, the others are shown, and the exit code is 8.
+
+    Example: storlab history results/* --out history
+    """
+    with without_collector():  # every module stays: a tenth of the time that they take
+        from storlab.history.site import write_site
+
+    try:
+        site = write_site(directories, out)
+    except OSError as error:
+        where = str(error.filename or out)
+        raise UsageError(where, f"cannot be written: {error.strerror}", "choose --out") from error
+    if as_json:
+        emit_json("history", _told(site))
+    else:
+        for problem in site.problems:
+            report_error(problem.error, as_json=False)
+        _print(site)
+    if site.problems:
+        raise typer.Exit(ExitCode.RESULT)
+
+
+def _told(site: Site) -> dict[str, Any]:
+    return {
+        "site": site.path / "index.html",
+        "directories": site.directories,
+        "read": site.read,
+        "problems": [problem.error.as_dict() for problem in site.problems],
+        "points": [
+            _point(point, view.href)
+            for point, view in zip(site.history.points, site.views, strict=True)
+        ],
+    }
+
+
+def _point(point: PointHistory, page: str) -> dict[str, Any]:
+    headline = point.headline
+    last = None if headline is None else headline.intervals[-1].estimate
+    return {
+        "page": page,
+        "kind": point.work.kind,
+        "workload": point.work.workload,
+        "engine": point.work.engine,
+        "target": point.target,
+        "where": point.where,
+        "results": len(point.results),
+        "runs": point.runs,
+        "metric": "" if headline is None else headline.column.key,
+        "unit": "" if headline is None else headline.column.unit,
+        "last": last,
+        "changes": [_change(point, shift) for shift in point.shifts],
+    }
+
+
+def _change(point: PointHistory, shift: Shift) -> dict[str, Any]:
+    result = point.results[shift.index]
+    return {
+        "metric": shift.column.key,
+        "unit": shift.column.unit,
+        "since": result.time.isoformat(),
+        "directory": result.campaign.directory,
+        "before": shift.before,
+        "after": shift.after,
+        "ratio": None if shift.ratio is None else shift.ratio.as_dict(),
+        "verdict": shift.verdict,
+        "chance": shift.chance,
+        "candidates": [
+            {
+                "field": found.difference.field,
+                "before": found.difference.there,
+                "after": found.difference.here,
+                "offset": found.offset,
+                "elsewhere": found.elsewhere,
+            }
+            for found in shift.candidates
+        ],
+    }
+
+
+def _print(site: Site) -> None:
+    from storlab.brief.text import plural
+
+    changed = [view for view in site.views if view.changes]
+    for view in changed[:MOST_TOLD]:
+        row = view.changes[0].rows[0]
+        verdict = f" ({row.verdict})" if row.verdict else ""
+        why = f"; {view.candidate}" if view.candidate else ""
+        terminal.out.print(
+            f"{view.newest}: {view.target}, {view.where}: {row.title} {row.text}{verdict}{why}",
+            soft_wrap=True,
+        )
+    if len(changed) > MOST_TOLD:
+        terminal.out.print(f"and {plural(len(changed) - MOST_TOLD, 'more point')} that changed")
+    if not changed:
+        terminal.out.print("no change was found")
+    count = plural(site.directories, "result")
+    terminal.out.print(
+        f"wrote {site.path / 'index.html'}: {plural(len(site.views), 'point')} in {count}, "
+        f"{len(site.read):,} read now",
+        soft_wrap=True,
+    )

@@ -1,0 +1,128 @@
+"""A client's end of a task: it says how it goes, and hears when to begin and when to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.units import NS_PER_S
+from storlab.cluster import messages
+from storlab.cluster.controller import start_of
+from storlab.cluster.link import CONTROLLER, NAP_S, ClientsSilent, Link
+from storlab.cluster.task import ClientPlace, Order
+from storlab.process.execution import Interrupted, StopRequest
+
+SNAPSHOT_NS = NS_PER_S
+
+
+class ClientEnd:
+    """Of one task. ``stop`` is asked when rank 0 says so, or says nothing for too long."""
+
+    def __init__(self, link: Link, stop: StopRequest) -> None:
+        self._link = link
+        self.stop = stop
+        self.started = False
+        self._said_ns = 0
+        link.warm_up(monotonic_ns() + 60 * NS_PER_S)
+        text = link.broadcast(messages.ORDER, None, monotonic_ns() + 60 * NS_PER_S)
+        self.order = Order.model_validate_json(text)
+        self.received_ns = monotonic_ns()
+
+    @property
+    def place(self) -> ClientPlace:
+        """Who this client is."""
+        return next(c for c in self.order.clients if c.rank == self._link.rank)
+
+    def deadline(self) -> int:
+        """When rank 0 is lost."""
+        return monotonic_ns() + 2 * self.order.lost_after_ns
+
+    def give_facts(self, facts: dict[str, Any]) -> None:
+        """What this client is. Its process id goes with it: mpiexec blames by that."""
+        told = json.dumps({**facts, "pid": os.getpid()}).encode()
+        self._link.gather(messages.FACTS, told, self.deadline())
+
+    def take_input(self) -> bytes:
+        """What the lab has for this client alone; empty where that is nothing."""
+        return self._link.broadcast(messages.INPUTS, None, self.deadline())
+
+    def barrier(self) -> None:
+        """Until all clients are here."""
+        self._link.barrier(self.deadline())
+
+    def give_seen(self, seen: list[str]) -> None:
+        """Whose nonces this client sees, after its clock was measured twice."""
+        self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
+        self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
+        self._link.gather(messages.SHARED, json.dumps(seen).encode(), self.deadline())
+
+    def listen(self) -> None:
+        """Take what rank 0 says meanwhile. Without rank 0 the load ends."""
+        while (message := self._link.try_receive(messages.BEAT, CONTROLLER)) is not None:
+            if message[1] == messages.STOP_LOAD:
+                self.stop.ask()
+        if self._controller_is_lost():
+            self.stop.ask()
+
+    def tell(self, snapshot: dict[str, Any], *, now: bool = False) -> None:
+        """How it goes; most calls send nothing. Never waits."""
+        self.listen()
+        time_ns = monotonic_ns()
+        due = now or time_ns - self._said_ns >= SNAPSHOT_NS
+        if due and self._link.pending(CONTROLLER) == 0:
+            self._said_ns = time_ns
+            self._link.send(CONTROLLER, messages.SNAPSHOT, json.dumps(snapshot).encode())
+
+    def ask(self, tag: int, content: bytes) -> None:
+        """Send rank 0 what it answers with another message. Never waits."""
+        self._link.send(CONTROLLER, tag, content)
+
+    def answer(self, tag: int) -> bytes | None:
+        """What rank 0 has answered; None: nothing yet."""
+        message = self._link.try_receive(tag, CONTROLLER)
+        return None if message is None else message[1]
+
+    def wait_for_start(self) -> int:
+        """Say that all is ready; when the load begins, on this clock. Raises Interrupted."""
+        self._link.send(CONTROLLER, messages.ARMED, b"")
+        self._await(messages.CLOCK)
+        self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
+        start_ns = start_of(self._await(messages.START))
+        self.started = True
+        return start_ns
+
+    def _await(self, tag: int) -> bytes:
+        while True:
+            message = self._link.try_receive(tag, CONTROLLER)
+            if message is not None:
+                return message[1]
+            self.tell({"phase": "armed"})
+            if self.stop.requested:
+                raise Interrupted
+            sleep_s(NAP_S)
+
+    def end(self, outcome: bytes) -> None:
+        """Hand over what came of the task, and leave together with the others.
+
+        Raises ClientsSilent where rank 0 has gone.
+        """
+        self._link.send(CONTROLLER, messages.OUTCOME, outcome)
+        self._link.flush(self.deadline())
+        self.leave()
+
+    def leave(self) -> None:
+        """Go when rank 0 has all that it needs. Raises ClientsSilent where it has gone."""
+        while self._link.try_receive(messages.END, CONTROLLER) is None:
+            if self._link.try_receive(messages.CLOCK, CONTROLLER) is not None:
+                self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
+            self.listen()
+            if self._controller_is_lost():
+                raise ClientsSilent([CONTROLLER], "the end")
+            sleep_s(NAP_S)
+        self._link.finish(self.deadline())
+
+    def _controller_is_lost(self) -> bool:
+        heard_ns = self._link.received_ns.get(CONTROLLER, self.received_ns)
+        return monotonic_ns() - heard_ns > 2 * self.order.lost_after_ns

@@ -1,0 +1,282 @@
+"""Lists of hosts in the forms that launchers of MPI and schedulers of jobs write them.
+
+A list with a range in it (``c[01-12]``) is written out; what could mean two things is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from storlab.base.errors import PreflightError, StorlabError, StudyError
+
+MOST_HOSTS = 10_000
+MOST_SLOTS = 100_000
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})")
+_GROUP = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_LINE = re.compile(r"(?P<pattern>(?:\[[^\]]*\]|[^\s:\[=])+)(?::(?P<slots>\S*))?(?P<rest>(?:\s.*)?)")
+_SETTING = re.compile(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)")
+_SGE = re.compile(r"\s+(\d+)(?:\s+\S+\s+\S+)?\s*")  # slots, queue, processors
+_SLOTS = {"slots", "slot", "cpu", "cpus", "count"}
+_MOST = {"max_slots", "max-slots", "maxslots"}
+_IGNORED = {"binding", "ifhn", "ifname"}  # where ranks run on a host, which is not asked here
+_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+_ONCE = "name each host once; how many jobs run on a client is told by the study's jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class HostLine:
+    """A host of a host file: how many ranks its owner allows (None: not told)."""
+
+    name: str
+    slots: int | None = None
+    max_slots: int | None = None
+    line: int | None = None  # of the file, from 1; None where it is from no file
+
+
+def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
+    """Names of all hosts, in order: ``["c[01-03]", "x1,x7"]`` gives c01, c02, c03, x1, x7.
+
+    Zeros in front are kept. Raises StudyError, with ``where`` in it, for what is no such list, for
+    a host that is named twice, and for more than MOST_HOSTS.
+    """
+    hosts: list[str] = []
+    for pattern in patterns:
+        for part in _split(pattern, where):
+            for name in _names(part, where):
+                hosts.append(name)
+                if len(hosts) > MOST_HOSTS:
+                    raise _too_many(part, where)
+    if not hosts:
+        raise StudyError(where, "names no host", 'write for example hosts = ["c[01-12]"]')
+    twice = [name for name, count in Counter(hosts).items() if count > 1]
+    if twice:
+        raise StudyError(where, f"{_some(twice)} stands there more than once", _ONCE)
+    return hosts
+
+
+def read_hostfile(text: str, where: str = "hostfile") -> list[HostLine]:
+    """The hosts of a file, each once, in the order in which they are first named.
+
+    Lines are ``host``, ``host:4`` (MPICH), ``host slots=4 max_slots=8`` (Open MPI), ``host 4``
+    (LSF, Grid Engine), lists with ranges (Slurm), or one line for each slot (PBS); ``#`` begins a
+    comment. Raises StudyError, with the line in it, for anything else.
+    """
+    found: dict[str, list[HostLine]] = {}
+    for number, raw in enumerate(text.splitlines(), 1):
+        content = raw.partition("#")[0].strip()
+        for host in _host_line(content, number, where) if content else ():
+            found.setdefault(host.name, []).append(host)
+            if len(found) > MOST_HOSTS:
+                raise _too_many(content, f"{where}, line {number}")
+    if not found:
+        raise StudyError(where, "names no host", "write one host on each line")
+    return [_merged(lines, where) for lines in found.values()]
+
+
+def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:
+    """The hosts of the Slurm job that this process runs in, with their tasks as slots.
+
+    Within a step (``srun storlab``) the tasks are those of the step, and tell nothing. Raises
+    PreflightError outside of a job, and where its variables cannot be read.
+    """
+    name = "SLURM_JOB_NODELIST" if "SLURM_JOB_NODELIST" in environ else "SLURM_NODELIST"
+    if not environ.get(name):
+        raise PreflightError(
+            "SLURM_JOB_NODELIST",
+            "is not set: this is no Slurm job",
+            "start storlab in a Slurm job (sbatch, srun in salloc), or name the hosts in the study",
+        )
+    try:
+        hosts = expand([environ[name]], name)
+    except StudyError as error:
+        raise PreflightError(error.where, error.what, "start storlab in a Slurm job") from error
+    tasks = environ.get("SLURM_TASKS_PER_NODE", "")
+    if not tasks or "SLURM_STEP_ID" in environ:
+        return [HostLine(host) for host in hosts]
+    slots = _tasks(tasks, len(hosts))
+    return [HostLine(host, count) for host, count in zip(hosts, slots, strict=True)]
+
+
+def _split(pattern: str, where: str) -> Iterator[str]:
+    """At commas that stand outside of brackets."""
+    outside = _GROUP.sub(lambda group: group[0].replace(",", ";"), pattern)
+    begin = 0
+    for part in outside.split(","):
+        piece = pattern[begin : begin + len(part)].strip()
+        begin += len(part) + 1
+        if not piece:
+            raise StudyError(where, f'"{pattern}" has an empty name in it', "remove that comma")
+        yield piece
+
+
+def _names(pattern: str, where: str) -> Iterator[str]:
+    pieces = _GROUP.split(pattern)  # text, inside of brackets, text, ...
+    if any(set(text) & set("[]") for text in pieces):
+        raise StudyError(
+            where, f'"{pattern}" has a bracket without its other', 'write it as "c[01-12]"'
+        )
+    groups = [_numbers(inside, pattern, where) for inside in pieces[1::2]]
+    count = 1
+    for group in groups:
+        count *= len(group)
+    if count > MOST_HOSTS:
+        raise _too_many(pattern, where)
+    for chosen in itertools.product(*groups):
+        between = itertools.chain.from_iterable(zip(chosen, pieces[2::2], strict=True))
+        yield _checked("".join([pieces[0], *between]), where)
+
+
+def _numbers(inside: str, pattern: str, where: str) -> list[str]:
+    """``01-03,7`` as 01, 02, 03, 7."""
+    numbers: list[str] = []
+    for part in inside.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise StudyError(
+                where,
+                f'"{part}" in "{pattern}" is neither a number nor a range',
+                'write it as "c[01-12]" or "c[1-3,7]"',
+            )
+        low, high = match[1], match[2] or match[1]
+        if len(low) > 18 or len(high) > 18 or int(high) - int(low) >= MOST_HOSTS:
+            raise _too_many(pattern, where)
+        if int(high) < int(low):
+            raise StudyError(
+                where,
+                f'the range {low}-{high} in "{pattern}" is empty',
+                f"write {high}-{low}",
+            )
+        if (low.startswith("0") or high.startswith("0")) and len(low) != len(high):
+            raise StudyError(
+                where,
+                f'the ends of {low}-{high} in "{pattern}" have different numbers of digits',
+                f"write {low.zfill(len(high))}-{high.zfill(len(low))}",
+            )
+        numbers += [str(n).zfill(len(low)) for n in range(int(low), int(high) + 1)]
+        if len(numbers) > MOST_HOSTS:
+            raise _too_many(pattern, where)
+    return numbers
+
+
+def _checked(name: str, where: str) -> str:
+    if _NAME.fullmatch(name):
+        return name
+    if "@" in name:
+        fix = "leave the user out and set it for that host in ~/.ssh/config"
+    elif name.startswith("-"):
+        fix = "a name does not begin with -"
+    else:
+        fix = "use letters, digits, dots, - and _; addresses of IPv6 need a name in /etc/hosts"
+    raise StudyError(where, f'"{name}" is no name of a host', fix)
+
+
+def _too_many(pattern: str, where: str) -> StorlabError:
+    return StudyError(
+        where, f'"{pattern}" makes it more than {MOST_HOSTS:,} hosts', "look at the ranges again"
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _host_line(content: str, number: int, where: str) -> list[HostLine]:
+    place = f"{where}, line {number}"
+    match = _LINE.fullmatch(content)
+    if match is None:
+        raise _unreadable(content, place)
+    hosts = expand([match["pattern"]], place)
+    slots, most = _settings(match["rest"], content, place)
+    if match["slots"] is not None:
+        if slots is not None:
+            raise StudyError(place, f'"{content}" tells its slots twice', "remove one of them")
+        slots = _count(match["slots"], content, place)
+    if slots is not None and most is not None and slots > most:
+        raise StudyError(place, f'"{content}" has more slots than max_slots', "raise max_slots")
+    return [HostLine(name, slots, most, number) for name in hosts]
+
+
+def _settings(rest: str, content: str, place: str) -> tuple[int | None, int | None]:
+    """What follows the name: slots and max_slots."""
+    sge = _SGE.fullmatch(rest)
+    if sge is not None:
+        return _count(sge[1], content, place), None
+    slots: int | None = None
+    most: int | None = None
+    end = 0
+    for match in _SETTING.finditer(rest):
+        if rest[end : match.start()].strip():
+            raise _unreadable(content, place)
+        end = match.end()
+        key = match[1].lower()
+        if key in _SLOTS:
+            slots = _count(match[2], content, place)
+        elif key in _MOST:
+            most = _count(match[2], content, place)
+        elif key not in _IGNORED:
+            raise StudyError(
+                place,
+                f'"{match[1]}" is not known here',
+                "write slots and max_slots only; users and ports belong into ~/.ssh/config",
+            )
+    if rest[end:].strip():
+        raise _unreadable(content, place)
+    return slots, most
+
+
+def _unreadable(content: str, place: str) -> StudyError:
+    return StudyError(
+        place, f'"{content}" names no host', "write host, host:4, host slots=4 or c[01-12]"
+    )
+
+
+def _count(text: str, content: str, place: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise StudyError(place, f'"{text}" in "{content}" is no number of slots', "write host:4")
+    if not 1 <= int(text) <= MOST_SLOTS:
+        raise StudyError(
+            place,
+            f'{int(text):,} slots in "{content}" are not possible',
+            f"write 1 to {MOST_SLOTS:,}; leave a host out with # in front",
+        )
+    return int(text)
+
+
+def _merged(lines: list[HostLine], where: str) -> HostLine:
+    """PBS writes a host once for each of its slots; lines that tell slots stand alone."""
+    first = lines[0]
+    if len(lines) == 1:
+        return first
+    if any(line.slots or line.max_slots for line in lines):
+        raise StudyError(
+            f"{where}, line {lines[1].line}",
+            f"{first.name} stands in line {first.line} already, and one of them tells its slots",
+            "name it once, with all its slots",
+        )
+    if len(lines) > MOST_SLOTS:
+        raise _too_many(first.name, where)
+    return replace(first, slots=len(lines))
+
+
+def _tasks(text: str, hosts: int) -> list[int]:
+    """``2(x3),1`` as 2, 2, 2, 1."""
+    counts: list[int] = []
+    for part in text.split(","):
+        match = _TASKS.fullmatch(part.strip())
+        times = int(match[2] or 1) if match else 0
+        if match is None or times > MOST_HOSTS:
+            counts = []
+            break
+        counts += [int(match[1])] * times
+    if len(counts) != hosts:
+        raise PreflightError(
+            "SLURM_TASKS_PER_NODE",
+            f'"{text}" does not fit the {hosts} nodes of SLURM_JOB_NODELIST',
+            "start storlab in a Slurm job, or name the hosts in the study",
+        )
+    return counts

@@ -1,0 +1,441 @@
+"""Messages between rank 0 and the clients, none of which waits without a deadline.
+
+MPI's own blocking calls spin a core for as long as they wait, and a rank that is stopped makes them
+wait for ever. So every message is nonblocking and is looked after between naps, and whoever does
+not answer in time is named (``ClientsSilent``).
+
+All of a link is used by one thread, the one that made it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.errors import EngineError, RunError, UsageError
+from storlab.cluster.offsets import ClockOffset, agreement, estimate
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+NAP_S = 0.002
+CONTROLLER = 0
+SIZE_VARIABLE = "STORLAB_MPI_SIZE"  # set by the launcher, for every rank
+VENDOR_VARIABLE = "STORLAB_MPI_VENDOR"
+FIRST_OWN_TAG = 30_000  # of the link itself; MPI promises tags up to 32,767
+MOST_BYTES = 2**31 - 1
+CLEAR_NS = 40_000  # between the least and the most that an offset can be
+MOST_ROUNDS = 4
+_ENOUGH = -1  # in place of a ping's time
+# A ping is looked for without naps first, for less time than a busy machine would let a process run
+# at a stretch, then with short ones: who sleeps is soon let run again, who spins is put aside.
+_SPIN_NS = 200_000
+_SHORT_NAP_S = 50e-6
+_ALERT_NS = 100_000_000
+_TIME = struct.Struct("<q")
+_WARM_UP, _ACKNOWLEDGE, _ENTER, _LEAVE, _CLOCK, _READY, _PING, _PONG = range(
+    FIRST_OWN_TAG, FIRST_OWN_TAG + 8
+)
+_LIBRARIES = {  # of which MPI a launcher starts ranks; srun those of any
+    "mpich": {"MPICH", "MVAPICH", "Intel MPI"},
+    "intel": {"MPICH", "MVAPICH", "Intel MPI"},
+    "openmpi": {"Open MPI"},
+}
+_SAME_MPI = "let mpiexec be that library's, or set MPI4PY_LIBMPI to the library of that mpiexec"
+_INSTALL = 'pip install "storlab[cluster]", on every client'
+
+
+class ClientsSilent(RunError):  # noqa: N818  (said of clients, as `Interrupted` of a user)
+    """Ranks that did not answer before the deadline.
+
+    ``ranks`` are those, ``received`` what the others sent until then.
+    """
+
+    def __init__(
+        self,
+        ranks: Iterable[int],
+        waited_for: str,
+        received: Mapping[int, bytes] | None = None,
+        names: Mapping[int, str] | None = None,
+    ) -> None:
+        self.ranks = tuple(sorted(ranks))
+        self.received = dict(received or {})
+        named = ", ".join(_name(rank, names or {}) for rank in self.ranks)
+        super().__init__(
+            named,
+            f"did not answer in time ({waited_for})",
+            "see whether that host is up, reaches the others, and is not overloaded",
+        )
+
+
+def _name(rank: int, names: Mapping[int, str]) -> str:
+    known = names.get(rank)
+    number = "rank 0" if rank == CONTROLLER else f"client {rank}"
+    return f"{known} ({number})" if known else number
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """A message that has been matched, and may not be here whole."""
+
+    buffer: bytearray
+    request: MPI.Request
+    complete: bool = False
+
+    def done(self) -> bool:
+        self.complete = self.complete or self.request.Test()
+        return self.complete
+
+
+def connect(expected_size: int | None = None) -> Link:
+    """Initialise MPI (thread level funneled) and give the link of this rank.
+
+    Without ``expected_size``: that of the environment, where the launcher has set it. Raises
+    EngineError without mpi4py or a library of MPI, and where mpiexec belongs to another MPI: then
+    the ranks do not find one another, and are many jobs of one rank.
+    """
+    world, size = _initialise(), expected_size
+    if size is None and os.environ.get(SIZE_VARIABLE, "").isdigit():
+        size = int(os.environ[SIZE_VARIABLE])
+    link = Link(world)
+    if size is not None:
+        link.check_size(size)
+    return link
+
+
+def _initialise() -> MPI.Intracomm:
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        mpi4py.rc.finalize = False  # in `finish`: at the end of Python it could wait for ever
+        from mpi4py import MPI
+    except ImportError as error:
+        if error.name == "mpi4py":
+            raise EngineError("mpi4py", "is not installed", _INSTALL) from error
+        raise EngineError("mpi4py", f"finds no library of MPI: {error}", _INSTALL) from error
+    except RuntimeError as error:
+        raise EngineError("mpi4py", f"finds no library of MPI: {error}", _INSTALL) from error
+    launcher = os.environ.get(VENDOR_VARIABLE, "")
+    name, version = MPI.get_vendor()
+    if name not in _LIBRARIES.get(launcher, {name}):
+        number = ".".join(map(str, version))
+        raise EngineError(
+            "MPI", f"mpiexec is {launcher}, and mpi4py loaded {name} {number}", _SAME_MPI
+        )
+    if not MPI.Is_initialized():
+        MPI.Init_thread(MPI.THREAD_FUNNELED)
+    return MPI.COMM_WORLD
+
+
+class Link:
+    """This rank's end. ``names`` (rank to host), once they are known, are used in errors."""
+
+    def __init__(self, world: MPI.Intracomm) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._world = world
+        self.rank: int = world.Get_rank()
+        self.size: int = world.Get_size()
+        self.names: dict[int, str] = {}
+        self.received_ns: dict[int, int] = {}  # when the last message of each rank was taken
+        self._broadcasts = 0
+        self._abandoned: list[object] = []  # MPI may still write to their buffers
+        self._outgoing: deque[tuple[int, MPI.Request, bytes]] = deque()
+        self._incoming: dict[int, dict[int, deque[_Incoming]]] = {}  # by tag, then by rank
+
+    @property
+    def clients(self) -> range:
+        """Ranks of all clients, seen from anywhere."""
+        return range(1, self.size)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == CONTROLLER
+
+    def check_size(self, expected: int) -> None:
+        """Raises EngineError where another number of ranks found one another."""
+        if self.size == expected:
+            return
+        library = self._mpi.Get_library_version().splitlines()[0].strip("\0 ")
+        raise EngineError(
+            "MPI",
+            f"{self.size} of {expected} ranks found one another: mpiexec belongs to another MPI "
+            f"than the library that mpi4py loaded ({library})",
+            _SAME_MPI,
+        )
+
+    def send(self, rank: int, tag: int, payload: bytes) -> None:
+        """Begin to send; returns at once. It goes on whenever the link is used; see ``flush``.
+
+        Raises UsageError for more than MOST_BYTES.
+        """
+        if len(payload) > MOST_BYTES:
+            raise UsageError(
+                f"message to {_name(rank, self.names)}",
+                f"has {len(payload):,} bytes",
+                f"send it in parts of at most {MOST_BYTES:,} bytes",
+            )
+        self.advance()
+        request = self._world.Isend([payload, self._mpi.BYTE], rank, tag)
+        self._outgoing.append((rank, request, payload))
+
+    def advance(self) -> None:
+        """Let messages that are under way move on; call it now and then while load runs."""
+        if self._outgoing:
+            self._outgoing = deque(sent for sent in self._outgoing if not sent[1].Test())
+
+    def pending(self, rank: int | None = None) -> int:
+        """How many messages (to that rank) have not left. A snapshot is better left out then."""
+        self.advance()
+        return sum(rank in (None, to) for to, _, _ in self._outgoing)
+
+    def flush(self, deadline_ns: int) -> None:
+        """Wait until all that was sent has left. Raises ClientsSilent."""
+        if not _wait(lambda: self.pending() == 0, deadline_ns):
+            raise self._silent({to for to, _, _ in self._outgoing}, "messages to them")
+
+    def try_receive(self, tag: int, rank: int | None = None) -> tuple[int, bytes] | None:
+        """A message of that tag (and rank) that is here whole, with its sender; or None."""
+        self.advance()
+        self._match(tag)
+        queues = self._incoming.get(tag, {})
+        for sender in [rank] if rank is not None else list(queues):
+            queue = queues.get(sender)
+            if queue and queue[0].done():
+                del queues[sender]
+                message = queue.popleft()
+                if queue:
+                    queues[sender] = queue  # behind the others: none waits for ever
+                self.received_ns[sender] = monotonic_ns()
+                return sender, bytes(message.buffer)
+        return None
+
+    def receive(self, tag: int, deadline_ns: int, rank: int | None = None) -> tuple[int, bytes]:
+        """The next message of that tag (and rank), with its sender. Raises ClientsSilent."""
+        found: list[tuple[int, bytes]] = []
+
+        def look() -> bool:
+            message = self.try_receive(tag, rank)
+            found.extend([message] if message else [])
+            return message is not None
+
+        if not _wait(look, deadline_ns):
+            others = set(range(self.size)) - {self.rank} if rank is None else {rank}
+            raise self._silent(others, f"message {tag}")
+        return found[0]
+
+    def gather(
+        self,
+        tag: int,
+        payload: bytes | None,
+        deadline_ns: int,
+        ranks: Iterable[int] | None = None,
+    ) -> dict[int, bytes]:
+        """What each client gives: at rank 0 by rank, elsewhere empty (once it has left).
+
+        ``ranks`` leaves others out. Raises ClientsSilent, with what came until then.
+        """
+        if not self.is_controller:
+            self.send(CONTROLLER, tag, payload or b"")
+            self.flush(deadline_ns)
+            return {}
+        return self._collect(tag, ranks, deadline_ns, f"gather {tag}")
+
+    def broadcast(
+        self,
+        tag: int,
+        payload: bytes | None,
+        deadline_ns: int,
+        ranks: Iterable[int] | None = None,
+    ) -> bytes:
+        """What rank 0 gives, at every rank. Rank 0 knows afterwards that all clients have it.
+
+        Raises ClientsSilent: at rank 0 with those that did not, at a client with rank 0.
+        """
+        if not self.is_controller:
+            _, numbered = self.receive(tag, deadline_ns, CONTROLLER)
+            self.send(CONTROLLER, _ACKNOWLEDGE, numbered[: _TIME.size])
+            self.flush(deadline_ns)
+            return numbered[_TIME.size :]
+        return self.send_each(
+            tag, dict.fromkeys(ranks or self.clients, payload or b""), deadline_ns
+        )
+
+    def send_each(self, tag: int, payloads: Mapping[int, bytes], deadline_ns: int) -> bytes:
+        """At rank 0: to each client its own; clients ``broadcast(tag, None, ...)`` beside it.
+
+        Gives the last payload. Raises ClientsSilent with those that did not acknowledge.
+        """
+        last = b""
+        self._broadcasts += 1
+        number = _TIME.pack(self._broadcasts)  # a late answer to an earlier one is none to this
+        for rank, last in payloads.items():
+            self.send(rank, tag, number + last)
+        waited_for = f"broadcast {tag}"
+        self._collect(_ACKNOWLEDGE, payloads, deadline_ns, waited_for, number)
+        return last
+
+    def barrier(self, deadline_ns: int) -> None:
+        """Until every rank is here. Raises ClientsSilent with those that are not."""
+        if self.is_controller:
+            self._collect(_ENTER, None, deadline_ns, "barrier")
+            for rank in self.clients:
+                self.send(rank, _LEAVE, b"")
+            self.flush(deadline_ns)
+        else:
+            self.send(CONTROLLER, _ENTER, b"")
+            self.receive(_LEAVE, deadline_ns, CONTROLLER)
+
+    def warm_up(self, deadline_ns: int) -> None:
+        """Exchange a message between rank 0 and each client: connections are made with the first.
+
+        Raises ClientsSilent.
+        """
+        self.broadcast(_WARM_UP, b"", deadline_ns)
+
+    def measure_offsets(self, deadline_ns: int, rounds: int = 100) -> dict[int, ClockOffset]:
+        """At rank 0: CLOCK_MONOTONIC of each client against this one's, by so many pings.
+
+        Where these leave more than CLEAR_NS open, by up to MOST_ROUNDS times as many. Clients call
+        ``answer_offsets`` beside it. Raises ClientsSilent. One client after another: two at a time
+        would wait for one another's cores. But all are asked first: whoever is silent would take
+        the time of those after it.
+        """
+        for rank in self.clients:
+            self.send(rank, _CLOCK, b"")
+        self._collect(_READY, None, deadline_ns, "clock")
+        offsets: dict[int, ClockOffset] = {}
+        for rank in self.clients:
+            offsets[rank] = estimate(self._pings(rank, deadline_ns, rounds))
+            self.send(rank, _PING, _TIME.pack(_ENOUGH))
+        return offsets
+
+    def answer_offsets(self, deadline_ns: int) -> None:
+        """At a client: answer the pings of ``measure_offsets``. Raises ClientsSilent."""
+        self.receive(_CLOCK, deadline_ns, CONTROLLER)
+        answer, ping = bytearray(_TIME.size), bytearray(_TIME.size)
+        asked = self._world.Irecv([ping, self._mpi.BYTE], CONTROLLER, _PING)
+        self.send(CONTROLLER, _READY, b"")
+        _wait(asked.Test, deadline_ns)  # for its turn, without taking the others' cores
+        while True:
+            self._alert(asked.Test, deadline_ns, CONTROLLER, (asked, ping))
+            _TIME.pack_into(answer, 0, monotonic_ns())
+            if _TIME.unpack(ping)[0] == _ENOUGH:
+                break
+            asked = self._world.Irecv([ping, self._mpi.BYTE], CONTROLLER, _PING)
+            sent = self._world.Isend([answer, self._mpi.BYTE], CONTROLLER, _PONG)
+            self._alert(sent.Test, deadline_ns, CONTROLLER, (asked, ping, sent, answer))
+        self.received_ns[CONTROLLER] = monotonic_ns()
+
+    def _pings(self, rank: int, deadline_ns: int, rounds: int) -> list[tuple[int, int, int]]:
+        pings = []
+        for turn in range(1, MOST_ROUNDS * rounds + 1):
+            pings.append(self._ping(rank, deadline_ns))
+            if turn % rounds == 0:
+                least, most = agreement(pings)
+                if most - least <= CLEAR_NS:
+                    break
+        return pings
+
+    def _ping(self, rank: int, deadline_ns: int) -> tuple[int, int, int]:
+        """Before, the client's clock, after."""
+        pong = bytearray(_TIME.size)
+        answered = self._world.Irecv([pong, self._mpi.BYTE], rank, _PONG)
+        before = monotonic_ns()
+        question = _TIME.pack(before)
+        sent = self._world.Isend([question, self._mpi.BYTE], rank, _PING)
+        kept = (answered, pong, sent, question)
+        self._alert(lambda: sent.Test() and answered.Test(), deadline_ns, rank, kept)
+        return before, _TIME.unpack(pong)[0], monotonic_ns()
+
+    def _alert(
+        self, done: Callable[[], bool], deadline_ns: int, rank: int, kept: tuple[object, ...]
+    ) -> None:
+        """Wait for what comes at any moment. What MPI may still write to is kept where it fails."""
+        if not _wait_alert(done, deadline_ns):
+            self._abandoned += kept
+            raise self._silent({rank}, "clock")
+
+    def finish(self, deadline_ns: int) -> None:
+        """The good end: all ranks meet, and MPI is finalised. Raises ClientsSilent."""
+        self.flush(deadline_ns)
+        self.barrier(deadline_ns)
+        self._mpi.Finalize()
+
+    def abort(self, code: int = 1) -> NoReturn:
+        """End all ranks, this one too, as far as they can be reached."""
+        self._world.Abort(code)
+        os._exit(code)  # where the library came back
+
+    def _collect(
+        self,
+        tag: int,
+        ranks: Iterable[int] | None,
+        deadline_ns: int,
+        waited_for: str,
+        wanted: bytes | None = None,
+    ) -> dict[int, bytes]:
+        """One message of each; others than the wanted one are dropped."""
+        missing = set(self.clients if ranks is None else ranks)
+        found: dict[int, bytes] = {}
+
+        def look() -> bool:
+            self._match(tag)
+            for rank in [rank for rank in self._incoming.get(tag, {}) if rank in missing]:
+                message = self.try_receive(tag, rank)
+                if message is not None and wanted in (None, message[1]):
+                    missing.discard(rank)
+                    found[rank] = message[1]
+            return not missing
+
+        if not _wait(look, deadline_ns):
+            raise self._silent(missing, waited_for, found)
+        return dict(sorted(found.items()))
+
+    def _match(self, tag: int) -> None:
+        """Begin to receive all of a tag that has been announced; of one rank in order."""
+        while True:
+            status = self._mpi.Status()
+            message = self._world.Improbe(self._mpi.ANY_SOURCE, tag, status)
+            if message is None:
+                return
+            buffer = bytearray(status.Get_count(self._mpi.BYTE))
+            request = message.Irecv([buffer, self._mpi.BYTE])
+            queues = self._incoming.setdefault(tag, {})
+            queues.setdefault(status.Get_source(), deque()).append(_Incoming(buffer, request))
+
+    def _silent(
+        self, ranks: Iterable[int], waited_for: str, received: Mapping[int, bytes] | None = None
+    ) -> ClientsSilent:
+        return ClientsSilent(ranks, waited_for, received, self.names)
+
+
+def _wait(done: Callable[[], bool], deadline_ns: int) -> bool:
+    """Whether it was done before the deadline; looked at with naps."""
+    while not done():
+        if monotonic_ns() >= deadline_ns:
+            return False
+        sleep_s(NAP_S)
+    return True
+
+
+def _wait_alert(done: Callable[[], bool], deadline_ns: int) -> bool:
+    """As ``_wait``, for what comes at any moment and whose time is taken."""
+    begin_ns = monotonic_ns()
+    while not done():
+        now_ns = monotonic_ns()
+        if now_ns >= deadline_ns:
+            return False
+        if now_ns >= begin_ns + _ALERT_NS:
+            return _wait(done, deadline_ns)
+        if now_ns >= begin_ns + _SPIN_NS:
+            sleep_s(_SHORT_NAP_S)
+    return True

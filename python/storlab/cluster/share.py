@@ -1,0 +1,59 @@
+"""A client's share of one work, and the messages of its meetings with the other shares."""
+
+from __future__ import annotations
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.cluster import messages
+from storlab.cluster.client import ClientEnd
+from storlab.cluster.link import NAP_S
+from storlab.cluster.meetings import MET, READY, SOON_NS, SOON_S
+from storlab.contracts.engine import SharedRun
+from storlab.model.result import RunOutcome, Snapshot
+
+
+class MeetingRun:
+    """At a client: carries messages between its share and rank 0 while somebody waits for the run.
+
+    Implements ``contracts.engine.RunHandle``. Only ``wait`` may use the link, in the thread that
+    made it.
+    """
+
+    def __init__(self, run: SharedRun, end: ClientEnd) -> None:
+        self._run = run
+        self._end = end
+        self._number = 0
+        self._asked_ns: int | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Of the share."""
+        return self._run.snapshot()
+
+    def cancel(self) -> None:
+        """End the share soon."""
+        self._run.cancel()
+
+    def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
+        """The outcome, or None when the time-out passed first."""
+        limit = float("inf") if timeout_s is None else monotonic_ns() + timeout_s * 1e9
+        while True:
+            outcome = self._run.wait(0.0)
+            if outcome is not None or monotonic_ns() >= limit:
+                return outcome
+            self._carry()
+
+    def _carry(self) -> None:
+        if self._asked_ns is None:
+            ready_ns = self._run.announced(self._number, NAP_S)
+            if ready_ns is not None:
+                self._end.ask(messages.MEET, READY.pack(self._number, ready_ns))
+                self._asked_ns = monotonic_ns()
+            return
+        answer = self._end.answer(messages.MET)
+        if answer is not None:
+            self._run.tell(MET.unpack(answer)[0])
+            self._number += 1
+            self._asked_ns = None
+        elif monotonic_ns() - self._asked_ns < SOON_NS:
+            sleep_s(SOON_S)
+        else:
+            sleep_s(NAP_S)

@@ -1,0 +1,87 @@
+"""What bends the numbers of a run on several clients: flags, each with the client's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from storlab.base.units import NS_PER_MS, format_duration
+from storlab.model.cluster import ClientRun, ClusterRun
+from storlab.model.result import Flag
+
+LATE_NS = 10 * NS_PER_MS
+CLOCK_NS = NS_PER_MS
+KEPT = 0.999
+FAIR = 0.8
+BUSY_PERCENT = 90.0
+SEEN = 0.95
+_NAMED = 5
+
+
+def cluster_flags(cluster: ClusterRun | None) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run; none of one that this machine made."""
+    if cluster is None:
+        return []
+    return [*_start(cluster), *_clocks(cluster), *_shares(cluster), *_limits(cluster)]
+
+
+def _start(cluster: ClusterRun) -> Iterator[Flag]:
+    late = [c for c in cluster.clients if (c.first_io_late_ns or 0) > LATE_NS]
+    if late:
+        text = _named(late, lambda c: format_duration(c.first_io_late_ns or 0))
+        yield Flag(kind="late-start", message=f"the first I/O came late on {text}")
+    if cluster.window_kept < KEPT:
+        short = min(cluster.clients, key=lambda c: c.window_share)
+        yield Flag(
+            kind="window-cut",
+            message=f"all clients were measured together for {cluster.window_kept:.1%} of the "
+            f"window ({short.name} for the least)",
+        )
+
+
+def _clocks(cluster: ClusterRun) -> Iterator[Flag]:
+    unsure = [c for c in cluster.clients if max(abs(c.drift_ns), c.round_trip_ns // 2) > CLOCK_NS]
+    if unsure:
+        text = _named(unsure, lambda c: format_duration(max(abs(c.drift_ns), c.round_trip_ns // 2)))
+        yield Flag(kind="clock-unsure", message=f"clocks are known to more than 1 ms only: {text}")
+
+
+def _shares(cluster: ClusterRun) -> Iterator[Flag]:
+    """The sum hides a client that is held back: one at a tenth of its link took 6 % of a share."""
+    if cluster.divided:
+        return
+    rates = [c.bytes_s for c in cluster.clients]
+    mean = sum(rates) / len(rates)
+    slow = [c for c in cluster.clients if mean and c.bytes_s < FAIR * mean]
+    if slow:
+        text = _named(slow, lambda c: f"{c.bytes_s / mean:.2f}")
+        yield Flag(kind="straggler", message=f"less than 0.8 of a fair share: {text}")
+
+
+def _limits(cluster: ClusterRun) -> Iterator[Flag]:
+    limited = [
+        (client, words, percent)
+        for client in cluster.clients
+        for words, percent in (("CPU", client.cpu_percent), ("network", client.nic_busy_percent))
+        if (percent or 0) > BUSY_PERCENT
+    ]
+    if limited:
+        text = ", ".join(f"{c.name} ({words} {p:.0f} %)" for c, words, p in limited[:_NAMED])
+        more = f" and {len(limited) - _NAMED} more" if len(limited) > _NAMED else ""
+        yield Flag(kind="client-limit", message=f"clients were at their limit: {text}{more}")
+    cached = [
+        client
+        for client in cluster.clients
+        if client.nic_received_bytes is not None
+        and client.nic_received_bytes < SEEN * client.bytes_read
+    ]
+    if cached:
+        text = _named(cached, lambda c: f"{(c.nic_received_bytes or 0) / c.bytes_read:.2f}")
+        yield Flag(
+            kind="client-cache",
+            message=f"fewer bytes came over the network than were read, by a factor of: {text}",
+        )
+
+
+def _named(clients: Sequence[ClientRun], value: Callable[[ClientRun], str]) -> str:
+    shown = ", ".join(f"{client.name} ({value(client)})" for client in clients[:_NAMED])
+    return shown + (f" and {len(clients) - _NAMED} more" if len(clients) > _NAMED else "")

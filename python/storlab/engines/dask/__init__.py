@@ -1,0 +1,1 @@
+"""Dask as an engine: preprocessing in tasks on a cluster of workers."""

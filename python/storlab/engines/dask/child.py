@@ -1,0 +1,233 @@
+"""What runs as a program of its own: it hands the units of a run to the workers of a Dask cluster.
+
+``result.json`` is written after every stage, and a line of progress is printed after every unit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, LocalCluster
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.engines.dask import tasks
+from storlab.engines.dask.cluster import Cluster, connected, limit_of, own_cpu_ns, started_here
+from storlab.engines.dask.costs import DASK
+from storlab.engines.dask.tasks import ClusterWorker, clear_attempts
+from storlab.engines.dask.tree import Stored, Tree, tree_of
+from storlab.engines.dataframe.child import Run, RunError, begin, end_at_once, guarded
+from storlab.engines.dataframe.layout import CATEGORIES, COLUMNS
+from storlab.engines.dataframe.units import Done, Unit
+from storlab.engines.dataframe.with_pandas import PandasLibrary
+
+_TELL_NS = NS_PER_S // 4
+_LEAVES = 4  # for each worker, at least
+_LEAF_ROWS = 1 << 22
+_TREES = "trees"
+
+
+class DaskLibrary(PandasLibrary):
+    """pandas in a worker of Dask, which takes more memory before there is any work."""
+
+    base_bytes, worker_bytes = DASK.base_bytes, DASK.worker_bytes
+
+
+class ClusterMemory:
+    """The most memory that workers and this process had: the sum of what each had at its peak."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.worst_bytes = 0  # of a worker, in all stages
+
+    def start_stage(self) -> None:
+        """Forget what was."""
+        tasks.forget_peak()
+        self._cluster.everywhere(tasks.forget_peak)
+        self._cluster.crew.forget_peaks()
+
+    def peak_bytes(self) -> int:
+        """Since the stage began."""
+        self._cluster.read()
+        crew = self._cluster.crew
+        worst = max((member.peak_bytes for member in crew.members.values()), default=0)
+        self.worst_bytes = max(self.worst_bytes, worst)
+        return tasks.peak_bytes() + crew.peak_bytes()
+
+
+class Progress:
+    """Lines for the live view."""
+
+    def __init__(self) -> None:
+        self._told_ns = 0
+        self._units = 0
+        self._bytes = 0
+
+    def add(self, size: int) -> None:
+        """A unit is done, which read so many bytes."""
+        self._units += 1
+        self._bytes += size
+        now_ns = monotonic_ns()
+        if now_ns - self._told_ns >= _TELL_NS:
+            self._told_ns = now_ns
+            document = {"units": self._units, "bytes": self._bytes}
+            sys.stdout.write(f"{json.dumps(document)}\n")
+            sys.stdout.flush()
+
+
+class ClusterRun(Run):
+    """All stages, their units on a cluster."""
+
+    _worker: ClusterWorker
+
+    def __init__(self, job: dict[str, Any], work_dir: Path) -> None:
+        super().__init__(DaskLibrary(), job, work_dir, ClusterWorker)
+        self._after: dict[str, list[str]] = {}
+        self._spent: dict[str, list[Path]] = {}
+        self._progress = Progress()
+
+    def on(self, cluster: Cluster) -> None:
+        """Carry out all stages there. Raises RunError and OSError."""
+        self._cluster = cluster
+        cluster.crew.begin(cluster.everywhere(tasks.reading))
+        self._own_ns = own_cpu_ns()
+        if any(host != cluster.crew.here for host in cluster.crew.hosts().values()):
+            self._counter = None  # of this machine's device, which others do not go through
+            self.result["device_counters"] = False
+        memory = ClusterMemory(cluster)
+        try:
+            self.run_stages(memory)
+        finally:
+            self._tell_crew(memory)
+        self.account()
+
+    def _tell_crew(self, memory: ClusterMemory) -> None:
+        own = own_cpu_ns()
+        crew = self._cluster.crew
+        self.result["cluster"] = {
+            "scheduler": self._job.get("scheduler"),
+            "worker_limit_bytes": limit_of(self._job, DASK.base_bytes),
+            "worker_peak_bytes": memory.worst_bytes,
+            "lost_workers": crew.lost(),
+            "cores": crew.cores(),
+            "own_user_ns": own[0] - self._own_ns[0],
+            "own_system_ns": own[1] - self._own_ns[1],
+            "workers": crew.document(),
+        }
+
+    def cool(self, inputs: Iterable[Path]) -> None:
+        """On all machines."""
+        self._cluster.cool(list(inputs))
+
+    def cpu_ns(self) -> int:
+        """Of this process and of the workers, as these measured it."""
+        self._cluster.read()
+        return sum(own_cpu_ns()) + sum(self._cluster.crew.used_ns())
+
+    def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
+        """Units as they end. A worker has one at a time, so that memory does not say how many."""
+        del at_once
+        workers = int(self._job["workers"])
+        for done in self._cluster.carry_out(self._worker, units, workers, self._after):
+            for path in self._spent.get(done.unit.name, ()):
+                path.unlink(missing_ok=True)
+            self._progress.add(self._about_bytes(done.unit))
+            yield done
+        clear_attempts(self._directory)
+
+    def _about_bytes(self, unit: Unit) -> int:
+        """Raw bytes, or what columns have of them: how much of Parquet that is, is found later."""
+        raw = int(self.result["input_bytes"])
+        return unit.bytes or round(raw * unit.share * len(unit.columns) / len(COLUMNS))
+
+    def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
+        """Leaves, branches and the root of every column's tree."""
+        place = self._directory / "vocabulary" / _TREES
+        clear_trees(self._directory)
+        place.mkdir()
+        files = self._files()
+        total = sum(rows for _, rows in files)
+        wanted = -(-_LEAVES * int(self._job["workers"]) // len(CATEGORIES))
+        most = min(-(-total // wanted), _LEAF_ROWS, self._worker.most_values)
+        trees = {column: tree_of(place, column, files, most) for column in columns}
+        leaves = [unit for column, tree in trees.items() for unit in self._leaves(column, tree)]
+        rest = [unit for column, tree in trees.items() for unit in self._branches(column, tree)]
+        return [*leaves, *rest]
+
+    def _leaves(self, column: str, tree: Tree) -> Iterator[Unit]:
+        total = max(1, sum(rows for leaf in tree.leaves for _, rows in leaf.files))
+        for leaf in tree.leaves:
+            share = sum(rows for _, rows in leaf.files) / total
+            arguments = (column, leaf.files, leaf.out)
+            yield Unit(leaf.out.name, self._worker.count, arguments, columns=(column,), share=share)
+
+    def _branches(self, column: str, tree: Tree) -> Iterator[Unit]:
+        for branch in tree.branches:
+            self._follow(branch.out.name, branch.tallies)
+            yield Unit(branch.out.name, self._worker.merge, (branch.tallies, branch.out), share=0.0)
+        self._follow(column, tree.last)
+        yield Unit(column, self._worker.finish, (column, tree.last), share=0.0)
+
+    def _follow(self, name: str, tallies: Sequence[Stored]) -> None:
+        self._after[name] = [tally.name for tally in tallies]
+        self._spent[name] = [path for tally in tallies for path in tally.paths]
+
+
+def clear_trees(directory: Path) -> None:
+    """Remove what is between tasks."""
+    place = directory / "vocabulary" / _TREES
+    if place.is_dir():
+        for path in place.iterdir():
+            path.unlink()
+        place.rmdir()
+
+
+def _carry_out(run: ClusterRun, job: dict[str, Any], work_dir: Path) -> None:
+    limit = limit_of(job, DASK.base_bytes)
+    if limit < DASK.worker_bytes:
+        raise RunError(
+            f"{format_bytes_si(limit)} of memory for a worker do not hold Dask and pandas, which "
+            f"take {format_bytes_si(DASK.worker_bytes)}",
+            "make memory larger, or workers smaller",
+        )
+    scheduler = job.get("scheduler")
+    own: LocalCluster | None = None
+    if scheduler is None:
+        own = started_here(int(job["workers"]), limit, work_dir)
+        client = Client(own)
+    else:
+        client = connected(scheduler)
+    cluster = Cluster(client, job, limit)
+    begin({name: value for name, value in job.items() if name != "scheduler"}, "dask")
+    cluster.check()
+    run.on(cluster)
+    clear_trees(Path(job["directory"]))
+    with suppress(OSError):
+        client.close(timeout=2)
+    if own is not None:
+        own.close(timeout=5)
+
+
+def main(order_file: str) -> int:
+    """Carry out the order in a file; 1 where it failed, and ``result.json`` says why."""
+    path = Path(order_file)
+    job: dict[str, Any] = json.loads(path.read_text())["job"]
+    if job["cpus"]:
+        os.sched_setaffinity(0, job["cpus"])
+    made: list[ClusterRun] = []
+
+    def make() -> Run:
+        made.append(ClusterRun(job, path.parent))
+        return made[0]
+
+    return guarded(path.parent, make, lambda _: _carry_out(made[0], job, path.parent))
+
+
+if __name__ == "__main__":
+    end_at_once(main)

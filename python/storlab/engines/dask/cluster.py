@@ -1,0 +1,336 @@
+"""A Dask cluster as the crew of a run: its own on this machine, or one that is there already.
+
+Every wait has an end: a cluster that does not answer, or has no worker left, fails the run.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed import Client, Future, LocalCluster, wait
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+from distributed.security import Security
+
+from storlab import __version__
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.engines.dask import tasks
+from storlab.engines.dask.crew import Crew
+from storlab.engines.dask.tasks import ClusterWorker, Result
+from storlab.engines.dataframe.child import RunError
+from storlab.engines.dataframe.units import Done, Unit
+
+CONNECT_S = 20
+"""For a scheduler to answer, and for workers to be there."""
+LOST_S = 120
+"""Without a worker, or without an answer of the scheduler, before the run is given up."""
+_LOOK_S = 1.0
+_NONCE = "nonce.partial"  # which a run that goes on removes
+_CONFIG = {
+    # Of results there are only a few numbers: memory is what the units hold, and none is moved.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": 1.0,
+    "distributed.scheduler.worker-ttl": f"{LOST_S}s",
+    "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
+    "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 1,
+}
+_SAME_STORLAB = "install the same storlab, with the extra storlab[scale], on all its machines"
+
+
+def started_here(workers: int, limit_bytes: int, work_dir: Path) -> LocalCluster:
+    """Processes of one thread each, whose talk nobody else on this machine can join."""
+    dask.config.set(_CONFIG)
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=limit_bytes,
+        security=Security.temporary(),
+        protocol="tls://",
+        host="127.0.0.1",
+        dashboard_address=None,
+        local_directory=str(work_dir),
+    )
+
+
+def connected(address: str) -> Client:
+    """To a scheduler that is there. Raises RunError where nobody answers.
+
+    Dask waits for ever where somebody listens who does not answer, so it waits in a thread.
+    """
+    found: queue.SimpleQueue[Client | BaseException] = queue.SimpleQueue()
+
+    def connect() -> None:
+        try:
+            found.put(Client(address, timeout=CONNECT_S))
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            found.put(error)
+
+    threading.Thread(target=connect, name="connect", daemon=True).start()
+    try:
+        client = found.get(timeout=2 * CONNECT_S)
+    except queue.Empty:
+        client = TimeoutError(f"nothing was heard for {2 * CONNECT_S} s")
+    if isinstance(client, BaseException):
+        raise RunError(
+            f"no Dask scheduler answers at {address}: {_words(client)}",
+            "correct scheduler, or start one there with `dask scheduler`; of tls:// addresses "
+            "Dask's own configuration names the certificates",
+        ) from client
+    return client
+
+
+class Cluster:
+    """Gives units to workers and keeps account of them."""
+
+    def __init__(self, client: Client, job: Mapping[str, Any], limit_bytes: int) -> None:
+        """Raises RunError where it lacks workers."""
+        self._client = client
+        self._local = job.get("scheduler") is None
+        self._name = "the local cluster" if self._local else f"the scheduler {job['scheduler']}"
+        self._workers = int(job["workers"])
+        self._limit_bytes = limit_bytes
+        self._directory = Path(job["directory"])
+        self.crew = Crew(tasks.host())
+        self._answered_ns = self._manned_ns = self._looked_ns = monotonic_ns()
+        self._await_workers()
+
+    def check(self) -> None:
+        """Every worker has this storlab, sees the directory and may hold what a unit needs.
+
+        Raises RunError that names the worker.
+        """
+        for address, why in self.everywhere(_probe()).items():
+            if why is not None:
+                raise RunError(f"worker {address} lacks storlab: {why}", _SAME_STORLAB)
+        nonce, text = self._directory / "vocabulary" / _NONCE, uuid.uuid4().hex
+        nonce.write_text(text)
+        try:
+            for address, found in self.everywhere(tasks.about, str(nonce)).items():
+                where = f"worker {address} on {found['host'].split()[0]}"
+                self._check_worker(where, found, text)
+                self.crew.add(address, found)
+        finally:
+            nonce.unlink(missing_ok=True)
+
+    def _check_worker(self, where: str, found: Mapping[str, Any], text: str) -> None:
+        if found["storlab"] != __version__:
+            raise RunError(
+                f"{where} has storlab {found['storlab']}, and here is {__version__}", _SAME_STORLAB
+            )
+        if found["nonce"] != text:
+            raise RunError(
+                f"{where} does not see {self._directory} as this machine does",
+                "mount the same file system at the same place on all its machines",
+            )
+        limit = found["memory_limit_bytes"]
+        if limit is not None and limit // found["threads"] < self._limit_bytes:
+            raise RunError(
+                f"{where} may take {format_bytes_si(limit)} with {found['threads']} threads, and "
+                f"each unit at work takes up to {format_bytes_si(self._limit_bytes)}",
+                "start it with more memory or fewer threads, or make memory smaller",
+            )
+
+    def _await_workers(self) -> None:
+        end_ns = monotonic_ns() + CONNECT_S * NS_PER_S * (3 if self._local else 1)
+        while (slots := sum((self._threads() or {}).values())) < self._workers:
+            if monotonic_ns() > end_ns:
+                raise RunError(
+                    f"{self._name} has {slots} of {self._workers} workers",
+                    "start more workers there, or make workers smaller",
+                )
+            with suppress(TimeoutError):
+                self._client.wait_for_workers(self._workers, timeout=_LOOK_S)
+
+    def _threads(self) -> dict[str, int] | None:
+        """Of the workers that are there; None where the scheduler did not answer this time.
+
+        Raises RunError where it has been silent for long.
+        """
+        try:
+            scheduler: Any = self._client.scheduler
+            found: dict[str, int] = self._client.sync(scheduler.ncores, callback_timeout=CONNECT_S)
+        except (OSError, AttributeError) as error:
+            if monotonic_ns() - self._answered_ns > LOST_S * NS_PER_S:
+                raise self._silent(error) from error
+            return None
+        self._answered_ns = monotonic_ns()
+        return found
+
+    def _silent(self, error: BaseException) -> RunError:
+        return RunError(
+            f"{self._name} does not answer any more: {_words(error)}",
+            "look at its log; storlab resume goes on, where the study has resume = true",
+        )
+
+    def everywhere(self, what: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """What a function of ``tasks`` says on every worker that is there. Raises RunError."""
+        try:
+            found: dict[str, Any] = self._client.run(what, *arguments, on_error="return")
+        except (TimeoutError, CommClosedError, CancelledError) as error:
+            raise self._silent(error) from error
+        for address, value in list(found.items()):
+            if isinstance(value, OSError):  # it was lost meanwhile
+                found.pop(address)
+            elif isinstance(value, BaseException):
+                raise RunError(f"worker {address} fails: {_words(value)}", _SAME_STORLAB)
+        return found
+
+    def read(self) -> None:
+        """What every worker has used."""
+        threads = self._threads()
+        if threads is not None:
+            self.crew.lose(set(threads))
+        for reading in self.everywhere(tasks.reading).values():
+            self.crew.tell(reading)
+
+    def cool(self, paths: Sequence[Path]) -> None:
+        """Let every machine forget files."""
+        tasks.cool(paths)
+        by_host = {host: address for address, host in self.crew.hosts().items()}
+        others = [address for host, address in by_host.items() if host != self.crew.here]
+        if others:
+            self._client.run(tasks.cool, list(paths), workers=others)
+
+    def carry_out(
+        self,
+        worker: ClusterWorker,
+        units: Iterable[Unit],
+        at_once: int,
+        after: Mapping[str, Sequence[str]],
+    ) -> Iterator[Done]:
+        """Units as they end; each begins when those that ``after`` names for it are done."""
+        waiting = deque(units)
+        names = {unit.name for unit in waiting}
+        left = {unit.name: names.intersection(after.get(unit.name, ())) for unit in waiting}
+        going: dict[Future[Any], Unit] = {}
+        while waiting or going:
+            for unit in _ready(waiting, left, at_once - len(going)):
+                key = f"{unit.work.__name__}-{uuid.uuid4().hex}"
+                future = self._client.submit(tasks.carry_out, worker, unit, key=key, pure=False)
+                going[future] = unit
+            for future in self._ended(going):
+                unit = going.pop(future)
+                result = self._result(future, unit)
+                for others in left.values():
+                    others.discard(unit.name)
+                end_ns = monotonic_ns()  # another machine's clock is another one
+                yield Done(unit, end_ns - result.latency_ns, end_ns, result.passes)
+
+    def _ended(self, going: Mapping[Future[Any], Unit]) -> list[Future[Any]]:
+        while True:
+            if monotonic_ns() - self._looked_ns > _LOOK_S * NS_PER_S:
+                self._look()
+            try:
+                found = wait(list(going), timeout=_LOOK_S, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                continue
+            except CancelledError as error:
+                raise self._silent(error) from error
+            self._manned_ns = self._answered_ns = monotonic_ns()
+            return list(found.done)
+
+    def _look(self) -> None:
+        """Raises RunError where there is nobody left, and for newcomers that will not do."""
+        threads = self._threads()
+        self._looked_ns = monotonic_ns()
+        if threads:
+            self._manned_ns = self._looked_ns
+        elif self._looked_ns - self._manned_ns > LOST_S * NS_PER_S:
+            raise RunError(
+                f"{self._name} has no worker left",
+                "start workers there; see raw/stderr.txt and their logs for why they ended",
+            )
+        if threads is not None:
+            self.crew.lose(set(threads))
+            if not threads.keys() <= self.crew.members.keys():
+                self.check()
+
+    def _result(self, future: Future[Any], unit: Unit) -> Result:
+        try:
+            result = self._gathered(future)
+        except KilledWorker as error:
+            raise RunError(
+                f"workers ended {error.allowed_failures + 1} times while at {unit.name}, of "
+                f"{format_bytes_si(self._limit_bytes)} of memory each at most",
+                "make memory larger, or part_size smaller; see raw/stderr.txt",
+            ) from error
+        except (CancelledError, CommClosedError) as error:
+            raise self._silent(error) from error
+        except (ImportError, RuntimeError, AttributeError) as error:
+            message = f"a worker cannot carry out {unit.name}: {_words(error)}"
+            raise RunError(message, _SAME_STORLAB) from error
+        except MemoryError as error:
+            message = f"a worker lacks memory for {unit.name}"
+            raise RunError(message, "make memory larger, or part_size smaller") from error
+        self.crew.tell(result.reading, unit=True)
+        return result
+
+    def _gathered(self, future: Future[Any]) -> Result:
+        """Of a unit that has ended. Where its worker is lost before the result is here, the unit
+        is done again.
+        """
+        while True:
+            try:
+                result: Result = future.result(timeout=_LOOK_S)
+            except TimeoutError:
+                if future.status == "error":  # the unit's own
+                    raise
+                self._look()
+            else:
+                return result
+
+
+def _probe() -> Callable[[], str | None]:
+    """Says why a worker cannot import what units need. It travels whole, as it is no module's."""
+
+    def probe() -> str | None:
+        try:
+            import storlab.engines.dask.tasks
+            import storlab.engines.dataframe.with_pandas  # noqa: F401
+        except ImportError as error:
+            return str(error)
+        return None
+
+    return probe
+
+
+def _ready(waiting: deque[Unit], left: Mapping[str, set[str]], most: int) -> Iterator[Unit]:
+    """At most so many that wait for nobody, in their order; they are taken out."""
+    blocked: list[Unit] = []
+    while waiting and most > 0:
+        unit = waiting.popleft()
+        if left[unit.name]:
+            blocked.append(unit)
+        else:
+            most -= 1
+            yield unit
+    waiting.extendleft(reversed(blocked))
+
+
+def _words(error: BaseException) -> str:
+    return str(error).strip().rpartition("\n")[2] or type(error).__name__
+
+
+def limit_of(job: Mapping[str, Any], base_bytes: int) -> int:
+    """The memory that a worker may take."""
+    return max(0, int(job["memory_bytes"]) - base_bytes) // int(job["workers"])
+
+
+def own_cpu_ns() -> tuple[int, int]:
+    """User and system time of this process, which hands out the work."""
+    times = os.times()
+    return round(times.user * NS_PER_S), round(times.system * NS_PER_S)

@@ -1,0 +1,122 @@
+"""Who works for a run on a cluster, and what each has used by what was last heard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.engines.dask.tasks import Reading
+
+
+@dataclass(slots=True)
+class Member:
+    """A worker's process."""
+
+    host: str
+    cores: int = 0
+    threads: int = 1
+    versions: str = ""
+    first: Reading | None = None  # its CPU before the run began
+    last: Reading | None = None
+    peak_bytes: int = 0
+    units: int = 0
+    is_lost: bool = False
+
+    def used_ns(self) -> tuple[int, int]:
+        """User and system time for the run, as far as it told."""
+        if self.first is None or self.last is None:
+            return 0, 0
+        user_ns = self.last.user_ns - self.first.user_ns
+        return user_ns, self.last.system_ns - self.first.system_ns
+
+
+class Crew:
+    """Workers by their address. Nobody is forgotten who has worked."""
+
+    def __init__(self, here: str) -> None:
+        self.here = here
+        self.members: dict[str, Member] = {}
+
+    def add(self, address: str, about: Mapping[str, Any]) -> None:
+        """A worker that was there when the run began."""
+        member = self.members.setdefault(address, Member(about["host"]))
+        member.cores, member.threads = about["cores"], about["threads"]
+        packages = ", ".join(f"{name} {number}" for name, number in about["packages"].items())
+        member.versions = f"Python {about['python']}, {packages}"
+
+    def begin(self, readings: Mapping[str, Reading]) -> None:
+        """What workers had used before the first stage does not count."""
+        for reading in readings.values():
+            member = self._member(reading)
+            member.first = member.last = reading
+
+    def tell(self, reading: Reading, *, unit: bool = False) -> None:
+        """A worker told what it has used; after a ``unit`` or because it was asked."""
+        member = self._member(reading)
+        if member.first is None:  # it came later, and began for this run
+            member.first = reading._replace(user_ns=0, system_ns=0)
+        member.last = reading
+        member.peak_bytes = max(member.peak_bytes, reading.peak_bytes)
+        member.units += unit
+        member.is_lost = False
+
+    def forget_peaks(self) -> None:
+        """A stage begins."""
+        for member in self.members.values():
+            member.peak_bytes = 0
+
+    def lose(self, there: set[str]) -> None:
+        """Of all others nothing will be heard any more."""
+        for address, member in self.members.items():
+            if address not in there:
+                member.is_lost = True
+
+    def used_ns(self) -> tuple[int, int]:
+        """User and system time of all."""
+        used = [member.used_ns() for member in self.members.values()]
+        return sum(user for user, _ in used), sum(system for _, system in used)
+
+    def peak_bytes(self) -> int:
+        """The sum of what each had at its peak; of lost ones what they had told."""
+        return sum(member.peak_bytes for member in self.members.values() if not member.is_lost)
+
+    def hosts(self) -> dict[str, str]:
+        """Of workers that are there."""
+        members = self.members.items()
+        return {address: member.host for address, member in members if not member.is_lost}
+
+    def cores(self) -> int:
+        """Of all hosts."""
+        by_host = {member.host: member.cores for member in self.members.values()}
+        return sum(by_host.values())
+
+    def lost(self) -> int:
+        """Workers that were lost."""
+        return sum(member.is_lost for member in self.members.values())
+
+    def document(self) -> list[dict[str, Any]]:
+        """For ``result.json``."""
+        return [
+            {
+                "address": address,
+                "host": member.host.split(" ")[0],
+                "remote": member.host != self.here,
+                "threads": member.threads,
+                "cores": member.cores,
+                "versions": member.versions,
+                "units": member.units,
+                "user_ns": member.used_ns()[0],
+                "system_ns": member.used_ns()[1],
+                "lost": member.is_lost,
+            }
+            for address, member in self.members.items()
+        ]
+
+    def _member(self, reading: Reading) -> Member:
+        member = self.members.get(reading.worker)
+        if member is None:
+            known = [each for each in self.members.values() if each.host == reading.host]
+            cores = known[0].cores if known else 0
+            member = self.members[reading.worker] = Member(reading.host, cores)
+        return member

@@ -1,0 +1,49 @@
+"""Dask: a process that hands out units, and a process for each worker, here or elsewhere."""
+
+from __future__ import annotations
+
+from storlab.base.units import format_bytes_si
+from storlab.engines.dask.costs import DASK
+from storlab.engines.dask.run import DaskRun
+from storlab.engines.dataframe.engine import DataframeEngine
+from storlab.engines.dataframe.run import DataframeRun
+from storlab.workloads.preprocess.job import PreprocessJob, ScaledJob
+
+
+class DaskEngine(DataframeEngine):
+    """Runs preprocess jobs on a Dask cluster, whose workers use ``with_pandas.PandasLibrary``."""
+
+    name = "dask"
+    title = "Dask"
+    packages = ("distributed", "dask", "pandas", "pyarrow", "numpy", "cryptography")
+    costs = DASK
+    install = "`pip install 'storlab[scale]'`"
+    module = "storlab.engines.dask.child"
+    run: type[DataframeRun] = DaskRun
+
+    def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
+        """A worker has one thread."""
+        return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+    def notes(self, job: PreprocessJob) -> list[str]:
+        """Who does what."""
+        processes = "process" if job.workers == 1 else "processes"
+        crew = f"{job.workers} worker {processes} of a cluster on this machine"
+        if isinstance(job, ScaledJob) and job.scheduler is not None:
+            crew = f"{job.workers} units at once on the cluster of {job.scheduler}"
+        return [
+            f"Dask: {crew}; PyArrow parses text and keeps Parquet, pandas counts and looks up, "
+            "NumPy does the rest; vocabularies are merged as trees, through files of the run",
+            "Dask: a unit ends when its result arrives; its latency is what its worker measured",
+        ]
+
+    def memory_notes(self, job: PreprocessJob) -> list[str]:
+        """How it keeps within the memory."""
+        limit = format_bytes_si((job.memory_bytes - DASK.base_bytes) // job.workers)
+        return [
+            f"Dask: a worker's process may take {limit}, and Dask ends one that takes more; units "
+            "are cut to fit, and a worker holds at least one part",
+            "Dask: CPU and memory are measured by the workers, of a lost one until it last told; "
+            "the peak is the sum of what each had at its own",
+            "Dask: imports and the start of workers lie before the first stage",
+        ]

@@ -1,0 +1,74 @@
+"""One preprocessing run on a Dask cluster, from its process to an outcome."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, ClassVar
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S
+from storlab.engines.dataframe.run import DataframeRun
+from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Snapshot
+from storlab.process.child import Launch
+from storlab.workloads.preprocess.job import PreprocessJob
+
+_SPAN_NS = 2 * NS_PER_S  # that rates of the live view are of
+
+
+class DaskRun(DataframeRun):
+    """A run in progress. Every method may be called from any thread."""
+
+    piped: ClassVar[bool] = True
+
+    def __init__(
+        self, job: PreprocessJob, launch: Launch, info: EngineInfo, notes: list[str]
+    ) -> None:
+        self._lock = threading.Lock()
+        self._progress: list[tuple[int, int, int]] = []  # time, units, bytes
+        super().__init__(job, launch, info, notes)
+
+    def line(self, text: str) -> None:
+        """How far it is; other lines are of libraries, and say nothing here."""
+        try:
+            document = json.loads(text)
+            entry = (monotonic_ns(), int(document["units"]), int(document["bytes"]))
+        except (ValueError, KeyError, TypeError):
+            return
+        with self._lock:
+            since = entry[0] - _SPAN_NS
+            self._progress = [each for each in self._progress if each[0] >= since][-64:]
+            self._progress.append(entry)
+
+    def snapshot(self) -> Snapshot:
+        """Units and bytes of the last moments."""
+        plain = super().snapshot()
+        with self._lock:
+            progress = list(self._progress)
+        if plain.phase == "done" or len(progress) < 2:
+            return plain
+        seconds = max(progress[-1][0] - progress[0][0], 1) / NS_PER_S
+        units = (progress[-1][1] - progress[0][1]) / seconds
+        moved = (progress[-1][2] - progress[0][2]) / seconds
+        return Snapshot(plain.phase, plain.elapsed_ns, None, units, moved, None, plain.cpu_percent)
+
+    def finish(self) -> RunOutcome:
+        """The outcome; its CPU is that of the workers, wherever they are."""
+        outcome = super().finish()
+        cluster: dict[str, Any] | None = self.result().get("cluster")
+        if cluster is None:
+            return outcome
+        outcome.details["cluster"] = cluster
+        if cluster["scheduler"] is not None and outcome.cpu is not None:
+            outcome.cpu = self._cpu(cluster, outcome)
+        return outcome
+
+    def _cpu(self, cluster: dict[str, Any], outcome: RunOutcome) -> CpuUse:
+        """As the workers measured it: they are no children of this process."""
+        workers = cluster["workers"]
+        return CpuUse(
+            user_ns=cluster["own_user_ns"] + sum(each["user_ns"] for each in workers),
+            system_ns=cluster["own_system_ns"] + sum(each["system_ns"] for each in workers),
+            cores=max(1, min(self._job.workers, cluster["cores"])),
+            **self.trace.machine(outcome.window_start_ns, outcome.window_end_ns),
+        )

@@ -1,0 +1,108 @@
+"""A gate that the jobs of a fio wait at, all set up, until their load is to begin.
+
+fio's ``startdelay`` makes the threads only when it has passed, and looks for that every 100 ms; its
+own clients begin hundreds of milliseconds apart. ``exec_prerun`` runs a command in each job between
+its set-up (files laid out, ring made, buffers allocated) and the begin of its clock. Here that
+command says that its job is there, waits until a pipe gets a writer, and says that it goes. What
+each job still has to do then is to open its file.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S
+
+GATE, SIGNS = "gate", "signs"  # pipes in the run's folder, where fio runs, too
+ARRIVED, LEFT, OVER = b"a", b"l", b"x"
+# No semicolon: fio takes what follows it for a comment.
+OPTION = f"exec_prerun=(printf a >&3 && : <{GATE} && printf l >&3) 3>{SIGNS}"
+NOTE = "Saving output of"  # what fio says of each such command
+
+
+class Gate:
+    """Of one run with so many jobs. Make it before fio starts, and close it when fio has ended."""
+
+    def __init__(self, work_dir: Path, jobs: int) -> None:
+        for name in (GATE, SIGNS):
+            os.mkfifo(work_dir / name, 0o600)
+        self._place = work_dir / GATE
+        # For both directions: never at its end, and opened without waiting for the other side.
+        self._signs = os.open(work_dir / SIGNS, os.O_RDWR | os.O_CLOEXEC)
+        self._open_fd: int | None = None
+        self._jobs = jobs
+        self._arrived = 0
+        self._left_ns: list[int] = []
+        self._start_ns: int | None = None
+        self._told = threading.Event()
+        self._over = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="fio gate", daemon=True)
+        self._opener = threading.Thread(target=self._open, name="fio start", daemon=True)
+        self._reader.start()
+        self._opener.start()
+
+    @property
+    def armed(self) -> bool:
+        """Whether all jobs are there."""
+        return self._arrived >= self._jobs
+
+    @property
+    def start_ns(self) -> int | None:
+        """When it opens, or opened; None: nobody has told yet."""
+        return self._start_ns
+
+    @property
+    def first_late_ns(self) -> int | None:
+        """How long after that the first job went; None where not one has."""
+        return self._late(self._left_ns[:1])
+
+    @property
+    def last_late_ns(self) -> int | None:
+        """Likewise of the last, once all have gone."""
+        return self._late(self._left_ns[self._jobs - 1 :])
+
+    def open_at(self, start_ns: int) -> None:
+        """Open it then; at once where that has passed. Raises RuntimeError the second time."""
+        if self._start_ns is not None:
+            raise RuntimeError("the run was told already when to start")
+        self._start_ns = start_ns
+        self._told.set()
+
+    def close(self) -> None:
+        """End both threads, and release the pipes."""
+        self._over.set()
+        self._told.set()
+        self._opener.join()
+        with suppress(OSError):
+            os.write(self._signs, OVER)
+        self._reader.join()
+        for fd in (self._signs, self._open_fd):
+            if fd is not None:
+                os.close(fd)
+        self._open_fd = None
+
+    def _late(self, went_ns: list[int]) -> int | None:
+        if self._start_ns is None or not went_ns:
+            return None
+        return max(0, went_ns[0] - self._start_ns)
+
+    def _read(self) -> None:
+        while True:
+            signs = os.read(self._signs, 4096)
+            now = monotonic_ns()
+            self._arrived += signs.count(ARRIVED)
+            self._left_ns += [now] * signs.count(LEFT)
+            if OVER in signs:
+                return
+
+    def _open(self) -> None:
+        self._told.wait()
+        start_ns = self._start_ns or 0
+        while not self._over.is_set() and (left_ns := start_ns - monotonic_ns()) > 0:
+            self._over.wait(left_ns / NS_PER_S)
+        if not self._over.is_set():
+            self._open_fd = os.open(self._place, os.O_RDWR | os.O_CLOEXEC)

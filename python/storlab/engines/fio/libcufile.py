@@ -1,0 +1,151 @@
+"""A GpuDirectJob in fio's words, through its engine libcufile.
+
+Options follow fio's HOWTO and its examples for libcufile (fio 3.26 and later, where it was built
+with it). It is synchronous: one I/O in flight for each job. ``cuda_io=cufile`` moves data to and
+from GPU memory by cuFile; ``cuda_io=posix`` through memory of the host, with a copy.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from storlab.base.errors import EngineError
+from storlab.engines.fio import job as fio_job
+from storlab.engines.fio.job import Section
+from storlab.model.job import Member, WeightedSize
+from storlab.model.result import Failure
+from storlab.process.program import ask_program, asked_once
+from storlab.workloads.block.job import BlockJob, Mix, Offsets
+from storlab.workloads.gpudirect.job import GpuDirectJob
+
+BACKEND = "libcufile"
+CUDA_IO = {"direct": "cufile", "bounce": "posix"}
+MISSING = (
+    "the installed fio has no libcufile engine, which no distribution builds: build fio with "
+    "`./configure --enable-libcufile` beside the CUDA toolkit and set STORLAB_FIO to it, or use "
+    "gdsio (crosscheck: --reference gdsio)"
+)
+_ASK_S = 60  # such a fio loads the CUDA libraries
+_CALLS = re.compile(
+    r"(?P<call>cuFile\w+|cufile register|cuda runtime api call failed \S+)(?: \w+)?\s*: "
+    r"err=(?P<code>-?\d+)(?::(?P<name>.*))?"
+)
+_CUDA_FIX = "look at `nvidia-smi`: the GPU may be lost, full, in use by others or another number"
+_CUFILE_FIX = "`storlab doctor` tells what cuFile lacks here, and which path it takes"
+
+
+def refusal(job: GpuDirectJob) -> str | None:
+    """Why fio's libcufile cannot run the job as it stands, or None."""
+    if job.do != "load":
+        return f'fio carries out loads, and this job is a "{job.do}": the native engine does it'
+    if job.path not in CUDA_IO:
+        return (
+            f'fio\'s libcufile has no path "{job.path}": use direct or bounce (cuda_io=cufile or '
+            "posix), or native"
+        )
+    if job.api != "sync" or job.queue_depth > 1:
+        return (
+            "fio's libcufile is synchronous, with one I/O in flight for each worker: set api = "
+            '"sync" and queue_depth = 1 and raise workers, or use native'
+        )
+    if job.path == "direct" and not job.register_buffers:
+        return "fio's libcufile always registers its GPU buffers: set register_buffers, or native"
+    if job.path == "direct" and not job.direct:
+        return "cuda_io=cufile needs O_DIRECT: leave direct on"
+    return fio_job.refusal(as_block(job), uring_available=False)
+
+
+def as_block(job: GpuDirectJob) -> BlockJob:
+    """The same load without a GPU: what the rest of this engine goes by."""
+    return BlockJob(
+        members=used(job),
+        backend="posix",
+        direct=job.direct,
+        jobs=job.workers,
+        queue_depth=1,
+        cpus=job.cpus,
+        mix=Mix(read=job.mix.read, write=job.mix.write),
+        block_sizes=[WeightedSize(bytes=job.block_size)],
+        offsets=Offsets(kind=job.offsets.kind),
+        arrival=job.arrival,
+        window_ns=job.window_ns,
+        window_bytes=job.window_bytes,
+        ramp_ns=job.ramp_ns,
+        interval_ns=job.interval_ns,
+        drain_timeout_ns=job.drain_timeout_ns,
+        seed=job.seed,
+    )
+
+
+def used(job: GpuDirectJob) -> list[Member]:
+    """The members that workers use."""
+    return job.members[: -(-job.workers // job.workers_per_file)]
+
+
+def sections(job: GpuDirectJob) -> list[Section]:
+    """Worker ``w``'s member, region, CPU and GPU, by the spreading rule of the native engine.
+
+    fio counts GPUs from each section on, so that every section names its own.
+    """
+    members = used(job)
+    places = [worker // job.workers_per_file % len(members) for worker in range(job.workers)]
+    found = []
+    for worker, place in enumerate(places):
+        member = members[place]
+        begin, end = 0, member.size
+        if job.offsets.kind == "sequential":
+            blocks, sharers = member.size // job.block_size, places.count(place)
+            turn = places[:worker].count(place)
+            begin = blocks * turn // sharers * job.block_size
+            if turn + 1 < sharers:
+                end = blocks * (turn + 1) // sharers * job.block_size
+        cpu = job.cpus[worker % len(job.cpus)] if job.cpus else None
+        gpu = f"gpu_dev_ids={job.gpus[worker % len(job.gpus)]}"
+        found.append(Section((member,), member.offset + begin, end - begin, cpu, (gpu,)))
+    return found
+
+
+def job_file(job: GpuDirectJob, *, held: bool = False) -> str:
+    """The job file's text."""
+    options = (f"cuda_io={CUDA_IO[job.path]}",)
+    block = as_block(job)
+    return fio_job.job_file(block, "libcufile", held=held, parts=sections(job), options=options)
+
+
+def caveats(job: GpuDirectJob) -> list[str]:
+    """What differs from the native engine's reading of the same job: for the run's notes."""
+    notes = fio_job.caveats(as_block(job))
+    if job.path == "direct":
+        notes.append("fio does not tell which path its bytes took: cuFile may have used POSIX")
+    else:
+        notes.append("fio copies from plain memory, which is not pinned: its copies are slower")
+    if job.verify_bytes:
+        notes.append("nothing was verified: fio checks only what it wrote with headers of its own")
+    return notes
+
+
+@asked_once
+def available(program: Path) -> bool:
+    """Whether that fio has the engine."""
+    try:
+        done = ask_program([str(program), "--enghelp=libcufile"], MISSING, _ASK_S)
+    except EngineError:
+        return False
+    return done.returncode == 0 and "cuda_io" in done.stdout
+
+
+def explained(failure: Failure, messages: str) -> Failure:
+    """The failure with the words of cuFile or CUDA, where fio printed some."""
+    match = _CALLS.search(messages)
+    if match is None:
+        return failure
+    code, name = match["code"], (match["name"] or "").strip()
+    cuda = match["call"].startswith("cuda")
+    call = match["call"].split()[-1].rstrip(":") if cuda else match["call"]
+    return failure.model_copy(
+        update={
+            "message": f"fio: {call}: error {code}" + (f", {name}" if name else ""),
+            "fix": _CUDA_FIX if cuda else _CUFILE_FIX,
+        }
+    )

@@ -1,0 +1,242 @@
+"""A GpuDirectJob in gdsio's words: the command line, and what gdsio cannot be asked for.
+
+Checked against NVIDIA's guides for gdsio 1.11 and 1.12 and its help text; the lines of
+``tests/golden/gdsio`` name their sources. What gdsio has no flag for is either refused, or told in
+``caveats`` where it always does the same and the numbers stay comparable.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.base.units import NS_PER_S, format_duration
+from storlab.model.job import Member
+from storlab.process.member_files import absolute
+from storlab.workloads.gpudirect.job import GpuDirectJob
+
+XFER_TYPES: dict[tuple[str, str], int] = {
+    ("direct", "sync"): 0,
+    ("host", "sync"): 1,
+    ("bounce", "sync"): 2,
+    ("bounce-overlapped", "sync"): 3,
+    ("direct", "async"): 5,
+    ("direct", "batch"): 6,
+}
+LARGEST_BATCH = 128
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Threads that gdsio runs on one GPU: over one file, or with a file each in one folder."""
+
+    gpu: int
+    threads: int
+    members: tuple[Member, ...]
+    place: str  # a file or a folder below the run's own
+
+    @property
+    def one_file(self) -> bool:
+        """Whether its threads share one file."""
+        return len(self.members) == 1
+
+    def links(self) -> Iterator[tuple[str, str]]:
+        """Each name that gdsio opens, and the file that it stands for."""
+        for number, member in enumerate(self.members):
+            name = self.place if self.one_file else f"{self.place}/gdsio.{number}"
+            yield name, absolute(member)
+
+
+def members_of(job: GpuDirectJob) -> list[Member]:
+    """Of each worker its member, by the rule of the native engine."""
+    used = job.members[: -(-job.workers // job.workers_per_file)]  # there may be files for more
+    return [used[worker // job.workers_per_file % len(used)] for worker in range(job.workers)]
+
+
+def _distinct(job: GpuDirectJob) -> list[Member]:
+    return list({member.path: member for member in members_of(job)}.values())
+
+
+def groups(job: GpuDirectJob) -> list[Group]:
+    """The threads by GPU: worker ``w`` uses GPU ``w % n``, and gdsio takes one for each group."""
+    members, shared = members_of(job), _distinct(job)
+    found = []
+    for place, gpu in enumerate(job.gpus):
+        own = tuple(members[place :: len(job.gpus)])
+        if own and len(shared) == 1:
+            found.append(Group(gpu, _threads(job, len(own)), tuple(shared), f"file{place}"))
+        elif own:
+            found.append(Group(gpu, len(own), own, f"gpu{place}"))
+    return found
+
+
+def _threads(job: GpuDirectJob, workers: int) -> int:
+    """``-w`` of one file: a batch is given as its entries, and has one thread."""
+    return job.queue_depth if job.api == "batch" else workers
+
+
+def xfer_type(job: GpuDirectJob) -> int | None:
+    """``-x``; None where gdsio has none."""
+    return XFER_TYPES.get((job.path, job.api))
+
+
+def io_type(job: GpuDirectJob) -> str:
+    """What gdsio calls the work."""
+    kind = "READ" if job.mix.read else "WRITE"
+    return kind if job.offsets.kind == "sequential" else f"RAND{kind}"
+
+
+_IO_TYPES = {"READ": 0, "WRITE": 1, "RANDREAD": 2, "RANDWRITE": 3}
+
+
+def refusal(job: GpuDirectJob) -> str | None:
+    """Why gdsio cannot run the job as it stands, or None."""
+    checks = (_refuse_work, _refuse_arrangement, _refuse_depth, _refuse_files)
+    return next((reason for check in checks if (reason := check(job)) is not None), None)
+
+
+def _refuse_work(job: GpuDirectJob) -> str | None:
+    if job.do != "load":
+        return f'gdsio carries out loads, and this job is a "{job.do}": the native engine does it'
+    if job.window_ns is None:
+        return "gdsio ends by its clock, not by bytes: set duration, or use native"
+    if job.mix.read and job.mix.write:
+        return "gdsio reads or writes: set read_percent to 100 or 0, or use native for a mix"
+    if job.offsets.kind not in ("uniform", "sequential"):
+        return f'gdsio has no "{job.offsets.kind}" offsets: use uniform or sequential, or native'
+    if job.arrival.kind != "closed":
+        return "gdsio has no open loop: leave rate_iops out, or use native"
+    if xfer_type(job) is None:
+        return f'gdsio has no path "{job.path}" with api "{job.api}": use native'
+    return None
+
+
+def _refuse_arrangement(job: GpuDirectJob) -> str | None:
+    if job.cpus is not None:
+        return "gdsio takes a NUMA node, no CPUs: leave cpus out, or run storlab under taskset"
+    if not job.direct:
+        return "gdsio reads past the page cache on these paths: leave direct on, or use native"
+    if job.block_size % _KIB:
+        return f"gdsio takes its I/O size in KiB, and {job.block_size} bytes are no whole number"
+    return None
+
+
+def _refuse_depth(job: GpuDirectJob) -> str | None:
+    if job.api == "async" and job.queue_depth > 1:
+        return (
+            "gdsio's threads each have one asynchronous I/O in flight: set queue_depth = 1 and "
+            "raise workers, or use native"
+        )
+    if job.api == "batch" and job.workers > 1:
+        return "gdsio fills one batch by one thread: set workers = 1, or use native"
+    if job.api == "batch" and job.queue_depth > LARGEST_BATCH:
+        return f"a batch has at most {LARGEST_BATCH} entries: lower queue_depth"
+    return None
+
+
+def _refuse_files(job: GpuDirectJob) -> str | None:
+    members = _distinct(job)
+    if any(member.kind == "null" for member in members):
+        return "gdsio needs a file or a device: the null target has none"
+    if len({(member.size, member.offset) for member in members}) > 1:
+        return "gdsio uses the same region of every file: set the target's size"
+    member = members[0]
+    if member.offset % _KIB:
+        return f"gdsio takes offsets in KiB, and {member.name} begins at {member.offset}"
+    if _size(job) < job.block_size:
+        return f"{member.name} is smaller than one I/O"
+    if job.offsets.kind == "sequential" and 1 < len(members) < job.workers:
+        return (
+            f"gdsio gives its threads parts of one file, or a whole file each, and here "
+            f"{job.workers} sequential workers share {len(members)} files: give each its own "
+            "(workers_per_file = 1), or use one file"
+        )
+    return None
+
+
+def _size(job: GpuDirectJob) -> int:
+    """Of each file, in bytes: whole blocks."""
+    return members_of(job)[0].size // job.block_size * job.block_size
+
+
+def seconds(length_ns: int) -> int:
+    """gdsio counts whole seconds."""
+    return max(1, -(-length_ns // NS_PER_S))
+
+
+def caveats(job: GpuDirectJob) -> list[str]:
+    """What differs from the native engine's reading of the same job: for the run's notes."""
+    notes = ["gdsio tells a mean latency only: no percentiles, no maximum and no values over time"]
+    if job.path == "direct":
+        notes.append(
+            "gdsio does not tell which path its bytes took: it prints GPUD in compat mode as well"
+        )
+    if job.verify_bytes:
+        notes.append("gdsio does not check what it reads: nothing was verified")
+    window_ns = job.window_ns or 0
+    if seconds(window_ns) * NS_PER_S != window_ns:
+        asked, taken = format_duration(window_ns), seconds(window_ns)
+        notes.append(f"gdsio counts whole seconds: it was asked for {taken} s instead of {asked}")
+    if job.ramp_ns:
+        notes.append(
+            f"gdsio has no ramp: a gdsio of its own ran for {seconds(job.ramp_ns)} s before, and "
+            "the target rested while the second one started"
+        )
+    if job.mix.write:
+        notes.append("gdsio writes one random buffer of each thread again and again")
+    if job.path == "bounce-overlapped":
+        notes.append("gdsio does not tell how many reads its asynchronous copies overlap")
+    if job.api == "batch":
+        notes.append(
+            "gdsio's latency of a batch is left out: by version it is that of all entries or of one"
+        )
+    return notes
+
+
+def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
+    """gdsio's arguments for that length."""
+    words = []
+    for group in groups(job):
+        words += ["-f" if group.one_file else "-D", group.place]
+        words += ["-d", str(group.gpu), "-w", str(group.threads)]
+    member = members_of(job)[0]
+    words += ["-s", f"{_size(job) // _KIB}K", "-i", f"{job.block_size // _KIB}K"]
+    if member.offset:
+        words += ["-o", f"{member.offset // _KIB}K"]
+    words += ["-x", str(xfer_type(job)), "-I", str(_IO_TYPES[io_type(job)])]
+    words += ["-T", str(seconds(length_ns))]
+    if job.offsets.kind != "sequential":
+        words += ["-k", str(job.seed & 0x7FFF_FFFF)]
+    if job.mix.write:
+        words.append("-R")  # otherwise it writes what compresses to nothing
+    if not job.register_buffers and job.path == "direct":
+        words.append("-b")
+    return words
+
+
+def command(program: Path, job: GpuDirectJob, unbuffered: Sequence[str] = ()) -> list[str]:
+    """The command line: with a ramp, a shell that runs gdsio for it first.
+
+    ``unbuffered`` stands before the gdsio that is measured: its line has to come when its time is
+    over, and not when it has torn down what it used.
+    """
+    measured = [*unbuffered, str(program), *arguments(job, job.window_ns or 0)]
+    if not job.ramp_ns:
+        return measured
+    ramp = shlex.join([str(program), *arguments(job, job.ramp_ns)])
+    script = (
+        f"{ramp} >ramp.txt 2>&1 || {{ cat ramp.txt >&2; exit 1; }}; exec {shlex.join(measured)}"
+    )
+    return ["/bin/sh", "-c", script]
+
+
+def make_links(job: GpuDirectJob, work_dir: Path) -> None:
+    """In the run's folder, names as gdsio makes them for files that lie elsewhere."""
+    for group in groups(job):
+        for name, target in group.links():
+            link = work_dir / name
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(target)

@@ -1,0 +1,105 @@
+"""gdsio as a reference engine: the benchmark that comes with GPUDirect Storage, on the same job.
+
+Its command line and everything it prints are kept in ``raw/``. ``STORLAB_GDSIO`` names another
+gdsio than the one on PATH or in the CUDA toolkit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from storlab.base.errors import EngineError
+from storlab.engines.gdsio import command as gdsio_command
+from storlab.engines.gdsio.run import KILL_AFTER_S, GdsioRun
+from storlab.model.job import Job
+from storlab.model.result import EngineInfo
+from storlab.process.child import GRACE_NS, Launch
+from storlab.process.member_files import check_lengths, held_fds
+from storlab.process.program import ask_program, asked_once, find_program
+from storlab.workloads.gpudirect.job import GpuDirectJob
+
+_INSTALL = (
+    "install gds-tools of NVIDIA's CUDA repository (`apt install gds-tools-12-8`, `dnf install "
+    "gds-tools-12-8`, with the number of your CUDA), which puts gdsio into "
+    "/usr/local/cuda/gds/tools; or set STORLAB_GDSIO to its path"
+)
+_PLACES = ("/usr/local/cuda/gds/tools", "/usr/libexec/gds/tools")
+_ASK_S = 60  # it loads the CUDA libraries before it prints its help
+
+
+class GdsioEngine:
+    """Runs GPUDirect jobs with NVIDIA's gdsio."""
+
+    name = "gdsio"
+    kinds: tuple[str, ...] = (GpuDirectJob.kind,)
+
+    def describe(self) -> EngineInfo:
+        """gdsio's version. Raises EngineError when it is missing or something else."""
+        return EngineInfo(name="gdsio", version=_version_of(find_gdsio()), clock="gdsio")
+
+    def refuse(self, job: Job) -> str | None:
+        """Why gdsio cannot run this job as it stands, or None."""
+        if not isinstance(job, GpuDirectJob):
+            return "gdsio runs GPUDirect jobs only"
+        return gdsio_command.refusal(job)
+
+    def start(self, job: Job, work_dir: Path) -> GdsioRun:
+        """Start one run in ``work_dir``, over links to the files.
+
+        Raises EngineError for a missing gdsio, a job that it cannot run and a file that is missing
+        or short (gdsio would make or lengthen it).
+        """
+        program = find_gdsio()
+        reason = self.refuse(job)
+        if reason is not None or not isinstance(job, GpuDirectJob):
+            raise EngineError("engine", f"gdsio cannot run this job: {reason}")
+        check_lengths(gdsio_command.members_of(job), "gdsio would make or lengthen it")
+        gdsio_command.make_links(job, work_dir)
+        info = EngineInfo(
+            name="gdsio",
+            version=_version_of(program),
+            backend=f"gdsio -x {gdsio_command.xfer_type(job)}",
+            clock="gdsio",
+        )
+        launch = Launch(
+            name="gdsio",
+            command=gdsio_command.command(program, job, _unbuffered()),
+            environment={},
+            work_dir=work_dir,
+            kill_after_s=KILL_AFTER_S,
+            limit_ns=job.ramp_ns + (job.window_ns or 0) + job.drain_timeout_ns + GRACE_NS,
+            pass_fds=held_fds(gdsio_command.members_of(job)),
+        )
+        return GdsioRun(job, launch, info)
+
+
+def _unbuffered() -> tuple[str, ...]:
+    """What makes it print its line when that is made, where there is such a program."""
+    found = shutil.which("stdbuf")
+    return () if found is None else (found, "-oL")
+
+
+def find_gdsio() -> Path:
+    """The gdsio to run. Raises EngineError, with how to get it, when there is none."""
+    if "STORLAB_GDSIO" not in os.environ and shutil.which("gdsio") is None:
+        home = os.environ.get("CUDA_HOME")
+        places = [f"{home}/gds/tools"] if home else []
+        found = shutil.which("gdsio", path=os.pathsep.join([*places, *_PLACES]))
+        if found is not None:
+            return Path(found)
+    return find_program("gdsio", _INSTALL)
+
+
+@asked_once
+def _version_of(program: Path) -> str:
+    """``1.12`` from its help. Raises EngineError for one that is broken or something else."""
+    done = ask_program([str(program), "-h"], _INSTALL, _ASK_S)
+    printed = f"{done.stdout}\n{done.stderr}".strip()
+    match = re.search(r"gdsio version\s*:\s*(\S+)", printed)
+    if match is None:
+        what = f"does not say its version but {printed[:120]!r}"
+        raise EngineError(str(program), what, _INSTALL)
+    return match.group(1)

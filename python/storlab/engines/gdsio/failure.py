@@ -1,0 +1,107 @@
+"""Why a gdsio run failed, from what it printed: it is not known to tell by its exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+
+from storlab.model.result import Failure
+from storlab.process.child import ending
+
+_REGISTER = re.compile(r"file register error:\s*(?P<what>.*?)\s+filename:\s*(?P<path>\S+)")
+_IO = re.compile(
+    r"io failed\s*:\s*ret\s*:(?P<ret>-?\d+)\s+errno\s*:(?P<errno>\d+),\s*file offset\s*:"
+    r"(?P<offset>\d+)"
+)
+_STOPPED = re.compile(r"IO failed.*?ret\s*:\s*(?P<ret>-?\d+)\s+errno\s*:\s*(?P<errno>\d+)")
+_LIBRARY = re.compile(r"error while loading shared libraries:\s*(?P<what>.*)")
+_CUDA_ERROR = re.compile(r"(?:cuda|CUDA)\w*.*(?:fail|error|Error|out of memory).*")
+_FIXES = {
+    errno.EIO: "see raw/cufile.log and the kernel's log (dmesg); `storlab doctor` tells the path",
+    errno.ENOSPC: "the device or file system is full: free some space, or use a smaller size",
+    errno.EROFS: "the file system is read-only: remount it, or measure reads only",
+    errno.EACCES: "give this user access to the target, or run as root",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a gdsio process left; ``damage`` tells why it has no result, None where it has one."""
+
+    exit_code: int
+    damage: str | None
+    stdout: str
+    stderr: str
+
+    @property
+    def words(self) -> str:
+        """All it printed."""
+        return f"{self.stderr}\n{self.stdout}"
+
+
+def explain(ended: Ended, names: dict[str, str]) -> Failure | None:
+    """The failure, or None for a valid result. ``names``: of the links that gdsio was given."""
+    for found in (_of_library(ended), _of_register(ended, names), _of_io(ended)):
+        if found is not None:
+            return found
+    if ended.exit_code == 0 and ended.damage is None:
+        return None
+    last = _last_line(ended)
+    cuda = _CUDA_ERROR.search(ended.words)
+    if cuda is not None:
+        return Failure(
+            message=f"gdsio: {cuda.group(0).strip()}",
+            fix="look at `nvidia-smi`: the GPU may be lost, full or in use by others",
+        )
+    if ended.exit_code:
+        message = f"gdsio ended {ending(ended.exit_code)}"
+        return Failure(message=message + (f": {last}" if last else ""), fix="see raw/")
+    message = f"gdsio's output cannot be used: {ended.damage}"
+    return Failure(message=message + (f" ({last})" if last else ""), fix="see raw/")
+
+
+def _of_library(ended: Ended) -> Failure | None:
+    match = _LIBRARY.search(ended.words)
+    if match is None:
+        return None
+    return Failure(
+        message=f"gdsio cannot be loaded: {match['what'].strip()}",
+        fix="install the CUDA toolkit whole, or name its libraries in LD_LIBRARY_PATH",
+    )
+
+
+def _of_register(ended: Ended, names: dict[str, str]) -> Failure | None:
+    match = _REGISTER.search(ended.words)
+    if match is None:
+        return None
+    return Failure(
+        message=f"gdsio: cuFile does not take the file: {match['what']}",
+        fix="`storlab doctor` tells why; allow_compat_mode in cufile.json lets it use POSIX",
+        operation="register",
+        path=names.get(match["path"].split("/")[-1], match["path"]),
+    )
+
+
+def _of_io(ended: Ended) -> Failure | None:
+    match = _IO.search(ended.words)
+    stopped = match or _STOPPED.search(ended.words)
+    if stopped is None:
+        return None
+    # ret is -errno of the I/O where it is small; errno is whatever was set last
+    code = abs(int(stopped["ret"])) or int(stopped["errno"])
+    known = code if code in errno.errorcode else int(stopped["errno"])
+    words = os.strerror(known) if known else f"code {code}"
+    return Failure(
+        message=f"gdsio: an I/O failed: {words}",
+        fix=_FIXES.get(known, "see raw/ and raw/cufile.log"),
+        errno=known or None,
+        errno_name=errno.errorcode.get(known),
+        offset=int(match["offset"]) if match else None,
+    )
+
+
+def _last_line(ended: Ended) -> str:
+    lines = [line.strip() for line in ended.words.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

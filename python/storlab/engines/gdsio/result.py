@@ -1,0 +1,98 @@
+"""gdsio's line, read with care.
+
+What to know about it: one line for a whole configuration, in GiB/s and us. ``DataSetSize`` has the
+KiB that were moved before the slash, and those of the files behind it; moved KiB over
+``total_time`` is its throughput. Batches have ``IoDepth`` beside ``Threads``. gdsio before 1.0
+counts in other units, and is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from storlab.base.units import NS_PER_S
+
+_GIB = 1 << 30
+_LINE = re.compile(
+    r"(?:IoType:\s*)?(?P<io>RANDREAD|RANDWRITE|READ|WRITE)\s+XferType:\s*(?P<xfer>\w+)\s+"
+    r"Threads:\s*(?P<threads>\d+)\s+(?:IoDepth:\s*(?P<depth>\d+)\s+)?"
+    r"DataSetSize:\s*(?P<moved>\d+)/(?P<size>\d+)\(KiB\)\s+IOSize:\s*(?P<block>\d+)\(KiB\)\s+"
+    r"Throughput:\s*(?P<rate>[\d.]+)\s*GiB/sec,\s*Avg_Latency:\s*(?P<latency>[\d.]+)\s*usecs\s+"
+    r"ops:\s*(?P<operations>\d+)\s+total_time\s*(?P<seconds>[\d.]+)\s*secs"
+)
+_BEGUN = re.compile(r"XferType:")
+
+
+class GdsioFormatError(ValueError):
+    """Text that has no line of gdsio's, or one that cannot be true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What gdsio told of one configuration."""
+
+    io_type: str  # READ, WRITE, RANDREAD, RANDWRITE
+    xfer_type: str  # GPUD, CPUONLY, ...
+    threads: int
+    depth: int | None  # of a batch
+    operations: int
+    bytes: int
+    block_bytes: int
+    length_ns: int
+    bytes_s: float  # as printed
+    latency_mean_ns: float
+
+    @property
+    def operation(self) -> str:
+        """``read`` or ``write``."""
+        return "read" if self.io_type.endswith("READ") else "write"
+
+    def disagreement(self) -> str | None:
+        """Where its printed rate is not what its bytes and its time give."""
+        rate = self.bytes * NS_PER_S / self.length_ns
+        if abs(self.bytes_s / rate - 1) <= 0.01:
+            return None
+        return (
+            f"gdsio prints {self.bytes_s / 1e6:.4g} MB/s, and moved {self.bytes:,} bytes in "
+            f"{self.length_ns / NS_PER_S:.3f} s, which is {rate / 1e6:.4g} MB/s: the latter is used"
+        )
+
+
+def read_results(text: str) -> list[Result]:
+    """Every line of results in gdsio's output.
+
+    Raises GdsioFormatError where there is none, one is cut short, or one has moved nothing.
+    """
+    joined = " ".join(text.split())  # the end of a line may be wrapped
+    found = [_result(match) for match in _LINE.finditer(joined)]
+    if not found and _BEGUN.search(joined):
+        raise GdsioFormatError("its line is cut short, or in the form of a gdsio before 1.0")
+    if not found:
+        raise GdsioFormatError("it has printed no line of results")
+    if len(found) != len(_BEGUN.findall(joined)):
+        raise GdsioFormatError("one of its lines is cut short")
+    return found
+
+
+def _result(match: re.Match[str]) -> Result:
+    try:
+        length_ns = round(float(match["seconds"]) * NS_PER_S)
+        bytes_s, latency_ns = float(match["rate"]) * _GIB, float(match["latency"]) * 1_000
+    except ValueError as error:
+        raise GdsioFormatError(f"it has something that is no number: {error}") from error
+    operations, moved = int(match["operations"]), int(match["moved"]) * 1024
+    if not operations or not moved or length_ns <= 0:
+        raise GdsioFormatError("it has moved nothing")
+    return Result(
+        io_type=match["io"],
+        xfer_type=match["xfer"],
+        threads=int(match["threads"]),
+        depth=int(match["depth"]) if match["depth"] else None,
+        operations=operations,
+        bytes=moved,
+        block_bytes=int(match["block"]) * 1024,
+        length_ns=length_ns,
+        bytes_s=bytes_s,
+        latency_mean_ns=latency_ns,
+    )

@@ -1,0 +1,134 @@
+"""One gdsio process: started, watched, ended, and turned into an outcome."""
+
+from __future__ import annotations
+
+import os
+
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S
+from storlab.engines.gdsio import command as gdsio_command
+from storlab.engines.gdsio.failure import Ended, explain
+from storlab.engines.gdsio.result import GdsioFormatError, Result, read_results
+from storlab.model.result import EngineInfo, Failure, OperationTotals, RunOutcome, Snapshot
+from storlab.process.child import ENDED, ChildRun, Launch
+from storlab.workloads.gpudirect.job import GpuDirectJob
+
+KILL_AFTER_S = 10.0
+_MOST_LOG = 64 * 1024  # bytes of cuFile's log that are kept
+_LENGTH_TOLERANCE = 0.2
+
+
+class GdsioRun(ChildRun):
+    """A run in progress. Every method may be called from any thread."""
+
+    piped = True
+    account_note = "of all of it: buffers, registration and a ramp included"
+
+    def __init__(self, job: GpuDirectJob, launch: Launch, info: EngineInfo) -> None:
+        self._job = job
+        self._lines: list[tuple[int, str]] = []  # with the moment of their arrival
+        super().__init__(launch, info)
+
+    def line(self, text: str) -> None:
+        """Kept with its time: gdsio's clock is not ours, and its line comes when it is done."""
+        self._lines.append((monotonic_ns(), text))
+
+    def snapshot(self) -> Snapshot:
+        """Phase and time, by the clock: gdsio tells nothing before its end."""
+        if self.has_ended:
+            return ENDED
+        job, elapsed_ns = self._job, monotonic_ns() - self.started_ns
+        if elapsed_ns < job.ramp_ns:
+            return Snapshot("ramp", elapsed_ns, job.ramp_ns, 0.0, 0.0, None, self._cpu_percent)
+        elapsed_ns -= job.ramp_ns
+        return Snapshot("measure", elapsed_ns, job.window_ns, 0.0, 0.0, None, self._cpu_percent)
+
+    def finish(self) -> RunOutcome:
+        """The outcome of a gdsio that has ended."""
+        stdout = "".join(text for _, text in self._lines)
+        result: Result | None = None
+        damage: str | None = None
+        try:
+            result = self._result(stdout)
+        except GdsioFormatError as error:
+            damage = str(error)
+        stderr = (self.launch.work_dir / "stderr.txt").read_text(errors="replace")
+        outcome = self.unmeasured()
+        outcome.notes = gdsio_command.caveats(self._job)
+        if result is not None:
+            self._measure(outcome, result)
+        outcome.conclude(self._failure(Ended(self.exit_code, damage, stdout, stderr)))
+        outcome.raw = {**self.raw(), "stdout.txt": stdout.encode(), **self._logs()}
+        return outcome
+
+    def _failure(self, ended: Ended) -> Failure | None:
+        if self.hung:
+            return self.hung_failure(
+                "see raw/: cuFileDriverOpen is known to hang, `storlab doctor` tries it"
+            )
+        return None if self.cancelled else explain(ended, self._names())
+
+    def _result(self, stdout: str) -> Result:
+        """Its only line. Raises GdsioFormatError for another, or one of other work."""
+        (result, *others) = read_results(stdout)
+        if others:
+            raise GdsioFormatError(f"it has printed {len(others) + 1} lines of results")
+        wanted = gdsio_command.io_type(self._job)
+        if result.io_type.removeprefix("RAND") != wanted.removeprefix("RAND"):
+            raise GdsioFormatError(f"it has done {result.io_type}, and was asked for {wanted}")
+        if result.block_bytes != self._job.block_size:
+            raise GdsioFormatError(f"its I/O had {result.block_bytes} bytes")
+        return result
+
+    def _measure(self, outcome: RunOutcome, result: Result) -> None:
+        """Window, totals and CPU: the window ends when the line came."""
+        end_ns = next(at for at, text in self._lines if "total_time" in text)
+        start_ns = end_ns - result.length_ns
+        outcome.window_start_ns, outcome.window_end_ns = start_ns, end_ns
+        batch = self._job.api == "batch"
+        outcome.totals = {
+            result.operation: OperationTotals(
+                operations=result.operations,
+                bytes=result.bytes,
+                latency_mean_ns=None if batch else result.latency_mean_ns,
+            )
+        }
+        cores = min(self._job.workers, len(os.sched_getaffinity(0)))
+        outcome.cpu = self.trace.cpu_use(start_ns, end_ns, cores)
+        outcome.engine.features.append(f"XferType={result.xfer_type}")
+        outcome.notes += self._differences(result)
+
+    def _differences(self, result: Result) -> list[str]:
+        """Where it did not do what it was asked for, or contradicts itself."""
+        notes = []
+        disagreement = result.disagreement()
+        if disagreement is not None:
+            notes.append(disagreement)
+        job = self._job
+        if result.threads != job.workers:
+            notes.append(f"gdsio ran {result.threads} threads, and was asked for {job.workers}")
+        if job.api == "batch" and result.depth != job.queue_depth:
+            asked = f"and was asked for {job.queue_depth}"
+            notes.append(f"gdsio made batches of {result.depth} entries, {asked}")
+        asked_s = gdsio_command.seconds(job.window_ns or 0)
+        if abs(result.length_ns / NS_PER_S / asked_s - 1) > _LENGTH_TOLERANCE:
+            notes.append(
+                f"gdsio ran for {result.length_ns / NS_PER_S:.3g} s, and was asked for {asked_s} s"
+            )
+        return notes
+
+    def _names(self) -> dict[str, str]:
+        """What gdsio calls its files, and what people do."""
+        found = {}
+        for group in gdsio_command.groups(self._job):
+            for (name, _), member in zip(group.links(), group.members, strict=True):
+                found[name.split("/")[-1]] = member.name
+        return found
+
+    def _logs(self) -> dict[str, bytes]:
+        found = {}
+        for name in ("ramp.txt", "cufile.log"):
+            path = self.launch.work_dir / name
+            if path.is_file():
+                found[name] = path.read_bytes()[-_MOST_LOG:]
+        return found

@@ -1,0 +1,128 @@
+"""What stands below every drawing, in the drawing: where it is from, and what to know of it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section
+from storlab.figures.figure import Figure
+from storlab.figures.theme import role
+from storlab.model.result import RunRecord
+from storlab.workloads.common.flags import flag_meanings
+
+FONT_PX = 11
+CHARACTER_PX = 6.1  # of DejaVu Sans, the widest that a system without Helvetica or Arial takes
+NARROWEST = 250  # px of a drawing area that is narrower for its long labels
+MARGIN = 60  # px that an axis takes beside the drawing area
+
+
+def with_foot(
+    comparison: Comparison, sections: Sequence[Section], figure: Figure, run_id: str = ""
+) -> Figure:
+    """The same drawing with its lines below it: source, flags, and how small the work was.
+
+    Of a drawing of a single run those of that one.
+    """
+    cells = _cells(comparison, figure)
+    records = [run.record for cell in cells for run in cell.runs]
+    if run_id:
+        records = [record for record in records if record.run_id == run_id]
+    lines = [
+        *(_flags(figure, cells) if not run_id else ()),
+        *_scale(comparison, sections, figure),
+        *([figure.remark] if figure.remark else ()),
+        _source(comparison, records),
+    ]
+    width = int((_width(figure) + MARGIN) / CHARACTER_PX)
+    text = [part for line in lines for part in textwrap.wrap(line, width)]
+    title = {
+        "text": text,
+        "orient": "bottom",
+        "anchor": "start",
+        "fontSize": FONT_PX,
+        "fontWeight": "normal",
+        "color": role("fig-muted"),
+        "lineHeight": FONT_PX + 3,
+        "offset": 10,
+        "frame": "bounds",
+    }
+    if any(part in figure.spec for part in ("hconcat", "vconcat", "concat")):
+        del title["frame"]
+    return replace(figure, spec={**figure.spec, "title": title}, foot=tuple(lines))
+
+
+def _width(figure: Figure) -> float:
+    spec = figure.spec
+    panels = spec.get("hconcat") or [spec.get("vconcat", [spec])[0]]
+    widths = [panel.get("width") for panel in panels]
+    return max(sum(w for w in widths if isinstance(w, int | float)), NARROWEST)
+
+
+def _cells(comparison: Comparison, figure: Figure) -> list[Cell]:
+    shown = set(figure.point_ids)
+    every = (cell for row in comparison.rows.values() for cell in row.cells.values())
+    return [cell for cell in every if cell.point_id in shown]
+
+
+def _source(comparison: Comparison, records: Sequence[RunRecord]) -> str:
+    """``storlab study “demo”: 24 runs by native 1.0 on 20 November 2026``."""
+    names = list(dict.fromkeys(store.study.study.name for store in comparison.dataset.stores))
+    study = f"Source: storlab study “{'”, “'.join(names)}”"
+    if not records:
+        return f"{study}, as it declares"
+    engines = sorted({f"{r.engine.name} {r.engine.version}" for r in records})
+    days = sorted({datetime.fromisoformat(r.started_at).astimezone(UTC).date() for r in records})
+    first, last = (f"{day.day} {day:%B %Y}" for day in (days[0], days[-1]))
+    when = first if first == last else f"{first} to {last}"
+    count = f"{len(records):,} run{'' if len(records) == 1 else 's'}"
+    return f"{study}: {count} by {', '.join(engines)}, {when}"
+
+
+def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
+    """``B client bound: Memory at 1 of 4``, in the order of legends.
+
+    What is about latencies stands below drawings whose description speaks of them.
+    """
+    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, int] = {}
+    known, of_latency = flag_meanings(), "latency" in figure.alt
+    for cell in cells:
+        counts[cell.target] = counts.get(cell.target, 0) + 1
+        for flag in cell.flags:
+            if flag.kind in known and known[flag.kind].latencies and not of_latency:
+                continue
+            each = found.setdefault(flag.kind, {})
+            each[cell.target] = each.get(cell.target, 0) + 1
+    parts = []
+    for kind in sorted(found, key=lambda kind: list(known).index(kind) if kind in known else 99):
+        letter = known[kind].letter if kind in known else "†"
+        where = (
+            target if count == counts[target] else f"{target} at {count} of {counts[target]}"
+            for target, count in found[kind].items()
+        )
+        parts.append(f"{letter} {kind.replace('-', ' ')}: {', '.join(where)}")
+    if parts:
+        yield f"Flags: {'; '.join(parts)}"
+
+
+def _scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Iterator[str]:
+    words = scale_words(comparison, sections, figure)
+    if words:
+        yield f"Work {' or '.join(words)}"
+
+
+def scale_words(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> list[str]:
+    """How much smaller than its name the drawn work is: ``scaled to 1 %``."""
+    shown = set(figure.point_ids)
+    words: dict[str, None] = {}
+    for section in sections:
+        for point in section.points:
+            word = section.page.shrunk(point.params)
+            cells = comparison.row(point).cells.values() if word else ()
+            if shown & {cell.point_id for cell in cells}:
+                words[word] = None
+    return list(words)

@@ -1,0 +1,275 @@
+"""Latency by operation on a logarithmic scale: the mean with its interval, the tail as a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis import digits
+from storlab.analysis.answer import inverse
+from storlab.analysis.compare import Cell, Comparison, Ratio
+from storlab.analysis.points import Section, WorkloadPoint, title_of
+from storlab.figures.common import (
+    MISSING,
+    axis_title,
+    figure_name,
+    interval_text,
+    is_swept,
+    last_point,
+    latency_kind,
+    latency_text,
+    operations_of,
+    place_of,
+    point_ids,
+    x_text,
+)
+from storlab.figures.figure import Figure
+from storlab.figures.theme import (
+    HEIGHT,
+    LATENCY_LABELS,
+    PANEL_GAP,
+    TAIL,
+    colour,
+    configured,
+    dash_of,
+    log_bounds,
+    log_ticks,
+    panel_width,
+    shape,
+)
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per block size, with a panel per operation; a section shares its scale."""
+    figures = []
+    for section in sections:
+        bounds = _bounds(comparison, section)
+        if bounds is None:
+            continue
+        figures += [_figure(comparison, section, facet, bounds) for facet in section.facets()]
+    return figures
+
+
+def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """The same, only where the axis has more than one place."""
+    return draw(comparison, [section for section in sections if is_swept(section)])
+
+
+def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | None:
+    prefix, _ = latency_kind(comparison, section)
+    values = [
+        cell.values[key].estimate
+        for point in section.points
+        for cell in comparison.row(point).cells.values()
+        for operation in section.page.moved
+        for key in (f"{prefix}_mean_ns.{operation}", f"{prefix}_p99_ns.{operation}")
+        if key in cell.values
+    ]
+    if not values:
+        return None
+    low, high = log_bounds(values)
+    return low, high
+
+
+def _figure(
+    comparison: Comparison, section: Section, facet: Any, bounds: tuple[float, float]
+) -> Figure:
+    points = section.of_facet(facet)
+    by_operation = {
+        operation: data
+        for operation in section.page.moved
+        if (data := _data(comparison, section, points, operation, bounds))
+    }
+    panels = list(by_operation)
+    names = [section.page.name_of(operation) for operation in panels]
+    _, words = latency_kind(comparison, section)
+    order = [x_text(section, point) for point in points]
+    charts = [
+        _panel(words, operation, order, bounds, comparison, section, panels) for operation in panels
+    ]
+    title = _title(comparison, section, facet)
+    return Figure(
+        name=figure_name("latency", section, facet),
+        kind="latency_points",
+        title=title,
+        alt="Points on a logarithmic scale: mean and 99th percentile "
+        f"{words} of "
+        f"{' and '.join(f'{name}s' for name in names)} against {axis_title(section)}. {title}",
+        spec=configured(alt.hconcat(*charts, spacing=PANEL_GAP), by_operation),
+        columns=[
+            section.axes.x,
+            "target",
+            *(f"{name} {what}" for name in names for what in ("mean", "p99")),
+        ],
+        rows=_table(comparison, section, facet, panels),
+        point_ids=point_ids(comparison, points),
+        note=place_of(section, facet),
+    )
+
+
+def _data(
+    comparison: Comparison,
+    section: Section,
+    points: Sequence[WorkloadPoint],
+    operation: str,
+    bounds: tuple[float, float],
+) -> list[dict[str, Any]]:
+    """One datum per point and target."""
+    prefix, _ = latency_kind(comparison, section)
+    found = []
+    for point in points:
+        for target in comparison.targets:
+            datum = _datum(comparison.row(point).cells[target], prefix, operation, bounds)
+            if datum is not None:
+                found.append({"x": x_text(section, point), **datum})
+    return found
+
+
+def _datum(
+    cell: Cell, prefix: str, operation: str, bounds: tuple[float, float]
+) -> dict[str, Any] | None:
+    mean = cell.values.get(f"{prefix}_mean_ns.{operation}")
+    if mean is None:
+        return None
+    p99 = cell.values.get(f"{prefix}_p99_ns.{operation}")
+    top = p99.estimate if p99 is not None else mean.estimate
+    return {
+        "target": cell.target,
+        "operation": operation,
+        "mean": round(mean.estimate),
+        "p99": round(top),
+        "low": round(mean.estimate if mean.low is None else max(mean.low, bounds[0])),
+        "high": round(mean.estimate if mean.high is None else min(mean.high, bounds[1])),
+        "mean_text": interval_text(mean, latency_text),
+        "p99_text": latency_text(top),
+        "provenance": cell.provenance,
+        "dash": dash_of(cell.provenance),
+        "runs": ", ".join(cell.run_ids),
+    }
+
+
+def _panel(
+    words: str,
+    operation: str,
+    order: list[str],
+    bounds: tuple[float, float],
+    comparison: Comparison,
+    section: Section,
+    panels: Sequence[str],
+) -> alt.LayerChart | alt.FacetChart:
+    first = operation == panels[0]
+    low, high = bounds
+    targets = comparison.planned(section.points)
+    by = axis_title(section) if len(panels) == 1 else title_of(section.page, section.axes.x)
+    offsets = alt.Scale(domain=targets, paddingInner=0.2, paddingOuter=0.25)
+    base = alt.Chart(alt.NamedData(operation)).encode(
+        x=alt.X(
+            "x:O",
+            sort=order,
+            title=f"{section.page.name_of(operation)}s, by {by}",
+            scale=alt.Scale(paddingInner=0.2, paddingOuter=0.1),
+        ),
+        xOffset=alt.XOffset("target:N", sort=targets, scale=offsets, bandPosition=0.5),
+    )
+    y = alt.Y(
+        "mean:Q",
+        title=f"{words} (log scale)" if first else None,
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=LATENCY_LABELS, labels=first),
+    )
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("target", "target"),
+            ("x", section.axes.x),
+            ("mean_text", "mean [95 %]"),
+            ("p99_text", "p99, merged"),
+            ("runs", "runs"),
+        )
+    ]
+    colours = colour(comparison.targets, targets)
+    dash = alt.StrokeDash("dash:N", scale=None, legend=None)
+    layers = [
+        base.mark_rule(strokeWidth=1, opacity=0.5).encode(
+            y=y, y2="p99:Q", color=colours, strokeDash=dash
+        ),
+        base.mark_point(shape=TAIL, size=90, strokeWidth=2, opacity=1).encode(
+            y=alt.Y("p99:Q"), color=colours, tooltip=tooltip
+        ),
+        base.mark_rule(strokeWidth=2.4).encode(
+            y=alt.Y("low:Q"), y2="high:Q", color=colours, strokeDash=dash
+        ),
+        base.mark_point(size=54, filled=True, opacity=1).encode(
+            y=alt.Y("mean:Q"),
+            color=colours,
+            shape=shape(comparison.targets, targets),
+            tooltip=tooltip,
+        ),
+    ]
+    return alt.layer(*layers).properties(width=panel_width(len(panels)), height=HEIGHT)
+
+
+def _table(
+    comparison: Comparison, section: Section, facet: Any, panels: list[str]
+) -> list[list[str]]:
+    prefix, _ = latency_kind(comparison, section)
+    rows = []
+    for point in section.of_facet(facet):
+        for target in comparison.planned(section.points):
+            cell = comparison.row(point).cells[target]
+            texts = [
+                interval_text(cell.values.get(f"{prefix}_{what}_ns.{op}"), latency_text)
+                for op in panels
+                for what in ("mean", "p99")
+            ]
+            rows.append([x_text(section, point), target, *texts])
+    return rows
+
+
+def _title(comparison: Comparison, section: Section, facet: Any) -> str:
+    place = place_of(section, facet)
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return f"{place}: {MISSING}"
+    prefix, words = latency_kind(comparison, section)
+    clauses = [
+        text
+        for target in comparison.others
+        if (text := _against(section, comparison.row(point).ratios[target], prefix,
+                             (target, comparison.baseline)))
+    ]  # fmt: skip
+    if not clauses:
+        return f"{place}: mean and 99th percentile {words}"
+    return f"{place}: {'; '.join(clauses)} at {section.at(point)}"
+
+
+def _against(
+    section: Section, ratios: dict[str, Ratio], prefix: str, sides: tuple[str, str]
+) -> str:
+    """``reads take 12.6× and writes 9.8× as long on HDD as on SSD``; empty without ratios."""
+    slower: dict[tuple[str, str], list[str]] = {}
+    unsure, apart = [], False
+    for operation, name in operations_of(section):
+        ratio = ratios.get(f"{prefix}_mean_ns.{operation}")
+        if ratio is None:
+            continue
+        apart = apart or bool(ratio.concurrency)
+        interval = ratio.interval
+        if interval.is_known and not ratio.decided:
+            unsure.append(f"{name}s")
+            continue
+        more = interval.estimate > 1 or interval.estimate <= 0
+        times = digits.times(interval if more else inverse(interval))
+        phrases = slower.setdefault(sides if more else (sides[1], sides[0]), [])
+        phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
+    parts = [
+        f"{' and '.join(each)} as long on {more} as on {less}"
+        for (more, less), each in slower.items()
+    ]
+    if unsure:
+        verb = f"{' and '.join(unsure)} can’t be told apart"
+        parts.append(verb if parts else f"{verb} on {sides[0]} and {sides[1]}")
+    note = ", at different effective concurrency" if apart else ""
+    return f"{', '.join(parts)}{note}" if parts else ""

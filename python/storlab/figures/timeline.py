@@ -1,0 +1,287 @@
+"""One run on one time axis: latency as a heat map, throughput, the device, power, temperature.
+
+Its dips are shaded through all of them, so that what happened with them is seen; flags stand as
+bars over the stretch that they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis.timeline import Stretch, Timeline
+from storlab.figures.common import digits3, latency_text, slug
+from storlab.figures.figure import Figure
+from storlab.figures.theme import (
+    LATENCY_LABELS,
+    WIDTH,
+    configured,
+    log_bounds,
+    log_ticks,
+    role,
+    series_role,
+)
+
+HEAT_HEIGHT, LANE_HEIGHT, FLAG_HEIGHT = 96, 56, 16
+AXIS_PX = 46  # for the labels of every lane, so that all begin at one place
+MOST_ROWS = 8  # dips in the table
+DEVICE = ("read", "written")
+
+
+def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[str]) -> Figure:
+    """The drawing of a run of the index-th target; ``where`` says which run it is."""
+    record = timeline.run.record
+    data = _data(timeline)
+    lanes = [_heat(data["heat"], index), _rates(data, index)]
+    lanes += [_device(data["device"])] if data["device"] else []
+    lanes += [_line("power", "W", data["power"], "s4")] if data["power"] else []
+    lanes += [_line("celsius", "°C", data["celsius"], "s2")] if data["celsius"] else []
+    scale = alt.Scale(domain=[0, round(timeline.window_s, 3)], nice=False)
+    layers = [[_dips(), lane] for lane in lanes]
+    layers += [_flags(data["flags"])] if data["flags"] else []
+    panels = [_panel(layer, scale, layer is layers[-1]) for layer in layers]
+    title = f"{where}: {_title(timeline)}"
+    shown = ["latency as a heat map", "throughput"]
+    shown += ["bytes moved by the device"] if data["device"] else []
+    shown += ["power"] if data["power"] else []
+    shown += ["temperature"] if data["celsius"] else []
+    return Figure(
+        name=slug("timeline", record.run_id),
+        kind="timeline",
+        title=title,
+        alt=f"One time axis over the measure window of one run, with {', '.join(shown)}; its dips "
+        f"are shaded. {title}",
+        spec=configured(alt.vconcat(*panels, spacing=6), data),
+        columns=["time (s)", "MB/s", "p99", "errors", "device (MB/s)", "power (W)", "°C"],
+        rows=[_row(timeline, each) for each in _told(timeline)],
+        point_ids=point_ids,
+        note=where,
+    )
+
+
+def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
+    rates = [
+        {"start": _s(e.start_s), "end": _s(e.end_s), "value": round(e.mb_s, 1), "errors": e.errors}
+        for e in timeline.stretches
+    ]
+    device = [
+        {"time": _s(each.end_s), "value": round(value, 1), "what": f"device {what}"}
+        for each in timeline.device
+        for what, value in zip(DEVICE, (each.read_mb_s, each.written_mb_s), strict=True)
+    ]
+    return {
+        "heat": [
+            {
+                "start": _s(cell.start_s),
+                "end": _s(cell.end_s),
+                "low": round(cell.low_ns),
+                "high": round(cell.high_ns),
+                "share": float(f"{cell.share:.2g}"),
+            }
+            for cell in timeline.heat()
+        ],
+        "rates": rates,
+        "device": device,
+        "power": [{"time": _s(m.time_s), "value": round(m.power_w, 2)} for m in timeline.power],
+        "celsius": [{"time": _s(t), "value": v, "what": drive} for t, drive, v in timeline.celsius],
+        "dips": [{"start": _s(each.start_s), "end": _s(each.end_s)} for each in timeline.dips],
+        "flags": _flag_data(timeline),
+    }
+
+
+def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
+    """Each kind once, over the whole window; where operations failed, over those columns."""
+    window = {"start": 0.0, "end": _s(timeline.window_s)}
+    kinds = dict.fromkeys(flag.kind for flag in timeline.run.record.flags)
+    found = [{**window, "kind": kind, "text": kind.replace("-", " ")} for kind in kinds]
+    failed = [each for each in timeline.stretches if each.errors]
+    return found + [
+        {
+            "start": _s(each.start_s),
+            "end": _s(each.end_s),
+            "kind": "errors",
+            "text": "" if each is not failed[0] else "errors",
+        }
+        for each in failed
+    ]
+
+
+def _s(seconds: float) -> float:
+    return round(seconds, 3)
+
+
+def _panel(layers: list[alt.Chart], scale: alt.Scale, is_last: bool) -> alt.LayerChart:
+    """Layers above one another, over the axis that all lanes have; labelled below the last."""
+    title = "time in the window (s)" if is_last else None
+    axis = alt.Axis(labels=is_last, tickCount=6, title=title)
+    for layer in layers:
+        layer.encoding.x.scale, layer.encoding.x.axis = scale, axis
+    layered = alt.LayerChart(layer=layers)
+    return layered.properties(width=WIDTH - AXIS_PX // 2, height=layers[-1].height)
+
+
+def _dips() -> alt.Chart:
+    shade = alt.Chart(alt.NamedData("dips")).mark_rect(fill=role("fig-rule"), opacity=0.28)
+    chart: alt.Chart = shade.encode(x=alt.X("start:Q"), x2="end:Q")
+    return chart
+
+
+def _heat(cells: Sequence[dict[str, Any]], index: int) -> alt.Chart:
+    low, high = log_bounds([value for cell in cells for value in (cell["low"], cell["high"])])
+    ticks = alt.Axis(
+        values=log_ticks(low, high, 1.0, 4), labelExpr=LATENCY_LABELS, minExtent=AXIS_PX
+    )
+    chart: alt.Chart = (
+        alt.Chart(alt.NamedData("heat"))
+        .mark_rect(fill=series_role(index))
+        .encode(
+            x=alt.X("start:Q"),
+            x2="end:Q",
+            y=alt.Y(
+                "low:Q",
+                title="latency",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=ticks,
+            ),
+            y2="high:Q",
+            opacity=alt.Opacity(
+                "share:Q",
+                legend=None,
+                scale=alt.Scale(type="pow", exponent=0.4, domain=[0, 1], range=[0, 1]),
+            ),
+            tooltip=[
+                alt.Tooltip("start:Q", title="time (s)"),
+                alt.Tooltip("low:Q", title="from (ns)", format=",d"),
+                alt.Tooltip("high:Q", title="to (ns)", format=",d"),
+                alt.Tooltip("share:Q", title="share of operations", format=".1%"),
+            ],
+        )
+        .properties(height=HEAT_HEIGHT)
+    )
+    return chart
+
+
+def _rates(data: dict[str, list[dict[str, Any]]], index: int) -> alt.Chart:
+    chart: alt.Chart = (
+        alt.Chart(alt.NamedData("rates"))
+        .mark_rule(stroke=series_role(index), strokeWidth=2)
+        .encode(
+            x=alt.X("start:Q"),
+            x2="end:Q",
+            y=_y("value", "MB/s", data["rates"]),
+            tooltip=[
+                alt.Tooltip("start:Q", title="time (s)"),
+                alt.Tooltip("value:Q", title="MB/s"),
+                alt.Tooltip("errors:Q"),
+            ],
+        )
+        .properties(height=LANE_HEIGHT)
+    )
+    return chart
+
+
+def _device(readings: Sequence[dict[str, Any]]) -> alt.Chart:
+    names = [f"device {what}" for what in DEVICE]
+    colours = alt.Color(
+        "what:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=[role("s3"), role("s5")]),
+        legend=alt.Legend(columns=2),
+    )
+    chart: alt.Chart = (
+        alt.Chart(alt.NamedData("device"))
+        .mark_line(strokeWidth=1.4)
+        .encode(
+            x=alt.X("time:Q"),
+            y=_y("value", "device MB/s", readings),
+            color=colours,
+            tooltip=[alt.Tooltip("what:N"), alt.Tooltip("time:Q"), alt.Tooltip("value:Q")],
+        )
+        .properties(height=LANE_HEIGHT)
+    )
+    return chart
+
+
+def _line(name: str, unit: str, readings: Sequence[dict[str, Any]], colour: str) -> alt.Chart:
+    more = {"detail": "what:N"} if readings and "what" in readings[0] else {}
+    chart: alt.Chart = (
+        alt.Chart(alt.NamedData(name))
+        .mark_line(strokeWidth=1.4, stroke=role(colour), point={"size": 14, "fill": role(colour)})
+        .encode(
+            x=alt.X("time:Q"),
+            y=_y("value", unit, readings),
+            tooltip=[alt.Tooltip("time:Q"), alt.Tooltip("value:Q", title=unit)],
+            **more,
+        )
+        .properties(height=LANE_HEIGHT)
+    )
+    return chart
+
+
+def _flags(flags: Sequence[dict[str, Any]]) -> list[alt.Chart]:
+    kinds = list(dict.fromkeys(flag["kind"] for flag in flags))
+    axis = alt.Axis(labels=False, minExtent=AXIS_PX, ticks=False)
+    base = alt.Chart(alt.NamedData("flags"), height=FLAG_HEIGHT * len(kinds))
+    y = alt.Y("kind:N", sort=kinds, title="flags", axis=axis)
+    bars = base.mark_bar(fill=role("s2"), opacity=0.3, height=FLAG_HEIGHT - 3)
+    words = base.mark_text(
+        align="left", baseline="middle", dx=3, fontSize=11, color=role("fig-ink")
+    )
+    tooltip = [alt.Tooltip("kind:N"), alt.Tooltip("start:Q"), alt.Tooltip("end:Q")]
+    return [
+        bars.encode(x=alt.X("start:Q"), x2="end:Q", y=y, tooltip=tooltip),
+        words.encode(x=alt.X("start:Q"), y=y, text="text:N"),
+    ]
+
+
+def _y(name: str, title: str, data: Sequence[dict[str, Any]]) -> alt.Y:
+    top = max((each[name] for each in data), default=1.0) or 1.0
+    return alt.Y(
+        f"{name}:Q",
+        title=title,
+        scale=alt.Scale(domain=[0, top * 1.08], nice=False),
+        axis=alt.Axis(format=",~r", tickCount=3, minExtent=AXIS_PX),
+    )
+
+
+def _title(timeline: Timeline) -> str:
+    usual = timeline.usual_mb_s
+    deepest = min(timeline.stretches, key=lambda each: each.mb_s)
+    fall = f"to {digits3(deepest.mb_s)} MB/s at {digits3(deepest.start_s)} s"
+    share = f"{100 * deepest.mb_s / usual:.0f} % of its median of {digits3(usual)} MB/s"
+    return f"throughput falls {fall}, {share}"
+
+
+def _told(timeline: Timeline) -> list[Stretch]:
+    """The deepest dips in order of time."""
+    deepest = sorted(timeline.dips, key=lambda each: each.mb_s)[:MOST_ROWS]
+    return sorted(deepest, key=lambda each: each.start_s)
+
+
+def _row(timeline: Timeline, dip: Stretch) -> list[str]:
+    def within(time_s: float) -> bool:
+        return dip.start_s <= time_s <= dip.end_s
+
+    device = [each for each in timeline.device if within((each.start_s + each.end_s) / 2)]
+    moved = [
+        f"{what} {digits3(sum(values) / len(values))}"
+        for what, values in (
+            ("read", [each.read_mb_s for each in device]),
+            ("written", [each.written_mb_s for each in device]),
+        )
+        if values
+    ]
+    power = [moment.power_w for moment in timeline.power if within(moment.time_s)]
+    asked = [(time_s, value) for time_s, _, value in timeline.celsius if time_s <= dip.end_s]
+    warm = [value for time_s, value in asked if time_s == max(asked)[0]]
+    return [
+        f"{digits3(dip.start_s)} to {digits3(dip.end_s)}",
+        digits3(dip.mb_s),
+        "–" if dip.p99_ns is None else latency_text(dip.p99_ns),
+        str(dip.errors),
+        ", ".join(moved) or "–",
+        digits3(sum(power) / len(power)) if power else "–",
+        digits3(max(warm)) if warm else "–",
+    ]

@@ -1,0 +1,249 @@
+"""A quantity over months: each result with its interval, every run as a dot, a line per level.
+
+Drawn as paths and not through Vega-Lite: thousands of results are thousands of marks there, and one
+path each of dots, of intervals and of means here, in a hundredth of the time and of the size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+from storlab.analysis.stats import Interval
+from storlab.figures.common import digits3, latency_text
+from storlab.figures.theme import CHARACTER_PX, FONT, FONT_PX, HEIGHT, WIDTH, role
+
+WIDE = 980  # of the drawing area where a page has room
+LEFT, RIGHT, TOP, BOTTOM = 66, 14, 40, 30
+_TIMES = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
+FEW = 120  # results whose marks have room of their own
+_DAY = 86_400
+_STEPS = (_DAY / 24, _DAY / 4, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One result: when, its interval, and its runs."""
+
+    time: datetime
+    value: Interval
+    runs: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A change: the first mark of the new level, and what stands above its line."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """What is drawn."""
+
+    marks: Sequence[Mark]
+    turns: Sequence[Turn]
+    unit: str
+
+
+class _Frame:
+    """Where times and values stand, in px."""
+
+    def __init__(self, trend: Trend, width: int) -> None:
+        self.width, self.height = width, HEIGHT
+        times = [mark.time.timestamp() for mark in trend.marks]
+        first, last = times[0], times[-1]
+        room = max((last - first) * 0.02, 1.0)
+        self.start, self.end = first - room, last + room
+        values = [v for mark in trend.marks for v in mark.runs]
+        values += [v for mark in trend.marks for v in _extent(mark.value)]
+        low, high = min(values), max(values)
+        room = (high - low or abs(high) or 1.0) * 0.08
+        self.ticks = _ticks(max(low - room, 0.0) if low >= 0 else low - room, high + room)
+        self.low, self.high = self.ticks[0], self.ticks[-1]
+
+    def x(self, time: float) -> float:
+        return LEFT + self.width * (time - self.start) / (self.end - self.start)
+
+    def y(self, value: float) -> float:
+        return TOP + self.height * (self.high - value) / (self.high - self.low)
+
+
+def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
+    """The drawing, whose colours are roles, and where each mark stands as a share of its width.
+
+    It needs a mark at least.
+    """
+    frame = _Frame(trend, WIDE if wide else WIDTH)
+    width, height = LEFT + frame.width + RIGHT, TOP + frame.height + BOTTOM
+    few = len(trend.marks) <= (FEW if wide else FEW // 2)
+    places = [(frame.x(mark.time.timestamp()), mark) for mark in trend.marks]
+    runs = ((x, run) for x, mark in places for run in mark.runs)
+    means = ((x, mark.value.estimate) for x, mark in places)
+    svg = "".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="{FONT}" font-size="{FONT_PX}">',
+            *_value_axis(frame, trend.unit),
+            *_time_axis(frame),
+            _path(_intervals(frame, places), "s1", 1.6 if few else 0.9, 0.5),
+            _path(_dots(frame, runs), "fig-muted", 3.0 if few else 1.8, 0.75),
+            *_levels(frame, trend, places),
+            _path(_dots(frame, means), "s1", 6.0 if few else 2.8, 1.0),
+            *_turns(frame, trend, places),
+            "</svg>",
+        )
+    )
+    return svg, [round(x / width, 4) for x, _ in places]
+
+
+def value_text(value: float, unit: str) -> str:
+    """With its unit: times in one that fits."""
+    return latency_text(value) if unit == "ns" else f"{digits3(value)}\u00a0{unit}"
+
+
+def _extent(value: Interval) -> Iterable[float]:
+    ends = [end for end in (value.low, value.high) if end is not None and math.isfinite(end)]
+    return (value.estimate, *ends)
+
+
+def _path(data: str, colour: str, width: float, opacity: float) -> str:
+    if not data:
+        return ""
+    return (
+        f'<path d="{data}" fill="none" stroke="{role(colour)}" stroke-width="{width}" '
+        f'stroke-linecap="round" stroke-opacity="{opacity}"/>'
+    )
+
+
+def _dots(frame: _Frame, points: Iterable[tuple[float, float]]) -> str:
+    """A line of no length with round ends is a dot. There are ten thousands, so nothing is called
+    for each.
+    """
+    zero, unit = frame.y(0.0), frame.y(1.0) - frame.y(0.0)
+    return "".join([f"M{x:.1f} {zero + unit * value:.1f}h0" for x, value in points])
+
+
+def _intervals(frame: _Frame, places: Iterable[tuple[float, Mark]]) -> str:
+    return "".join(
+        f"M{x:.1f} {frame.y(value.low):.1f}V{frame.y(value.high):.1f}"
+        for x, value in ((x, mark.value) for x, mark in places)
+        if value.low is not None and value.high is not None and math.isfinite(value.high)
+    )
+
+
+def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
+    """The mean of the results between two changes, over all of their time."""
+    ends = [0, *(turn.index for turn in trend.turns), len(places)]
+    for start, end in pairwise(ends):
+        part = places[start:end]
+        y = frame.y(sum(mark.value.estimate for _, mark in part) / len(part))
+        yield (
+            f'<path d="M{part[0][0]:.1f} {y:.1f}H{part[-1][0]:.1f}" stroke="{role("s2")}" '
+            'stroke-width="2.5" stroke-opacity="0.9"/>'
+        )
+
+
+def _turns(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
+    """A dashed line between the results on both sides, with words in one of two rows above."""
+    used = [-math.inf, -math.inf]
+    for turn in trend.turns:
+        x = (places[turn.index - 1][0] + places[turn.index][0]) / 2
+        yield (
+            f'<path d="M{x:.1f} {TOP - 6}V{TOP + frame.height}" stroke="{role("fig-ink")}" '
+            'stroke-width="1.2" stroke-dasharray="5 4"/>'
+        )
+        half = len(turn.text) * CHARACTER_PX / 2
+        middle = min(max(x, LEFT + half), LEFT + frame.width + RIGHT - half)
+        row = next((row for row in (0, 1) if used[row] < middle - half), None)
+        if row is not None:
+            used[row] = middle + half + 8
+            yield _text(middle, TOP - 10 - 15 * row, turn.text, "middle", "fig-ink", bold=True)
+
+
+def _text(x: float, y: float, text: str, anchor: str, colour: str, *, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{role(colour)}"{weight}>'
+        f"{escape(text)}</text>"
+    )
+
+
+def _value_axis(frame: _Frame, unit: str) -> Iterable[str]:
+    lines = "".join(f"M{LEFT} {frame.y(tick):.1f}h{frame.width}" for tick in frame.ticks)
+    yield f'<path d="{lines}" stroke="{role("fig-grid")}"/>'
+    shown, factor = unit, 1.0
+    if unit == "ns":
+        shown, factor = next(((u, f) for u, f in _TIMES if frame.high >= f), ("ns", 1.0))
+    if shown != "1":
+        yield _text(4, TOP - 18, shown, "start", "fig-muted")
+    step = (frame.ticks[1] - frame.ticks[0]) / factor
+    for tick in frame.ticks:
+        yield _text(LEFT - 7, frame.y(tick) + 4, _plain(tick / factor, step), "end", "fig-muted")
+
+
+def _plain(value: float, step: float) -> str:
+    """With as many decimals as a step between two ticks has."""
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    decimals += abs(round(step, decimals) - step) > step / 1000  # 2.5
+    return f"{value:,.{decimals}f}"
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values from below the lowest to above the highest, about five."""
+    raw = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def _time_axis(frame: _Frame) -> Iterable[str]:
+    bottom = TOP + frame.height
+    yield (
+        f'<path d="M{LEFT} {bottom + 0.5}h{frame.width}" stroke="{role("fig-rule")}" fill="none"/>'
+    )
+    for time, text in _dates(frame.start, frame.end, 4 if frame.width == WIDTH else 9):
+        x = frame.x(time)
+        yield f'<path d="M{x:.1f} {bottom}v5" stroke="{role("fig-rule")}"/>'
+        half = len(text) * CHARACTER_PX / 2
+        middle = min(max(x, LEFT + half - 30), LEFT + frame.width + RIGHT - half)
+        yield _text(middle, bottom + 20, text, "middle", "fig-muted")
+
+
+def _dates(start: float, end: float, most: int) -> list[tuple[float, str]]:
+    """Ticks of a time axis in UTC, at most so many: round times, days or months."""
+    span = end - start
+    for step in _STEPS:
+        if span / step <= most:
+            first = math.ceil(start / step)
+            times = [number * step for number in range(first, math.floor(end / step) + 1)]
+            form = "{0.day} {0:%b} {0:%H:%M}" if step < _DAY else "{0.day} {0:%b}"
+            return [(time, form.format(datetime.fromtimestamp(time, UTC))) for time in times]
+    for months in _MONTHS:
+        if span / (months * 30.4 * _DAY) <= most or months == _MONTHS[-1]:
+            break
+    begin = datetime.fromtimestamp(start, UTC)
+    number = begin.year * 12 + begin.month - 1
+    number += -number % months
+    found = []
+    while (time := datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)).timestamp() <= end:
+        if time.timestamp() >= start:
+            text = f"{time:%Y}" if months >= 12 else f"{time:%b %Y}"
+            found.append((time.timestamp(), text))
+        number += months
+    return found
+
+
+def date_text(time: datetime) -> str:
+    """``20 Nov 2026, 11:30``, in UTC; of a time that is not known a dash."""
+    if time < datetime.fromtimestamp(0, UTC) + timedelta(days=1):
+        return "–"
+    utc = time.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y, %H:%M}"

@@ -1,0 +1,250 @@
+"""What a terabyte and what money bring: a family's work over facts that the study declares.
+
+Bars by mix at the far end of the axis. The family's page says what is divided, in its questions;
+small blocks are divided by their operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import altair as alt
+
+from storlab.analysis import density
+from storlab.analysis.answer import inverse
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Cell, Comparison, Ratio
+from storlab.analysis.points import Section
+from storlab.analysis.stats import Interval
+from storlab.base.units import TB
+from storlab.figures.bars import heights
+from storlab.figures.common import clients_of, digits3, interval_text, is_small, slug
+from storlab.figures.figure import Figure
+from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
+from storlab.figures.reach import cut_words
+from storlab.figures.theme import HEIGHT, WIDTH, configured, label_room, role
+from storlab.figures.words import span_words
+from storlab.model.target import Target
+
+Divide = Callable[[Cell, Target, str], Interval | None]
+
+
+def _terabytes(size: int | None) -> float | None:
+    return size / TB if size else None
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """One way to divide: by raw or usable capacity, by the storage's price; or cost over work."""
+
+    name: str
+    words: str  # "per terabyte of raw capacity"
+    unit: str  # with {unit}, that of what is done, and {money}, the currency
+    say: str  # a comparison, as in storlab.figures.words
+    fact: Callable[[Target], float | None]  # what is declared: terabytes, money
+    divide: Divide
+    costs: bool = False  # the fact over the work, not the work over the fact
+    money: bool = False  # the fact is money
+
+
+RAW = Worth(
+    "per-tb",
+    "per terabyte of raw capacity",
+    "{unit}/TB",
+    "{larger} does {times} as much per terabyte as {smaller}",
+    lambda target: _terabytes(target.capacity),
+    density.per_tb,
+)
+USABLE = replace(
+    RAW,
+    name="per-usable-tb",
+    words="per terabyte of usable capacity",
+    unit="{unit} per usable TB",
+    say="{larger} does {times} as much per usable terabyte as {smaller}",
+    fact=lambda target: _terabytes(target.usable),
+    divide=density.per_usable_tb,
+)
+MONEY = Worth(
+    "per-money",
+    "for the money that the storage costs",
+    "{unit} per 1,000 {money}",
+    "{larger} does {times} as much for the same money as {smaller}",
+    density.storage_price,
+    density.per_money,
+    money=True,
+)
+COST = Worth(
+    "cost-of",
+    "cost of all that the study declares, over what is done",
+    "{money} per {unit}",
+    "{larger} costs {times} as much for the same work as {smaller}",
+    density.whole_cost,
+    lambda cell, target, key: density.cost_per(cell, target, key, 1e-3),
+    costs=True,
+    money=True,
+)
+
+
+def draw_density(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """Per raw terabyte, and per usable one where the study says how much is usable."""
+    return _each(comparison, sections, (RAW, USABLE))
+
+
+def draw_money(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """What money brings, and what the work costs; of targets whose prices are in one currency."""
+    targets = [column.target for column in comparison.dataset.targets]
+    if len(density.currencies(targets)) != 1:
+        return []
+    return _each(comparison, sections, (MONEY, COST))
+
+
+def _each(
+    comparison: Comparison, sections: Sequence[Section], ways: Sequence[Worth]
+) -> list[Figure]:
+    families: dict[tuple[str, str, str], list[Section]] = {}
+    for section in sections:
+        families.setdefault(section.family, []).append(section)
+    for members in families.values():  # of a cluster with all its clients
+        most = max(clients_of(section) for section in members)
+        members[:] = [section for section in members if clients_of(section) == most]
+    found = (
+        _figure(mixes, way)
+        for way in ways
+        for members in families.values()
+        for mixes in mixes_of(comparison, members)
+    )
+    return [figure for figure in found if figure is not None]
+
+
+def _column(mixes: Mixes) -> Column | None:
+    """What is divided: operations of small blocks, else what the family's questions divide."""
+    comparison, page = mixes.comparison, mixes.section.page
+    keys = [key for question in page.questions if question.per for key in question.keys]
+    if is_small(mixes.section, mixes.facet):
+        keys.insert(0, page.rate.key)
+    columns = (comparison.column(key) for key in keys)
+    return next((each for each in columns if each is not None and each.better == "more"), None)
+
+
+def _figure(mixes: Mixes, way: Worth) -> Figure | None:
+    """The figure; None unless two targets can be compared in it."""
+    column = _column(mixes)
+    if column is None:
+        return None
+    bars = _bars(mixes, column, way)
+    if len({bar["target"] for bar in bars}) < 2:
+        return None
+    unit, remark = _unit(mixes, column, way), cut_words(bars)
+    section = mixes.section
+    place = ": ".join(part for part in (section.prefix, mixes.place) if part)
+    title = f"{place}: {_title(mixes, column, way) or f'{column.label} {way.words}'}"
+    label = f"{column.label} {way.words}"
+    return Figure(
+        name=mixes.name(way.name, slug(column.name)),
+        kind="worth",
+        title=title,
+        alt=f"Bar chart of {label} ({unit}) by mix. {title}",
+        spec=configured(_chart(mixes, bars, unit), {"bars": bars}),
+        columns=["mix", "target", f"{unit}, mean [95 %]", "declared"],
+        rows=[[bar["x"], bar["target"], bar["text"], bar["declared"]] for bar in bars],
+        point_ids=mixes.point_ids,
+        note=f"{place}; what it is divided by is declared in the study",
+        remark=remark,
+    )
+
+
+def _unit(mixes: Mixes, column: Column, way: Worth) -> str:
+    targets = [each.target for each in mixes.comparison.dataset.targets]
+    money = next(iter(density.currencies(targets)), "")
+    page, own = mixes.section.page, column.unit
+    if column.key == page.rate.key:
+        own = page.rate_short
+    elif own == "1/s":  # what is counted is in its name: samples per second
+        own = f"{column.label.removesuffix(' per second')}/s"
+    if way.costs:
+        own = "GB/s" if own == "MB/s" else f"1,000 {own}"
+    return way.unit.format(unit=own, money=money)
+
+
+def _bars(mixes: Mixes, column: Column, way: Worth) -> list[dict[str, Any]]:
+    targets = {each.label: each.target for each in mixes.comparison.dataset.targets}
+    found = []
+    for mix, index, cell in mixes.cells():
+        target = targets[cell.target]
+        value = way.divide(cell, target, column.key)
+        fact = way.fact(target)
+        if value is None or fact is None:
+            continue
+        found.append(
+            {
+                "x": mix,
+                **series_of(cell, index),
+                **heights(value),
+                "label": digits3(value.estimate),
+                "text": interval_text(value),
+                "declared": f"{target.currency} {fact:,.0f}"
+                if way.money
+                else f"{digits3(fact)} TB",
+            }
+        )
+    return found
+
+
+def _title(mixes: Mixes, column: Column, way: Worth) -> str:
+    comparison, parts = mixes.comparison, []
+    facts = {each.label: way.fact(each.target) for each in comparison.dataset.targets}
+    base = facts[comparison.baseline]
+    for target in comparison.others:
+        fact = facts[target]
+        rows = [comparison.row(point).ratios[target] for point in mixes.points]
+        known = [row[column.key] for row in rows if column.key in row]
+        if not base or not fact or not known:
+            continue
+        ratios = [_divided(ratio, base / fact, way) for ratio in known]
+        what = f"{column.label} {way.words}"
+        parts.append(span_words(ratios, target, comparison.baseline, what, way.say))
+    return "; ".join(parts)
+
+
+def _divided(ratio: Ratio, share: float, way: Worth) -> Ratio:
+    """A ratio of work as one of work over a declared fact; of cost over work the other way."""
+    found = density.scaled(ratio.interval, share) or ratio.interval
+    return replace(ratio, interval=inverse(found) if way.costs else found)
+
+
+def _chart(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> alt.TopLevelMixin:
+    x, offset, centred = mixes.x(), mixes.offset(), mixes.offset(centred=True)
+    top = 1.12 * max(bar["high"] for bar in bars)
+    y = alt.Y(
+        "value:Q",
+        title=unit,
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(format="~s" if top >= 1e6 else ",~r", tickCount=6),
+    )
+    tooltip = [
+        alt.Tooltip(f"{name}:N", title=text)
+        for name, text in (
+            ("series", "target"),
+            ("x", "mix"),
+            ("text", f"{unit}, mean [95 %]"),
+            ("declared", "declared"),
+            ("runs", "runs"),
+        )
+    ]
+    base = alt.Chart(alt.NamedData("bars"))
+    layers = [
+        base.mark_bar().encode(x=x, xOffset=offset, y=y, fill=fill(bars), tooltip=tooltip),
+        base.mark_rule(strokeWidth=1.4).encode(
+            x=x,
+            xOffset=centred,
+            y=alt.Y("low:Q"),
+            y2="high:Q",
+            color=alt.ColorValue(role("fig-ink")),
+        ),
+    ]
+    if label_room([bar["label"] for bar in bars], WIDTH):
+        text = base.mark_text(dy=-6, fontSize=11, baseline="bottom")
+        layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

@@ -1,0 +1,1 @@
+"""A static site over many result directories: each point over time, and where it changed."""

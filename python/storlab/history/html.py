@@ -1,0 +1,96 @@
+"""The pages of a history as HTML, in the brief's style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+
+from storlab import __version__
+from storlab.brief.html import brief_script, style_sheet
+from storlab.brief.text import plural
+from storlab.figures.common import sentence
+from storlab.figures.svg import inline
+from storlab.history.page import OPEN, DirectoryRow, PointView
+from storlab.history.read import Problem
+from storlab.history.series import NEAR
+
+NEWEST = 3  # changes of a point that stand open
+_TEMPLATES = ("base", "macros", "index", "point", "method")
+HEADS = (
+    ("point", "text"),
+    ("changed by", "num"),
+    ("last change (UTC)", "time"),
+    ("candidate", "text"),
+    ("last value", "num"),
+    ("results", "num"),
+    ("family", "text"),
+)
+"""Columns of the table of points, and how each is sorted."""
+
+
+class Pages:
+    """Renders pages; templates are read once."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=DictLoader(
+                {f"{name}.html.j2": _resource(f"{name}.html.j2") for name in _TEMPLATES}
+            ),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=False,
+        )
+        self._environment.globals.update(
+            version=__version__, plural=plural, sentence=sentence, near=NEAR, inline=inline
+        )
+
+    def index(
+        self,
+        points: Sequence[PointView],
+        directories: Sequence[DirectoryRow],
+        problems: Sequence[Problem],
+    ) -> bytes:
+        """The first page."""
+        template = self._environment.get_template("index.html.j2")
+        text = template.render(
+            root="", points=points, directories=directories, problems=problems, heads=HEADS,
+            summary=_summary(points),
+        )  # fmt: skip
+        return _bytes(text)
+
+    def point(self, view: PointView) -> bytes:
+        """The page of one point."""
+        template = self._environment.get_template("point.html.j2")
+        return _bytes(template.render(root="../", p=view, open=OPEN, newest=NEWEST))
+
+
+def css() -> bytes:
+    """The brief's style sheet, and what is our own."""
+    return (style_sheet() + _resource("history.css")).encode()
+
+
+def script() -> bytes:
+    """The brief's code for theme and folds, and our own for table and drawings."""
+    return (brief_script() + _resource("history.js")).encode()
+
+
+def _summary(points: Sequence[PointView]) -> str:
+    changed = [view for view in points if view.changes]
+    if not changed:
+        return "No change was found."
+    newest = changed[0]
+    return (
+        f"{plural(len(changed), 'point')} changed. The newest change: {newest.changed} of "
+        f"{newest.target}, {newest.newest} UTC."
+    )
+
+
+def _bytes(text: str) -> bytes:
+    """A name in a file system need not be text: what is none becomes a question mark."""
+    return text.encode(errors="replace")
+
+
+def _resource(name: str) -> str:
+    return files("storlab.history").joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,0 +1,103 @@
+"""The index of a site: the records of its directories, so that none is read twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from storlab.base.errors import UsageError
+from storlab.history.record import Record
+
+NAME = "storlab-history.arrow"
+_PAGES = b"pages"  # key of the schema's metadata: which files the site consists of
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("directory", pa.large_binary()),  # a name in a file system need not be text
+    pa.field("plan_hash", pa.large_string()),
+    pa.field("fingerprint", pa.large_string()),
+    pa.field("record", pa.large_string()),
+]
+_SCHEMA = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One directory as it was read, with the fingerprint it had then; its record as JSON."""
+
+    fingerprint: str
+    plan_hash: str
+    text: str
+
+    @property
+    def record(self) -> Record:
+        """The record itself."""
+        found: Record = json.loads(self.text)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Directories by their path, and the files of the site."""
+
+    directories: dict[str, Kept]
+    pages: frozenset[str]
+
+
+def load(site: Path) -> Index:
+    """The index of a site; empty where there is none yet, or it cannot be read.
+
+    Raises UsageError for a folder that is not empty and no such site: its files are somebody's.
+    """
+    path = site / NAME
+    if not path.exists():
+        if site.exists() and (not site.is_dir() or any(site.iterdir())):
+            raise UsageError(
+                "--out",
+                f"{site} is {'not empty and no history' if site.is_dir() else 'not a folder'}",
+                "name a folder that is not there yet, or that storlab history made",
+            )
+        return Index({}, frozenset())
+    try:
+        with pa.OSFile(str(path), "rb") as file:
+            table = pa.ipc.open_file(file).read_all()
+        pages = json.loads((table.schema.metadata or {}).get(_PAGES, b"[]"))
+        return Index(dict(_rows(table)), frozenset(pages))
+    except (pa.ArrowException, OSError, ValueError, KeyError):
+        return Index({}, frozenset())  # what it is made of is still there
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[str, Kept]]:
+    names = ("directory", "fingerprint", "plan_hash", "record")
+    for directory, *kept in zip(*(table[name].to_pylist() for name in names), strict=True):
+        yield os.fsdecode(directory), Kept(*kept)
+
+
+def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
+    """The file."""
+    kept = list(directories.values())
+    columns = [
+        _column([os.fsencode(name) for name in directories]),
+        *(
+            _column([getattr(each, name).encode() for each in kept]).cast(pa.large_string())
+            for name in ("plan_hash", "fingerprint", "text")
+        ),
+    ]
+    schema = _SCHEMA.with_metadata({_PAGES: json.dumps(sorted(pages)).encode()})
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        writer.write_table(pa.table(columns, schema=schema))
+    return sink.getvalue().to_pybytes()
+
+
+def _column(values: list[bytes]) -> pa.Array[Any]:
+    """From buffers: ``pa.array`` imports pandas, where that is installed, to look at a list."""
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)

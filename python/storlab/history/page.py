@@ -1,0 +1,316 @@
+"""What the pages of a history say, independent of how they are set."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from storlab.analysis.compare import PLACES
+from storlab.analysis.stats import Interval
+from storlab.brief.text import plural, spread_text
+from storlab.figures.common import digits3, latency_text, sentence, slug
+from storlab.figures.figure import Figure
+from storlab.figures.trend import (
+    Mark,
+    Trend,
+    Turn,
+    date_text,
+    draw_trend,
+    value_text,
+)
+from storlab.history.series import NEAR, Campaign, History, PointHistory, Result, Series, Shift
+from storlab.history.words import (
+    candidates_text,
+    chance_text,
+    shift_levels,
+    shift_sign,
+    shift_text,
+)
+
+POINTS = "points"
+OPEN = 50  # results whose rows stand open
+_SLUG = 60  # characters of a file name that say what it is
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftRow:
+    """One quantity in a change."""
+
+    title: str
+    text: str
+    levels: str
+    verdict: str
+    chance: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeView:
+    """Quantities that changed together."""
+
+    date: str
+    rows: list[ShiftRow]
+    candidates: list[str]
+    before: Link
+    after: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A result, and where its brief is; empty where it has none."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class CourseView:
+    """A drawing: for a narrow column, and for the whole page where it is the first."""
+
+    figure: Figure
+    key: str
+    places: list[int]
+    drawings: list[tuple[str, str, list[float]]]  # class, SVG, where each result stands
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One result in the table."""
+
+    place: int
+    date: str
+    cells: list[tuple[str, str]]  # value, interval
+    runs: str
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class PointView:
+    """The page of a point, and its row in the index."""
+
+    href: str
+    kind: str
+    workload: str
+    engine: str
+    target: str
+    where: str
+    span: str
+    results: int
+    runs: int
+    last: str
+    last_value: float
+    change: str
+    change_value: float
+    verdict: str
+    newest: str
+    newest_time: float
+    changed: str
+    candidate: str
+    changes: list[ChangeView]
+    courses: list[CourseView]
+    heads: list[tuple[str, str, str]]  # key, title, unit
+    rows: list[ResultRow]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRow:
+    """One directory in the index."""
+
+    study: str
+    date: str
+    points: int
+    runs: int
+    link: Link
+
+
+def page_name(point: PointHistory) -> str:
+    """A file name that no other point has, whatever its target is called."""
+    own = hashlib.sha256(f"{point.work.key}\0{point.target}".encode()).hexdigest()[:10]
+    words = slug(point.target, point.where)[:_SLUG].strip("-")
+    return f"{POINTS}/{words or 'point'}-{own}.html"
+
+
+class Briefs:
+    """Where the briefs of directories are, from the pages of a site. Each is looked for once."""
+
+    def __init__(self, site: Path) -> None:
+        self._site = os.fspath(site)
+        self._found: dict[str, str] = {}
+
+    def href(self, directory: str) -> str:
+        """From the first page; empty where there is none."""
+        if directory not in self._found:
+            path = os.path.join(directory, "brief.html")  # noqa: PTH118 - there are thousands
+            relative = os.path.relpath(path, self._site) if os.path.exists(path) else ""  # noqa: PTH110
+            self._found[directory] = quote(os.fsencode(relative))
+        return self._found[directory]
+
+    def of(self, result: Result) -> Link:
+        """The runs of a point, from the page of the point."""
+        directory = result.campaign.directory
+        href = self.href(directory)
+        anchor = f"#point-{quote(result.point['point_id'])}"
+        return Link(os.path.basename(directory), f"../{href}{anchor}" if href else "")  # noqa: PTH119
+
+
+def directory_rows(history: History, briefs: Briefs) -> list[DirectoryRow]:
+    """All directories, the newest first."""
+    return [_directory(campaign, briefs) for campaign in history.campaigns]
+
+
+def _directory(campaign: Campaign, briefs: Briefs) -> DirectoryRow:
+    points = campaign.record["points"]
+    starts = [point["started_at"] for point in points if point["started_at"]]
+    return DirectoryRow(
+        campaign.record["study"],
+        min(starts, default=campaign.record["created_at"])[:16].replace("T", " "),
+        len(points),
+        sum(point["runs"] for point in points),
+        Link(campaign.directory, briefs.href(campaign.directory)),
+    )
+
+
+def point_view(point: PointHistory, briefs: Briefs) -> PointView:
+    """One point in words and drawings."""
+    results, headline = point.results, point.headline
+    shift = headline.shifts[-1] if headline is not None and headline.shifts else None
+    last = None if headline is None else headline.intervals[-1].estimate
+    unit = "" if headline is None else headline.column.unit
+    changes = list(_changes(point, briefs))
+    newest = point.shifts[0] if point.shifts else None
+    engine = point.work.engine
+    return PointView(
+        href=page_name(point),
+        kind=point.work.kind,
+        workload=point.work.workload,
+        engine=engine,
+        target=point.target,
+        where=point.where,
+        span=f"{date_text(results[0].time)} to {date_text(results[-1].time)}",
+        results=len(results),
+        runs=point.runs,
+        last="no finished run" if last is None else value_text(last, unit),
+        last_value=last or 0.0,
+        change="" if shift is None else shift_text(shift),
+        change_value=0.0 if shift is None or shift.ratio is None else shift.ratio.estimate - 1,
+        verdict="" if shift is None else shift.verdict,
+        newest="" if newest is None else date_text(results[newest.index].time),
+        newest_time=0.0 if newest is None else results[newest.index].time.timestamp(),
+        changed=_together(changes[0].rows) if changes else "",
+        candidate=changes[0].candidates[0] if newest is not None and newest.candidates else "",
+        changes=changes,
+        courses=list(_courses(point)),
+        heads=[(s.column.key, sentence(s.title), _head_unit(s)) for s in point.series],
+        rows=list(_rows(point, briefs)),
+    )
+
+
+def _together(rows: Sequence[ShiftRow]) -> str:
+    """``Throughput and 5 others``."""
+    more = len(rows) - 1
+    return rows[0].title + (f" and {plural(more, 'other')}" if more else "")
+
+
+def _head_unit(series: Series) -> str:
+    return "" if series.column.unit in ("ns", "1") else series.column.unit
+
+
+def groups(point: PointHistory) -> Iterator[list[Shift]]:
+    """Shifts that are of one change, as near as places can be told; the newest first."""
+    left = point.shifts
+    while left:
+        first = left[0]
+        together = [shift for shift in left if first.index - shift.index <= NEAR]
+        left = left[len(together) :]
+        yield sorted(together, key=lambda shift: PLACES[shift.column.key])
+
+
+def _changes(point: PointHistory, briefs: Briefs) -> Iterator[ChangeView]:
+    titles = {series.column.key: series.title for series in point.series}
+    for shifts in groups(point):
+        lead = min(shifts, key=lambda shift: (shift.chance, shift.index))
+        rows = [
+            ShiftRow(
+                sentence(titles[s.column.key]), shift_text(s), shift_levels(s), s.verdict,
+                chance_text(s),
+            )
+            for s in shifts
+        ]  # fmt: skip
+        index = lead.index
+        yield ChangeView(
+            date=date_text(point.results[index].time),
+            rows=rows,
+            candidates=candidates_text(lead.candidates, point, index),
+            before=briefs.of(point.results[index - 1]),
+            after=briefs.of(point.results[index]),
+        )
+
+
+def _courses(point: PointHistory) -> Iterator[CourseView]:
+    for number, series in enumerate(point.series):
+        trend = _trend(point, series)
+        widths = (("wide", True), ("narrow", False)) if number == 0 else (("", False),)
+        drawings = [(name, *draw_trend(trend, wide=wide)) for name, wide in widths]
+        yield CourseView(_figure(point, series), series.column.key, series.places, drawings)
+
+
+def _trend(point: PointHistory, series: Series) -> Trend:
+    key = series.column.key
+    marks = [
+        Mark(point.results[place].time, interval, point.results[place].point["values"][key]["runs"])
+        for place, interval in zip(series.places, series.intervals, strict=True)
+    ]
+    turns = [Turn(series.places.index(s.index), shift_sign(s)) for s in series.shifts]
+    return Trend(marks, turns, series.column.unit)
+
+
+def _figure(point: PointHistory, series: Series) -> Figure:
+    number, unit = len(series.places), series.column.unit
+    name = sentence(series.title)
+    shifts = [
+        f"{shift_text(s)} from {date_text(point.results[s.index].time)}" for s in series.shifts
+    ]
+    told = "; ".join(shifts) if shifts else "no change found"
+    latest = value_text(series.intervals[-1].estimate, unit)
+    return Figure(
+        name=slug("course", series.column.key),
+        kind="course",
+        title=f"{name}: {told}",
+        alt=f"{name} of {plural(number, 'result')} over time, each with its interval and its runs. "
+        f"{sentence(told)}. The newest: {latest}. The table of results has the values.",
+        spec={},
+        columns=[],
+        rows=[],
+    )
+
+
+def _rows(point: PointHistory, briefs: Briefs) -> Iterator[ResultRow]:
+    """The newest first."""
+    cells = [dict(zip(s.places, s.intervals, strict=True)) for s in point.series]
+    for place in range(len(point.results) - 1, -1, -1):
+        result = point.results[place]
+        yield ResultRow(
+            place,
+            date_text(result.time),
+            [
+                _cell(own.get(place), series.column.unit)
+                for series, own in zip(point.series, cells, strict=True)
+            ],
+            _runs(result),
+            briefs.of(result),
+        )
+
+
+def _cell(interval: Interval | None, unit: str) -> tuple[str, str]:
+    if interval is None:
+        return "", ""
+    show = latency_text if unit == "ns" else digits3
+    return show(interval.estimate), spread_text(interval, show=show)
+
+
+def _runs(result: Result) -> str:
+    failed = result.point["failed"]
+    return f"{result.point['runs']}" + (f", {failed} failed" if failed else "")

@@ -1,0 +1,108 @@
+"""From directories to their records: only what is new or has changed is read."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storlab.base.errors import ResultError, StorlabError
+from storlab.history.index import Kept
+from storlab.history.record import fingerprint, read_record
+from storlab.lab.results.baselines import FOLDER as BASELINES
+from storlab.process.parent_death import end_with
+
+ALONE = 64  # so many directories are read in less time than it takes to share them out
+MOST_READERS = 8
+_CHUNK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A directory that could not be read, and why; the others are shown."""
+
+    directory: str
+    error: StorlabError
+
+
+@dataclass(slots=True)
+class Reading:
+    """All directories of a site as they stand now."""
+
+    kept: dict[str, Kept] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)  # of these, what was read this time
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_all(given: Sequence[Path], known: dict[str, Kept]) -> Reading:
+    """Those in ``known`` that have not changed are taken as they are."""
+    found, wanted = Reading(), []
+    for directory in _directories(given):
+        name = str(directory)
+        try:
+            now = fingerprint(directory)
+        except OSError as error:
+            found.problems.append(Problem(name, _unreadable(name, error)))
+            continue
+        before = known.get(name)
+        if before is not None and before.fingerprint == now:
+            found.kept[name] = before
+        else:
+            wanted.append((name, now))
+    for name, outcome in _read(wanted):
+        if isinstance(outcome, Kept):
+            found.kept[name] = outcome
+            found.read.append(name)
+        else:
+            found.problems.append(Problem(name, outcome))
+    return found
+
+
+def _directories(given: Iterable[Path]) -> Iterator[Path]:
+    """Each once. A folder of result directories stands for all that are directly in it, and what
+    a gate has saved beside them, which a shell's wildcard names too, for none.
+    """
+    seen: set[Path] = set()
+    for path in given:
+        directory = path.resolve()
+        inside = [directory]
+        # These two take what may not be looked at for absent: its own error tells more later.
+        if os.path.isdir(directory) and not os.path.exists(directory / "result.json"):  # noqa: PTH110, PTH112
+            results = sorted(p.parent for p in directory.glob("*/result.json"))
+            inside = results or ([] if directory.name == BASELINES else inside)
+        for each in inside:
+            if each not in seen:
+                seen.add(each)
+                yield each
+
+
+def _read(wanted: list[tuple[str, str]]) -> Iterator[tuple[str, Kept | StorlabError]]:
+    readers = min(MOST_READERS, len(os.sched_getaffinity(0)))
+    if len(wanted) < ALONE or readers < 2:
+        yield from map(_kept, wanted)
+        return
+    context = multiprocessing.get_context("fork")  # so that libraries are imported once
+    with ProcessPoolExecutor(readers, context, end_with, (os.getpid(),)) as pool:
+        yield from pool.map(_kept, wanted, chunksize=_CHUNK)
+
+
+def _kept(place: tuple[str, str]) -> tuple[str, Kept | StorlabError]:
+    name, now = place
+    try:
+        record = read_record(Path(name))
+    except StorlabError as error:
+        return name, error
+    except OSError as error:
+        return name, _unreadable(name, error)
+    return name, Kept(now, record["plan_hash"], json.dumps(record, ensure_ascii=False))
+
+
+def _unreadable(name: str, error: OSError) -> ResultError:
+    if isinstance(error, NotADirectoryError):
+        return ResultError(name, "is not a directory", "give the directory that run printed")
+    what = f"cannot be read: {error.strerror}"
+    return ResultError(str(error.filename or name), what, "check its name and who may read it")

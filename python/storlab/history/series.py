@@ -1,0 +1,272 @@
+"""From records to points over time: what was measured when, where it changed, and what else did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from storlab.analysis.changes import change_points
+from storlab.analysis.columns import COLUMNS, Column, label_of
+from storlab.analysis.compare import PLACES
+from storlab.analysis.environments import Difference, between
+from storlab.analysis.points import Section, WorkloadPoint, sections_of
+from storlab.analysis.stats import RESOLUTION, Interval, ratio_interval
+from storlab.contracts.registry import FAMILIES
+from storlab.history.record import PointRecord, Record, Value, kept_keys
+
+NEAR = 2  # results around a change in which candidates are looked for: its place is an estimate
+NEWEST = 2000  # results of a point in which changes are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """One result directory."""
+
+    directory: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one directory has of a point."""
+
+    campaign: Campaign
+    point: PointRecord
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A fact that changed where a quantity did: perhaps why."""
+
+    difference: Difference  # there is what it was before
+    offset: int  # results from the change to where the fact changed
+    elsewhere: int  # how often else it changed in the history of the point
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A change of one quantity. ``index`` is the first result of the new level."""
+
+    column: Column
+    index: int
+    chance: float
+    before: float
+    after: float
+    ratio: Interval | None  # after over before; None where values are not all positive
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``better``, ``worse``, or empty where neither is."""
+        if not self.column.better or self.before == self.after:
+            return ""
+        grew = self.after > self.before
+        return "better" if grew == (self.column.better == "more") else "worse"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One quantity of a point. ``places`` are the results that have a value of it."""
+
+    column: Column
+    title: str
+    places: list[int]
+    intervals: list[Interval]  # of these, likewise
+    shifts: list[Shift]
+
+
+@dataclass
+class PointHistory:
+    """One target at one workload point."""
+
+    work: WorkloadPoint
+    target: str
+    section: Section
+    results: list[Result]
+    series: list[Series] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """The point in words, as the brief has it."""
+        return self.section.where(self.work)
+
+    @property
+    def runs(self) -> int:
+        """Finished runs of all results."""
+        return sum(result.point["runs"] for result in self.results)
+
+    @property
+    def headline(self) -> Series | None:
+        """The quantity that stands for the point; None where nothing finished."""
+        return self.series[0] if self.series else None
+
+    @cached_property
+    def shifts(self) -> list[Shift]:
+        """Of all quantities, the newest first, those of the headline before others."""
+        found = [shift for series in self.series for shift in series.shifts]
+        return sorted(found, key=lambda shift: -shift.index)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything that a site shows."""
+
+    points: list[PointHistory]  # the one with the newest change first
+    campaigns: list[Campaign]  # the newest first
+
+
+def history_of(records: Mapping[str, Record]) -> History:
+    """The points of all directories. A workload that is called alike and did the same is one."""
+    campaigns = [Campaign(directory, record) for directory, record in records.items()]
+    campaigns.sort(key=lambda c: (_started(c.record), c.directory), reverse=True)
+    works: dict[str, WorkloadPoint] = {}
+    keys: dict[tuple[str, str, str, str], str] = {}  # of works, by what says the same sooner
+    found: dict[tuple[str, str], list[Result]] = {}
+    for campaign in campaigns:
+        for point in campaign.record["points"]:
+            if point["kind"] not in FAMILIES:
+                continue
+            alike = (point["point_id"], point["workload"], point["kind"], point["engine"])
+            if alike not in keys:
+                work = _work(point)
+                keys[alike] = works.setdefault(work.key, work).key
+            time = _time(point["started_at"] or campaign.record["created_at"])
+            results = found.setdefault((keys[alike], point["target"]), [])
+            results.append(Result(campaign, point, time))
+    places = {
+        p.key: section for section in sections_of(list(works.values())) for p in section.points
+    }
+    points = [
+        _point(works[key], target, places[key], results) for (key, target), results in found.items()
+    ]
+    points.sort(key=_newest_change, reverse=True)
+    return History(points, campaigns)
+
+
+def _started(record: Record) -> datetime:
+    starts = [point["started_at"] for point in record["points"] if point["started_at"]]
+    return _time(min(starts, default=record["created_at"]))
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _work(point: PointRecord) -> WorkloadPoint:
+    return WorkloadPoint(point["workload"], point["kind"], point["engine"], point["params"])
+
+
+def _newest_change(point: PointHistory) -> tuple[float, float]:
+    newest = [point.results[shift.index].time.timestamp() for shift in point.shifts[:1]]
+    return (newest[0] if newest else 0.0, point.results[-1].time.timestamp())
+
+
+def _point(
+    work: WorkloadPoint, target: str, section: Section, results: list[Result]
+) -> PointHistory:
+    results.sort(key=lambda result: (result.time, result.campaign.directory))
+    point = PointHistory(work, target, section, results)
+    steps = _Steps(target, work.engine, results)
+    for key in kept_keys(work.page):
+        places = [i for i, r in enumerate(results) if key in r.point["values"]]
+        if places:
+            column = COLUMNS[PLACES[key]]
+            intervals = [_interval(results[place].point["values"][key]) for place in places]
+            shifts = list(_shifts(column, places, intervals, steps))
+            title = label_of(work.page, column, whole=True)
+            point.series.append(Series(column, title, places, intervals, shifts))
+    return point
+
+
+def _interval(value: Value) -> Interval:
+    return Interval(value["estimate"], value["low"], value["high"], len(value["runs"]))
+
+
+def _shifts(
+    column: Column, places: Sequence[int], intervals: Sequence[Interval], steps: _Steps
+) -> Iterator[Shift]:
+    newest = places[-NEWEST:]
+    values = [interval.estimate for interval in intervals[-NEWEST:]]
+    changes = change_points(values)
+    ends = [0, *(change.index for change in changes), len(values)]
+    for change, start, end in zip(changes, ends, ends[2:], strict=False):
+        before, after = values[start : change.index], values[change.index : end]
+        means = sum(before) / len(before), sum(after) / len(after)
+        ratio = ratio_interval(after, before) if min(*before, *after) > 0 else None
+        if ratio is not None and abs(ratio.estimate - 1) < RESOLUTION:
+            continue  # no finer than what one value is told to
+        place = newest[change.index]
+        found = tuple(steps.around(place, newest[change.index - 1]))
+        yield Shift(column, place, change.chance, *means, ratio, found)
+
+
+class _Steps:
+    """From result to result of a point, what changed around it."""
+
+    def __init__(self, target: str, engine: str, results: Sequence[Result]) -> None:
+        self._facts = list(_facts_of(target, engine, results))
+        self._found: dict[int, list[Difference]] = {}
+
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        steps = range(1, len(self._facts))
+        return Counter(each.field for place in steps for each in self._at(place))
+
+    def _at(self, place: int) -> list[Difference]:
+        if place not in self._found:
+            before, after = self._facts[place - 1], self._facts[place]
+            same = before is after or not before or not after
+            self._found[place] = [] if same else between(after, before)
+        return self._found[place]
+
+    def around(self, place: int, last_before: int) -> Iterator[Candidate]:
+        """Nearest first, and of equally near ones those that seldom change.
+
+        ``last_before`` is the last result of the old level: between the two, results may lack the
+        quantity.
+        """
+        near: dict[str, Candidate] = {}
+        steps = range(max(1, last_before + 1 - NEAR), min(len(self._facts), place + NEAR + 1))
+        for step in steps:
+            offset = step - place if step > place else min(0, step - last_before - 1)
+            for difference in self._at(step):
+                name = difference.field
+                candidate = Candidate(difference, offset, self._counts[name] - 1)
+                if name not in near or abs(offset) < abs(near[name].offset):
+                    near[name] = candidate
+        yield from sorted(near.values(), key=lambda c: (abs(c.offset), c.elsewhere))
+
+
+def _facts_of(target: str, engine: str, results: Sequence[Result]) -> Iterator[dict[str, Any]]:
+    """By result the facts that bear on one target and engine; the same object while none differs.
+
+    Of imported results nothing is known.
+    """
+    last: dict[str, Any] | None = None
+    found: dict[str, Any] = {}
+    for result in results:
+        record = result.campaign.record
+        if record["facts"] != last:
+            last = record["facts"]
+            found = {} if record["imported"] else dict(_own(target, engine, last))
+        yield found
+
+
+def _own(target: str, engine: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    of_target, of_engine = f"targets.{target}.", f"engines.{engine}."
+    for path, value in facts.items():
+        if path.startswith(of_target):
+            yield path.removeprefix(of_target), value
+        elif path.startswith(of_engine):
+            yield f"engine.{path.removeprefix(of_engine)}", value
+        elif not path.startswith(("targets.", "engines.")):
+            yield path, value

@@ -1,0 +1,94 @@
+"""Changes and their candidates in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from storlab.analysis.changes import LEVELS
+from storlab.brief.text import change, plural
+from storlab.figures.trend import value_text
+from storlab.history.series import Candidate, PointHistory, Shift
+
+MOST_CANDIDATES = 6
+_DRIVE = re.compile(r"drives\.(\d+)\.(.+)")
+_CHANCES = dict(zip(LEVELS, ("under 5\u00a0%", "under 1\u00a0%", "under 0.1\u00a0%"), strict=True))
+_LONGEST = 160  # characters of a fact; mount options of an overlay are longer
+
+
+def shift_text(shift: Shift) -> str:
+    """``5.0 % less``; without a ratio from where to where."""
+    if shift.ratio is None:
+        unit = shift.column.unit
+        return f"from {value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
+    return change(shift.ratio.estimate).words
+
+
+def shift_sign(shift: Shift) -> str:
+    """As short as it gets, for a drawing: ``−5.0 %``."""
+    if shift.ratio is None:
+        return "changed"
+    found = change(shift.ratio.estimate)
+    if found.kind == "multiple":
+        return f"\u00d7\u00a0{found.number}"
+    return f"{'−' if found.kind == 'less' else '+'}{found.number}\u00a0%"
+
+
+def shift_levels(shift: Shift) -> str:
+    """``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``: the levels, and the ratio's interval."""
+    unit = shift.column.unit
+    levels = f"{value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
+    if shift.ratio is None or shift.ratio.low is None or shift.ratio.high is None:
+        return levels
+    low, high = change(shift.ratio.low), change(shift.ratio.high)
+    if low.kind != high.kind:
+        return f"{levels}, {low.words} to {high.words}"
+    near, far = (high, low) if low.kind == "less" else (low, high)
+    return f"{levels}, {near.number}–{far.words}"
+
+
+def chance_text(shift: Shift) -> str:
+    """``under 1 %``."""
+    return _CHANCES[shift.chance]
+
+
+def field_text(path: str) -> str:
+    """A fact's path in words: ``firmware of drive 1``, ``CPU model``."""
+    if path == "versions.storlab":
+        return "storlab"
+    drive = _DRIVE.fullmatch(path)
+    text = f"{drive[2]} of drive {drive[1]}" if drive else path.removeprefix("settings.")
+    return re.sub(r"\bcpu\b", "CPU", text.replace(".", " ").replace("_", " "))
+
+
+def candidate_text(candidate: Candidate) -> str:
+    """``kernel: Linux 6.8, then Linux 6.9 (1 result later)``."""
+    found = candidate.difference
+    notes = []
+    if candidate.offset:
+        after = "later" if candidate.offset > 0 else "earlier"
+        notes.append(f"{plural(abs(candidate.offset), 'result')} {after}")
+    if candidate.elsewhere:
+        notes.append(f"changed {plural(candidate.elsewhere, 'time')} elsewhere")
+    note = f" ({', '.join(notes)})" if notes else ""
+    return f"{field_text(found.field)}: {_fact(found.there)}, then {_fact(found.here)}{note}"
+
+
+def candidates_text(candidates: Sequence[Candidate], point: PointHistory, index: int) -> list[str]:
+    """Those that are named, how many more there are, or that there is none."""
+    if candidates:
+        shown = [candidate_text(candidate) for candidate in candidates[:MOST_CANDIDATES]]
+        more = len(candidates) - len(shown)
+        return [*shown, f"and {plural(more, 'more fact')}"] if more else shown
+    near = point.results[max(0, index - 1) : index + 1]
+    if any(result.campaign.record["imported"] for result in near):
+        return ["Nothing is known of the machine of imported results."]
+    return ["No recorded fact of machine, target or settings changed near it."]
+
+
+def _fact(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,117 @@
+"""What a cluster asks of a study: how many clients each point has, and what cannot be spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from storlab.base.errors import Problem, StudyError
+from storlab.cluster.places import client_counts, client_hosts
+from storlab.contracts.engine import SharesRuns
+from storlab.contracts.offers import DividesWork, SpreadsOtherwise, divides
+from storlab.contracts.registry import FAMILIES, get_engine
+from storlab.model.cluster import Cluster, is_whole_path
+from storlab.model.point import Point
+from storlab.model.study import StudyBase, Target
+
+
+def counts_of(study: StudyBase) -> list[int | None]:
+    """How many clients the points of a study have; None alone where this machine makes the load.
+
+    Raises StudyError for hosts that are no list of hosts, or too few of them.
+    """
+    if study.cluster is None:
+        return [None]
+    return [*client_counts(study.cluster, client_hosts(study.cluster, Path.cwd()))]
+
+
+def cluster_problems(study: StudyBase) -> list[Problem]:
+    """What of a study cannot be spread over clients; none of one that has no cluster."""
+    if study.cluster is None:
+        return []
+    problems = [
+        Problem(("target", index, *problem.field), problem.what, problem.fix)
+        for index, target in enumerate(study.target)
+        for problem in _target_problems(target, study.cluster)
+    ]
+    for index, workload in enumerate(study.workload):
+        family = FAMILIES[workload.kind]
+        if family.fixed_work and divides(workload.kind) is None:
+            fix = "leave [cluster] out for them, in a study of their own"
+            problems.append(
+                Problem(
+                    ("workload", index, "kind"),
+                    f"{workload.kind} workloads are work that ends when it is done, and storlab "
+                    "cannot divide it among clients",
+                    family.spread_fix if isinstance(family, SpreadsOtherwise) else fix,
+                )
+            )
+    return problems
+
+
+def point_problems(points: Iterable[Point]) -> list[Problem]:
+    """Why work cannot be divided among the clients of these points."""
+    found: dict[tuple[tuple[str | int, ...], str], Problem] = {}
+    for point in points:
+        offer = divides(point.kind)
+        if point.clients is None or offer is None:
+            continue
+        for problem in _division_problems(point, point.clients, offer):
+            found.setdefault((problem.field, problem.what), problem)
+    return list(found.values())
+
+
+def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterator[Problem]:
+    if not isinstance(get_engine(point.engine), SharesRuns):
+        yield Problem(
+            ("workload", point.workload_index, "kind"),
+            f"the {point.engine} engine does not divide {point.kind} workloads among clients",
+            "let storlab's own engine do them, or leave [cluster] out",
+        )
+    try:
+        pieces = offer.pieces(point)
+    except StudyError:  # refused by the family's check, in its own words
+        return
+    if clients > pieces:
+        yield Problem(
+            ("cluster", "clients"),
+            f"{clients} clients are more than the {pieces} {offer.pieces_word} of {point.workload}",
+            f"use at most {pieces}",
+        )
+
+
+def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:
+    if target.power_state is not None:
+        yield Problem(
+            ("power_state",),
+            "is of drives, and with a cluster these are in servers or clients, where storlab "
+            "would have to watch that each gets its former state back, also after a crash",
+            "remove power_state; set it there before the campaign (nvme set-feature -f 2), and "
+            "say so in the target's `server` table",
+        )
+    if target.is_embedded and not cluster.is_local:
+        yield Problem(
+            ("s3",),
+            "storlab's own server can only be reached from this machine",
+            'name a store that the clients reach, or hosts = ["localhost"]',
+        )
+    if target.directory is None or cluster.mount is None:
+        return
+    if not target.directory.startswith("/"):
+        yield Problem(
+            ("directory",),
+            "starts from where storlab is, which clients do not know",
+            f'write the whole path: "{cluster.mount}/..."',
+        )
+    elif not is_whole_path(target.directory):
+        yield Problem(
+            ("directory",),
+            'has ".." in it, and could lie on another file system than its mount point',
+            "write the path without it",
+        )
+    elif not PurePosixPath(target.directory).is_relative_to(cluster.mount):
+        yield Problem(
+            ("directory",),
+            f"is not below the mount point of the cluster, {cluster.mount}",
+            f'choose a directory below "{cluster.mount}", or correct [cluster] mount',
+        )

@@ -1,0 +1,35 @@
+"""What families know of this machine and of targets that only their own runs need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from storlab.contracts.check import Check
+from storlab.contracts.offers import ExaminesTargets
+from storlab.contracts.registry import FAMILIES
+from storlab.model.point import Point
+from storlab.model.study import Target
+
+
+def family_machine_checks(kinds: Collection[str]) -> list[Check]:
+    """Of the families with these names that examine machines."""
+    found = (FAMILIES[kind] for kind in sorted(kinds))
+    return [
+        check
+        for family in found
+        if isinstance(family, ExaminesTargets)
+        for check in family.examine_machine()
+    ]
+
+
+def family_target_checks(target: Target, points: Sequence[Point], base: Path) -> list[Check]:
+    """Of the families that these points of the target are of."""
+    checks: list[Check] = []
+    places = [base / location for location in target.locations]
+    for kind in sorted({point.kind for point in points}):
+        family = FAMILIES[kind]
+        if isinstance(family, ExaminesTargets):
+            own = [point for point in points if point.kind == kind]
+            checks += family.examine_target(target, own, places)
+    return checks

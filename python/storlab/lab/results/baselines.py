@@ -1,0 +1,87 @@
+"""Named baselines: a small file beside the result directories that says which of them it is.
+
+A reference, not a copy: what it refers to has to stay, and has to be what it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+from storlab.base.clock import utc_now_iso
+from storlab.base.errors import ResultError, UsageError
+from storlab.base.files import write_output
+from storlab.lab.results.store import ResultStore
+
+FOLDER = "baselines"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def save_baseline(store: ResultStore, name: str) -> Path:
+    """Make these results the baseline of that name; one that had it before is no longer it.
+
+    Raises UsageError for a name that is none, and where it cannot be written.
+    """
+    check_name(name)
+    folder = store.directory.parent / FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        what = f"cannot be made: {error.strerror}"
+        raise UsageError(str(folder), what, "baselines lie beside the results") from None
+    told = {
+        "schema_version": 1,
+        "directory": os.path.relpath(store.directory, folder),
+        "study": store.study.study.name,
+        "saved_at": utc_now_iso(),
+        "runs_sha256": _digest(store.directory),
+    }
+    path = folder / f"{name}.json"
+    write_output(path, (json.dumps(told, indent=2) + "\n").encode())
+    return path
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError for what cannot name a baseline."""
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            "--save", f'"{name}" is no name', "use letters, digits, dots, dashes, underscores"
+        )
+
+
+def open_baseline(name: str, beside: Path) -> ResultStore:
+    """A baseline by its name, saved beside that result directory, or by its directory.
+
+    Raises ResultError where it is not there, or no longer what it was.
+    """
+    if Path(name).is_dir():
+        return ResultStore.open(Path(name))
+    path = beside.absolute().parent / FOLDER / f"{name}.json"
+    try:
+        told = json.loads(path.read_bytes())
+        directory = (path.parent / told["directory"]).resolve()
+        digest = told["runs_sha256"]
+    except FileNotFoundError:
+        raise ResultError(
+            name,
+            "is neither a result directory nor a saved baseline",
+            f"make it with `storlab gate RESULTS --save {name}`",
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(str(path), f"cannot be read: {error}", "save the baseline anew") from None
+    store = ResultStore.open(directory)
+    if _digest(directory) != digest:
+        what = f"has other runs than when it became baseline {name}"
+        raise ResultError(str(directory), what, f"save it anew, or name another: --save {name}")
+    return store
+
+
+def _digest(directory: Path) -> str:
+    """Of all runs' records, which hold the checksums of their samples."""
+    whole = hashlib.sha256()
+    for path in sorted((directory / "runs").glob("*/run.json")):
+        whole.update(path.parent.name.encode() + b"\0" + path.read_bytes())
+    return whole.hexdigest()

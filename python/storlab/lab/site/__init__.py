@@ -1,0 +1,1 @@
+"""Where a campaign's load is made: on this machine, or on the clients of a cluster."""

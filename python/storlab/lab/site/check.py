@@ -1,0 +1,60 @@
+"""What a client says of itself and of the directories that clients share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from storlab.base.errors import GuardError
+from storlab.cluster.client import ClientEnd
+from storlab.cluster.facts import client_facts
+from storlab.lab.site.claim import holder_now
+from storlab.stores.filesystems import free_bytes
+
+NONCE_DIGITS = 12  # hexadecimal, of an order
+
+
+def check(end: ClientEnd) -> None:
+    """Say what this client is, and whose files it sees in the shared directories."""
+    arguments, place = end.order.arguments, end.place
+    mount = arguments.get("mount")
+    seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
+    shared = list(seen_here.values())
+    facts = client_facts(place)
+    own: list[Path] = []
+    problems: dict[str, str] = {}
+    fixes: dict[str, str] = {}  # of problems that know better than to make the directory
+    claimed: dict[str, str] = {}
+    for name, directory in seen_here.items():
+        nonce = directory / f".storlab-{end.order.nonce}-{place.name}"
+        try:
+            facts.setdefault("free", {})[name] = free_bytes(directory)
+            _remove_nonces(directory, place.name)
+            if (holder := holder_now(directory, arguments["campaign"])) is not None:
+                claimed[str(directory)] = str(holder)
+            nonce.touch()  # without content: where nothing is free, the space is what is wrong
+            own.append(nonce)
+        except OSError as error:
+            problems[str(directory)] = error.strerror or str(error)
+        except GuardError as error:
+            problems[error.where], fixes[error.where] = error.what, error.fix
+    try:
+        end.give_facts({**facts, "problems": problems, "fixes": fixes, "claimed": claimed})
+        end.barrier()
+        seen = [
+            client.name
+            for client in end.order.clients
+            if all((d / f".storlab-{end.order.nonce}-{client.name}").exists() for d in shared)
+        ]
+        end.give_seen(seen)
+        end.leave()
+    finally:
+        for nonce in own:
+            nonce.unlink(missing_ok=True)
+
+
+def _remove_nonces(directory: Path, client: str) -> None:
+    """Of checks in which this client was ended while it waited for others."""
+    for left in directory.glob(f".storlab-*-{client}"):
+        digits = left.name.removeprefix(".storlab-").removesuffix(f"-{client}")
+        if len(digits) == NONCE_DIGITS and set(digits) <= set("0123456789abcdef"):
+            left.unlink(missing_ok=True)

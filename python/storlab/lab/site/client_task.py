@@ -1,0 +1,354 @@
+"""What a client does of a campaign: it holds its places, and prepares, runs and cleans there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.errors import StorlabError
+from storlab.cluster.client import ClientEnd
+from storlab.cluster.facts import nic_bytes, nic_speed
+from storlab.cluster.link import NAP_S
+from storlab.cluster.share import MeetingRun
+from storlab.contracts.engine import Engine, HeldRun, HoldsRuns, RunHandle, SharedRun, SharesRuns
+from storlab.contracts.family import Share
+from storlab.contracts.offers import divides
+from storlab.contracts.registry import FAMILIES, get_engine
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.site.across import Reread, collect, read_by_others, reread
+from storlab.lab.site.claim import Claim, Holder, await_claim
+from storlab.lab.site.report import ClientReport, Filled, NicBytes
+from storlab.lab.site.shares import ClientSite
+from storlab.lab.site.telling import ClientReporter, Teller
+from storlab.lab.site.view import (
+    ClientGuard,
+    CommonPlaces,
+    check_mounted,
+    client_study,
+    plan_of_targets,
+    shared_study,
+)
+from storlab.lab.study.file import parse_study
+from storlab.model.job import Job
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.result import Failure
+from storlab.model.s3 import Credentials, S3Access
+from storlab.model.study import StudyBase, Target
+from storlab.process.counters import CounterReading, CounterWatch
+from storlab.process.execution import Interrupted
+from storlab.process.host_memory import host_memory_bytes
+from storlab.stores.s3.keys import CLIENT
+
+WRITE = ("prepare", "fill", "overwrite", "run")  # tasks that write what is measured
+
+
+def do_task(end: ClientEnd) -> None:
+    """What rank 0 ordered, from the first fact to the report.
+
+    What is claimed stays so until rank 0 says that all clients have ended.
+    """
+    end.give_facts({})
+    # Rank 0 sends it now, and does not wait until directories are claimed.
+    content = end.take_input() if end.order.takes_inputs else b""
+    with ExitStack() as claimed:
+        end.end(_report(end, content, claimed).pack())
+
+
+def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
+    """Do the task; whatever goes wrong is said in the report."""
+    teller = Teller(end)
+    reporter = ClientReporter(teller)
+    report = ClientReport()
+    try:
+        claims = teller.during("prepare", lambda: _claim(end, reporter, claimed))
+        _do(end, content, teller, reporter, report)
+        for claim in claims:
+            claim.ends |= end.order.arguments["claim"]["ends"]
+    except Interrupted:
+        report.interrupted = True
+    except PrepareError as error:
+        report.failure = error.failure
+    except StorlabError as error:
+        report.failure = Failure(message=f"{error.where}: {error.what}", fix=error.fix)
+    except OSError as error:
+        name = None if error.filename is None else str(error.filename)
+        report.failure = Failure(message=error.strerror or str(error), errno=error.errno, path=name)
+    except ValueError as error:
+        report.failure = Failure(message=str(error), fix="correct the workload")
+    report.notes += reporter.notes
+    return report
+
+
+def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[Claim]:
+    """What the first client takes; the others wait for it where they are about to write."""
+    claimed = end.order.arguments.get("claim")
+    if claimed is None:
+        return []
+
+    def meanwhile(what: str, total_s: float, gone_s: float) -> None:
+        reporter.step(what, total_s)
+        reporter.step_progress(gone_s)
+        if end.stop.requested:
+            raise Interrupted
+
+    place = end.place
+    check_mounted(place.mount)
+    own = Holder(**claimed["holder"], client=place.name, task=end.order.nonce)
+    names = claimed["directories"]
+    # In one order everywhere.
+    paths = sorted({place.path_of(name, claimed["mount"]).resolve() for name in names})
+    if place.rank == 1:
+        claims = [Claim(path, own, meanwhile) for path in paths]
+        for claim in claims:
+            claim.look()
+        return [stack.enter_context(claim) for claim in claims]
+    if end.order.task in (*WRITE, "verify") and not end.order.loads:
+        # No load begins without the first.
+        for path in paths:
+            await_claim(path, own, meanwhile)
+    return []
+
+
+def _do(
+    end: ClientEnd,
+    content: bytes,
+    teller: Teller,
+    reporter: ClientReporter,
+    report: ClientReport,
+) -> None:
+    if end.order.task == "verify":
+        report.reread = _reread(end, content)
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="storlab-client-") as directory,
+        ExitStack() as stack,
+    ):
+        task = ClientTask(end, Path(directory), teller, reporter, stack)
+        task.do(report)
+
+
+def _reread(end: ClientEnd, content: bytes) -> Reread | None:
+    """Nothing is held for it but the files that are read: they are another client's."""
+
+    def keep_going() -> bool:
+        end.tell({"phase": "verify"})
+        return not end.stop.requested
+
+    if not content:
+        return None
+    found = reread(content, end.place, end.order.arguments["campaign"], keep_going)
+    if end.stop.requested:
+        raise Interrupted
+    return found
+
+
+class ClientTask:
+    """One task on this client, with its places held."""
+
+    def __init__(
+        self,
+        end: ClientEnd,
+        directory: Path,
+        teller: Teller,
+        reporter: ClientReporter,
+        stack: ExitStack,
+    ) -> None:
+        self._end = end
+        self._teller = teller
+        self._directory = directory
+        arguments = end.order.arguments
+        study = parse_study(arguments["study"])
+        whole = shared_study(study, end.place, Path(arguments["base"]))
+        self._study = client_study(whole, end.place)
+        self._plan = plan_of_targets(
+            Plan.model_validate(arguments["plan"]), set(arguments["targets"])
+        )
+        self._guard = teller.during(
+            "prepare", lambda: stack.enter_context(self._make_guard(arguments, whole))
+        )
+        self._armed_ns: int | None = None
+        self._shared: SharedRun | None = None  # of a work that all clients do together
+        share = Share(end.place.rank - 1, len(end.order.clients))
+        self._site = ClientSite(
+            self._study,
+            whole,
+            share,
+            self._guard,
+            directory,
+            end.stop,
+            reporter,
+            self._start,
+            rereads=lambda target: not read_by_others(target),
+            alive=lambda: teller.tell({"phase": "verify"}),
+        )
+
+    def _make_guard(self, arguments: dict[str, Any], whole: StudyBase) -> ClientGuard:
+        end = self._end
+        shared = {name: _access(grant) for name, grant in arguments["granted"].items()}
+        granted = {name: _own_access(access, end.place.name) for name, access in shared.items()}
+        needed = end.order.task in WRITE
+        meanwhile = self._await_others if needed else None
+        return ClientGuard(
+            self._study,
+            self._plan,
+            campaign=arguments["campaign"],
+            consented=arguments["consented"],
+            granted=granted,
+            place=end.place,
+            common=CommonPlaces(whole, shared, meanwhile),
+            peers=[client.name for client in end.order.clients if end.order.loads],
+        )
+
+    def _await_others(self) -> None:
+        self._teller.tell({"phase": "prepare"})
+        if self._end.stop.requested:
+            raise Interrupted
+
+    def do(self, report: ClientReport) -> None:
+        """What the order says."""
+        tasks: dict[str, Callable[[ClientReport], None]] = {
+            "prepare": self._prepare,
+            "fill": self._fill,
+            "overwrite": self._overwrite,
+            "run": self._run,
+            "after": self._after,
+            "clean": self._clean,
+        }
+        tasks[self._end.order.task](report)
+
+    def _prepare(self, _: ClientReport) -> None:
+        points = [self._plan.points[key] for key in self._end.order.arguments["points"]]
+        target = self._target()
+        self._teller.during("prepare", lambda: self._site.prepare(target, points))
+
+    def _fill(self, report: ClientReport) -> None:
+        ground = self._site.ground(self._target())
+        members, filled = self._teller.during("prepare", ground.fill)
+        report.filled = Filled(members, **filled)
+
+    def _overwrite(self, report: ClientReport) -> None:
+        """All clients begin it together, as a run."""
+        target = self._target()
+        ground = self._site.ground(target)
+        length = 0 if target.precondition is None else target.precondition.round
+        ground.reporter.step(f"preconditioning {target.name}", float(length))
+        report.written_mb_s = ground.overwrite(self._end.order.arguments["round"])
+
+    def _target(self) -> Target:
+        (name,) = self._end.order.arguments["targets"]
+        return self._study.target_named(name)
+
+    def _run(self, report: ClientReport) -> None:
+        run, point = self._planned()
+        work_dir = self._directory / "run"
+        work_dir.mkdir()
+        raw: dict[str, bytes] = {}
+        nics = self._end.place.data_nics
+        with ExitStack() as stack:
+            watch = None
+            if nics:
+                watch = stack.enter_context(
+                    CounterWatch(lambda: nic_bytes(nics), "storlab-nic-bytes")
+                )
+            report.outcome = self._site.run(run, point, get_engine(point.engine), work_dir, raw)
+        report.meetings = [] if self._shared is None else self._shared.met()
+        report.memory_bytes = host_memory_bytes()
+        report.job = raw["job.json"]
+        if read_by_others(self._study.target_named(point.target)):
+            report.written = collect(self._directory)
+        report.armed_ns = self._armed_ns
+        window = (report.outcome.window_start_ns, report.outcome.window_end_ns)
+        report.nic_bytes = None if watch is None else nic_bytes_around(watch.readings, *window)
+        report.nic_speeds = [nic_speed(name) for name in nics]
+        context = self._site.context(run, point, work_dir)
+        report.worked = bool(FAMILIES[point.kind].after(point, context))
+
+    def _after(self, report: ClientReport) -> None:
+        run, point = self._planned()
+        report.worked = self._teller.during("after", lambda: self._site.after(run, point))
+
+    def _clean(self, report: ClientReport) -> None:
+        report.removed = self._teller.during("clean", self._site.clean_up, endless=True)
+        self._guard.remove_folders()
+
+    def _planned(self) -> tuple[PlannedRun, Point]:
+        run = PlannedRun.model_validate(self._end.order.arguments["run"])
+        point = self._plan.points[run.point_id]
+        return run, point
+
+    def _start(self, engine: Engine, job: Job, work_dir: Path) -> RunHandle:
+        """Make all ready, say so, and begin when all clients do."""
+        handle = self._teller.during("prepare", lambda: self._hold(engine, job, work_dir))
+        if handle is None:
+            self._armed_ns = monotonic_ns() - self._end.received_ns
+            _sleep_until(self._end.wait_for_start())
+            return engine.start(job, work_dir)
+        try:
+            if self._await_armed(handle):
+                self._armed_ns = monotonic_ns() - self._end.received_ns
+                handle.open_at(self._end.wait_for_start())
+        except BaseException:
+            handle.cancel()
+            handle.wait(10.0)
+            raise
+        return handle if self._shared is None else MeetingRun(self._shared, self._end)
+
+    def _hold(self, engine: Engine, job: Job, work_dir: Path) -> HeldRun | None:
+        """None: the engine cannot make a run wait."""
+        if divides(job.kind) is not None and isinstance(engine, SharesRuns):
+            self._shared = engine.share(job, work_dir)
+            return self._shared
+        return engine.hold(job, work_dir) if isinstance(engine, HoldsRuns) else None
+
+    def _await_armed(self, handle: HeldRun) -> bool:
+        """False for a run that has failed on its way there."""
+        while not handle.armed():
+            if handle.wait(NAP_S) is not None:
+                return False
+            self._end.tell({"phase": "prepare"})
+            if self._end.stop.requested:
+                raise Interrupted
+        return True
+
+
+def _access(grant: dict[str, Any]) -> S3Access:
+    """As it is granted to all clients."""
+    access = S3Access.model_validate(grant["access"])
+    keys = grant["credentials"]
+    credentials = None if keys is None else Credentials(**keys)
+    store = access.store.model_copy(update={"credentials": credentials})
+    return access.model_copy(update={"store": store})
+
+
+def _own_access(access: S3Access, name: str) -> S3Access:
+    """Below the campaign's prefix one for each client."""
+    return access.model_copy(update={"prefix": f"{access.prefix}{CLIENT}-{name}/"})
+
+
+def nic_bytes_around(
+    readings: Sequence[CounterReading], start_ns: int, end_ns: int
+) -> NicBytes | None:
+    """Between the last reading before a window and the first behind it.
+
+    So no byte of the window is missing, however late a busy machine takes a reading: fewer than
+    were read are fewer.
+    """
+    if len(readings) < 2:
+        return None
+    first = max((r for r in readings if r.time_ns <= start_ns), key=_time, default=readings[0])
+    last = min((r for r in readings if r.time_ns >= end_ns), key=_time, default=readings[-1])
+    grown = [after - before for before, after in zip(first.values, last.values, strict=True)]
+    return NicBytes(sum(grown[0::2]), sum(grown[1::2]), last.time_ns - first.time_ns)
+
+
+def _time(reading: CounterReading) -> int:
+    return reading.time_ns
+
+
+def _sleep_until(start_ns: int) -> None:
+    while (left_ns := start_ns - monotonic_ns()) > 0:
+        sleep_s(left_ns / 1e9)

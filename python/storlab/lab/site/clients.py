@@ -1,0 +1,497 @@
+"""Load made by the clients of a cluster: each task is one mpiexec, and the lab is no part of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from storlab import __version__
+from storlab.base.clock import monotonic_ns
+from storlab.base.units import NS_PER_S
+from storlab.cluster.mpiexec import Launcher, Ranks, find_launcher
+from storlab.cluster.offsets import ClockOffset
+from storlab.cluster.places import client_counts, client_hosts, places
+from storlab.cluster.session import Gathered, Session, program
+from storlab.cluster.task import ClientPlace, Order, Task, input_file
+from storlab.contracts.engine import Engine
+from storlab.contracts.family import Access
+from storlab.contracts.registry import FAMILIES
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.jobs import run_context
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.prepare.precondition import precondition
+from storlab.lab.results.store import ResultStore
+from storlab.lab.site.across import States, Written, handed_on, told
+from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
+from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.merge import Client, merge
+from storlab.lab.site.report import ClientReport
+from storlab.lab.site.verification import merged
+from storlab.lab.site.whole import whole_snapshot
+from storlab.model.cluster import Cluster
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.result import EngineInfo, Failure, RunOutcome, RunStatus, Snapshot, VerifyReport
+from storlab.model.study import StudyBase, Target
+from storlab.process.execution import POLL_S, Interrupted, StopRequest, finish
+from storlab.stores.home import home_of
+
+RANK = "storlab.lab.site.rank"
+_FOR_EVER_S = 1e9
+_UNKNOWN_CLOCK = ClockOffset(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The clients of a study, and what starts them."""
+
+    cluster: Cluster
+    hosts: list[str]
+    launcher: Launcher
+
+    @classmethod
+    def of(cls, cluster: Cluster, base: Path) -> Clients:
+        """Raises StudyError for hosts that cannot be read, EngineError without a launcher."""
+        kind = cluster.launcher
+        return cls(cluster, client_hosts(cluster, base), find_launcher(cluster.mpiexec, kind))
+
+    @property
+    def most(self) -> int:
+        """The largest number of clients that the study asks for."""
+        return max(client_counts(self.cluster, self.hosts))
+
+    def places(self, count: int) -> list[ClientPlace]:
+        """The first so many."""
+        return places(self.cluster, self.hosts, count)
+
+    def begin(
+        self,
+        task: Task,
+        count: int,
+        directory: Path,
+        arguments: dict[str, Any],
+        inputs: Mapping[int, bytes] | None = None,
+    ) -> tuple[Session, list[ClientPlace]]:
+        """Start a task on the first ``count`` clients; ``directory`` is made for it.
+
+        ``inputs`` are for single clients, by rank.
+        """
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        for rank, content in (inputs or {}).items():
+            input_file(directory, rank).write_bytes(content)
+        chosen = self.places(count)
+        cluster = self.cluster
+        order = Order(
+            task=task,
+            work_dir=str(directory),
+            clients=chosen,
+            lost_after_ns=cluster.lost_after,
+            nonce=os.urandom(6).hex(),
+            arguments=arguments,
+        )
+        ranks = Ranks(
+            hosts=self.hosts,
+            clients=count,
+            mpi_args=cluster.mpi_args,
+            agent=cluster.launch_agent,
+            interface=cluster.interface,
+        )
+        words = program(cluster.python, RANK)
+        return Session(self.launcher, ranks, words, order, directory), chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A task without a load, of these clients."""
+
+    task: Task
+    where: str  # the target, for messages
+    chosen: list[ClientPlace]
+    arguments: dict[str, Any]
+    inputs: Mapping[int, bytes] = field(default_factory=dict)
+
+    def carry_out(
+        self, clients: Clients, directory: Path, stop: StopRequest, reporter: Reporter | None
+    ) -> list[ClientReport]:
+        """In a directory that is removed.
+
+        Raises PrepareError, naming the client, or Interrupted on a stop request.
+        """
+        count = len(self.chosen)
+        session, _ = clients.begin(self.task, count, directory, self.arguments, self.inputs)
+        try:
+            gathered = _await(session, stop, reporter)
+        finally:
+            session.end()
+            shutil.rmtree(directory, ignore_errors=True)
+        if stop.requested:
+            raise Interrupted
+        if gathered.failure is not None:
+            raise PrepareError(self.where, gathered.failure)
+        reports = [ClientReport.unpack(gathered.outcomes[place.rank]) for place in self.chosen]
+        for place, report in zip(self.chosen, reports, strict=True):
+            if report.failure is not None:
+                message = f"{place.name}: {report.failure.message}"
+                failure = report.failure.model_copy(update={"message": message})
+                raise PrepareError(self.where, failure)
+            for note in report.notes:
+                if reporter is not None:
+                    reporter.note(f"{place.name}: {note}")
+        return reports
+
+
+def _await(session: Session, stop: StopRequest, reporter: Reporter | None) -> Gathered:
+    while (gathered := session.wait(POLL_S)) is None:
+        if stop.requested:
+            session.stop()
+        live = session.live()["clients"].values()
+        done, total = (sum(c.get(key) or 0.0 for c in live) for key in ("done", "total"))
+        if total and reporter is not None:
+            reporter.step_progress(done / len(live), None)
+    return gathered
+
+
+def read_again(
+    clients: Clients,
+    written: Sequence[Written],
+    target: str,
+    arguments: dict[str, Any],
+    directory: Path,
+    stop: StopRequest,
+    reporter: Reporter | None = None,
+) -> VerifyReport:
+    """Each client reads again what the one before it wrote. Raises as ``Errand.carry_out``."""
+    chosen = clients.places(clients.most)
+    last = max(place.rank for place in chosen if place.name in {w.writer for w in written})
+    chosen = clients.places(last)
+    errand = Errand("verify", target, chosen, arguments, handed_on(written, chosen))
+    found: VerifyReport | None = None
+    for report in errand.carry_out(clients, directory, stop, reporter):
+        if report.reread is not None:
+            found = merged(found, report.reread.report)
+    return found or VerifyReport(checked_blocks=0)
+
+
+class ClusterGuard(Guard):
+    """The guard of the lab: stores are held here, files and devices by each client itself."""
+
+    def _members(self, target: Target, stack: Any) -> list[Any]:
+        del target, stack
+        return []
+
+    def _needs_home(self, target: Target) -> bool:
+        del target
+        return False
+
+
+class ClientsSite:
+    """The clients of a cluster. Implements :class:`storlab.lab.site.site.Site`."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        store: ResultStore,
+        guard: Guard,
+        stop: StopRequest,
+        reporter: Reporter,
+    ) -> None:
+        self._clients = clients
+        self._store = store
+        self._guard = guard
+        self._stop = stop
+        self.reporter = reporter
+        self._states = States(store.directory)
+        self._left = False  # the last run has left something to be put right
+
+    @property
+    def study(self) -> StudyBase:
+        """Of the campaign."""
+        return self._store.study
+
+    @property
+    def _plan(self) -> Plan:
+        return self._store.plan
+
+    def prepare(self, target: Target, points: Sequence[Point]) -> bool:
+        """Each client makes its own data, all at once."""
+        count = max((point.clients or 1 for point in points), default=0)
+        if not count:
+            return True
+        self.reporter.step(f"{target.name}: {count} clients make their data")
+        arguments = self._arguments({target.name}) | {"points": [p.point_id for p in points]}
+        self._do("prepare", target.name, count, arguments)
+        if target.precondition is None:
+            return True
+        record = precondition(target, _Grounds(self, target, count), self._store, self.reporter)
+        return bool(record["verdict"]["verdict"] == "steady")
+
+    def precondition_step(
+        self, task: Task, target: Target, count: int, **more: Any
+    ) -> list[tuple[str, ClientReport]]:
+        """On each of so many clients; by client what came of it. Raises as ``prepare``."""
+        reports = self._do(task, target.name, count, self._arguments({target.name}) | more)
+        places = self._clients.places(count)
+        return [(place.name, report) for place, report in zip(places, reports, strict=True)]
+
+    def run(
+        self,
+        run: PlannedRun,
+        point: Point,
+        engine: Engine,
+        work_dir: Path,
+        raw: dict[str, bytes],
+    ) -> RunOutcome:
+        """One run on all clients that its point asks for."""
+        del engine  # is of the clients
+        count = point.clients or 1
+        target = self.study.target_named(point.target)
+        if FAMILIES[point.kind].estimate(point, self.study.study, target).writes:
+            self._states.forget(self.study, target)
+        arguments = self._arguments({point.target}) | {"run": run.dump()}
+        session, chosen = self._clients.begin("run", count, work_dir / "cluster", arguments)
+        fixed = FAMILIES[point.kind].fixed_work
+        header = self.study.study
+        planned_ns = None if fixed else header.runtime
+        handle = ClientsRun(session, chosen, header.interval, planned_ns, point.kind)
+        try:
+            outcome = finish(handle, self._stop, self.reporter.run_progress)
+        finally:
+            session.end()
+        if handle.job:
+            raw["job.json"] = handle.job
+        home = home_of(self._guard.base / (target.directory or ""))
+        granted = replace(self._guard.access[point.target], home=home)
+        context = run_context(self.study, point, run, granted, work_dir)
+        # A client that is lost says nothing of what it has left.
+        self._left = handle.worked or (
+            handle.lost and bool(FAMILIES[point.kind].after(point, context))
+        )
+        for name, files in handle.written.items():
+            self._states.store(target, name, files)
+        if handle.written and outcome.status == "finished":
+            self._verify(run, target, chosen, outcome)
+        return outcome
+
+    def _verify(
+        self, run: PlannedRun, target: Target, chosen: list[ClientPlace], outcome: RunOutcome
+    ) -> None:
+        self.reporter.note(f"verifying {run.run_id}")
+        written = self._states.written(target, chosen)
+        directory = self._store.directory / "work" / "verify"
+        arguments = {"campaign": self._guard.campaign, "claim": self._claim()}
+        stop = self._stop
+        report = read_again(
+            self._clients, written, target.name, arguments, directory, stop, self.reporter
+        )
+        outcome.verify = merged(outcome.verify, report)
+        outcome.notes.append(told(written))
+
+    def after(self, run: PlannedRun, point: Point) -> bool:
+        """Each client puts right what it has left; nothing where none has left anything."""
+        if not self._left:
+            return False
+        arguments = self._arguments({point.target}) | {"run": run.dump()}
+        self._do("after", point.target, point.clients or 1, arguments)
+        self._left = False
+        return True
+
+    def clean_up(self, *, keep: bool = True) -> list[str]:
+        """Each client removes what it has made, then the lab what is its own.
+
+        ``keep`` leaves what the study keeps.
+        """
+        kept = {target.name for target in self.study.target if target.keep_data and keep}
+        used = {point.target for point in self._plan.points.values()}
+        removed: list[str] = []
+        stop = StopRequest() if self._stop.requested else self._stop
+        on_clients = {
+            t.name
+            for t in self.study.target
+            if t.name in used - kept and t.s3 is None and not t.is_null
+        }
+        claimed = claimed_directories(self._store)
+        if on_clients or claimed:
+            try:
+                arguments = self._arguments(on_clients)
+                arguments["claim"]["ends"] = True
+                count = self._clients.most if on_clients else 1  # only what is claimed ends
+                reports = self._do("clean", "cleaning up", count, arguments, stop)
+                removed += sorted({name for report in reports for name in report.removed})
+            except (PrepareError, Interrupted) as error:
+                self.reporter.note(self._left_over(error, on_clients, claimed, kept))
+        for name, hold in reversed(self._guard.stores.items()):
+            if name not in kept:
+                removed += clean_store(hold, stop, self.reporter)
+        return removed
+
+    def _left_over(
+        self, error: Exception, on_clients: set[str], claimed: set[str], kept: set[str]
+    ) -> str:
+        """What follows from it. `storlab clean` removes what is kept: nobody is sent there alone
+        for a directory that was not given up.
+        """
+        if not on_clients:
+            places = ", ".join(sorted(str(self._guard.base / name) for name in claimed))
+            looks_s = away_ns(self._store) / NS_PER_S
+            return (
+                f"{places}: not given up: {error}; the next campaign there looks for "
+                f"{looks_s:g} s whether this one goes on"
+            )
+        goes_on = f"`storlab clean {self._store.directory}` goes on with it"
+        also = ", and removes what the study keeps, too" if kept else ""
+        return f"not cleaned up: {error}; {goes_on}{also}"
+
+    def _arguments(self, targets: set[str]) -> dict[str, Any]:
+        granted = {
+            name: _grant(self._guard.access[name])
+            for name in targets
+            if self._guard.access[name].s3 is not None
+        }
+        return {
+            "study": self._store.study_text,
+            "base": str(self._guard.base),
+            "plan": self._plan.dump(),
+            "targets": sorted(targets),
+            "campaign": self._guard.campaign,
+            "claim": self._claim(),
+            "consented": self._guard.consent is not None,
+            "granted": granted,
+        }
+
+    def _claim(self) -> dict[str, Any]:
+        """What the first client holds against other campaigns, in each task all of it."""
+        return claim_of(self._store, self._guard.base, self._guard.campaign)
+
+    def _do(
+        self,
+        task: Task,
+        where: str,
+        count: int,
+        arguments: dict[str, Any],
+        stop: StopRequest | None = None,
+    ) -> list[ClientReport]:
+        directory = self._store.directory / "work" / task
+        chosen = self._clients.places(count)
+        errand = Errand(task, where, chosen, arguments)
+        try:
+            return errand.carry_out(self._clients, directory, stop or self._stop, self.reporter)
+        finally:
+            with suppress(OSError):  # a campaign cleans up when all else of it has gone
+                directory.parent.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class _Grounds:
+    """What all clients have on a target, preconditioned as one: steady is the whole of it."""
+
+    site: ClientsSite
+    target: Target
+    count: int
+
+    def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        """All at once; as long as the slowest takes."""
+        self.site.reporter.step(f"preconditioning {self.target.name}: fill")
+        reports = self.site.precondition_step("fill", self.target, self.count)
+        filled = [(name, report.filled) for name, report in reports if report.filled is not None]
+        members = [{**m, "client": name} for name, each in filled for m in each.members]
+        longest = max(each.duration_ns for _, each in filled)
+        return members, {"bytes": sum(e.bytes for _, e in filled), "duration_ns": longest}
+
+    def overwrite(self, number: int) -> float:
+        """All begin together; the sum of what they write."""
+        reports = self.site.precondition_step("overwrite", self.target, self.count, round=number)
+        return sum(report.written_mb_s for _, report in reports)
+
+
+def _grant(access: Access) -> dict[str, Any]:
+    if access.s3 is None:
+        raise ValueError("only stores are granted by the lab")
+    keys = access.s3.store.credentials
+    return {"access": access.s3.dump(), "credentials": None if keys is None else keys.as_dict()}
+
+
+class ClientsRun:
+    """A run on several clients. Implements ``contracts.engine.RunHandle``."""
+
+    def __init__(
+        self,
+        session: Session,
+        chosen: list[ClientPlace],
+        interval_ns: int,
+        planned_ns: int | None,
+        kind: str,
+    ) -> None:
+        self._session = session
+        self._places = chosen
+        self._interval_ns = interval_ns
+        self._planned_ns = planned_ns
+        self._kind = kind
+        self.job = b""
+        self.written: dict[str, dict[str, bytes]] = {}  # by client: what verify mode has left
+        self.worked = False  # something is to be put right after it
+        self.lost = False  # somebody did not say whether
+        self._outcome: RunOutcome | None = None
+
+    def snapshot(self) -> Snapshot:
+        """The whole, and the slowest client."""
+        live = self._session.live()
+        return whole_snapshot(live)
+
+    def cancel(self) -> None:
+        """End soon on all clients."""
+        self._session.stop()
+
+    def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
+        """The outcome, or None when the time-out passed first. With lost clients it has failed."""
+        if self._outcome is None:
+            gathered = self._session.wait(_FOR_EVER_S if timeout_s is None else timeout_s)
+            self._outcome = None if gathered is None else self._judge(gathered)
+        return self._outcome
+
+    def _judge(self, gathered: Gathered) -> RunOutcome:
+        reports = [
+            (place, ClientReport.unpack(gathered.outcomes[place.rank]))
+            for place in self._places
+            if place.rank in gathered.outcomes
+        ]
+        self.lost = len(reports) < len(self._places)
+        self.worked = any(report.worked or report.outcome is None for _, report in reports)
+        self.written = {p.name: report.written for p, report in reports if report.written}
+        self.job = next((report.job for _, report in reports if report.job), b"")
+        failure = gathered.failure or _first_failure(reports)
+        if failure is not None:
+            return failed_outcome(failure, "failed")
+        if any(report.outcome is None for _, report in reports):
+            return failed_outcome(None, "cancelled")
+        clocks = [*gathered.clocks, *gathered.clocks[-1:]]  # without a second look: no drift
+        clients = [
+            Client(
+                place,
+                report,
+                clocks[0].get(place.name, _UNKNOWN_CLOCK),
+                clocks[1].get(place.name, clocks[0].get(place.name, _UNKNOWN_CLOCK)),
+            )
+            for place, report in reports
+        ]
+        return merge(clients, self._interval_ns, self._planned_ns, self._kind)
+
+
+def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
+    """Of a run whose clients did not all come to an end."""
+    now = monotonic_ns()
+    engine = EngineInfo(name="cluster", version=__version__)
+    return RunOutcome(status, engine, now, now, [], {}, None, failure)
+
+
+def _first_failure(reports: Sequence[tuple[ClientPlace, ClientReport]]) -> Failure | None:
+    for place, report in reports:
+        if report.failure is not None:
+            message = f"{place.name}: {report.failure.message}"
+            return report.failure.model_copy(update={"message": message})
+    return None

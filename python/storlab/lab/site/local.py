@@ -1,0 +1,205 @@
+"""Load made on this machine: its data sets, its runs, and what is put right behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from storlab.base.errors import StorlabError
+from storlab.contracts.engine import Engine, RunHandle
+from storlab.contracts.family import JobContext
+from storlab.contracts.registry import FAMILIES
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.jobs import run_context
+from storlab.lab.prepare import dataset
+from storlab.lab.prepare.precondition import Members, Start, precondition
+from storlab.lab.prepare.steps import Steps
+from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.device_bytes import DeviceBytes, devices_behind
+from storlab.lab.site.verification import Verification, asks_for_check
+from storlab.model.job import Job
+from storlab.model.point import PlannedRun, Point
+from storlab.model.result import RunOutcome
+from storlab.model.run_course import COURSE_FILE
+from storlab.model.study import StudyBase, Target
+from storlab.process.execution import Interrupted, StopRequest, finish
+from storlab.process.server_cpu import ServerCpu
+from storlab.process.temperature import TemperatureWatch, temperature_files
+
+if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
+    from storlab.lab.results.store import ResultStore
+
+
+def _kind(point: Point) -> str:
+    return point.kind
+
+
+def start_at_once(engine: Engine, job: Job, work_dir: Path) -> RunHandle:
+    """The load begins as soon as the engine is ready."""
+    return engine.start(job, work_dir)
+
+
+class LocalSite:
+    """This machine. Implements :class:`storlab.lab.site.site.Site`; needs an entered guard.
+
+    ``directory`` is where the state of verify mode and what steps need goes. ``results`` takes the
+    record of a precondition; without it no target may ask for one. ``rereads`` says of which target
+    what verify mode wrote is read again here; meanwhile ``alive`` is called several times a second.
+    """
+
+    def __init__(
+        self,
+        study: StudyBase,
+        guard: Guard,
+        directory: Path,
+        stop: StopRequest,
+        reporter: Reporter,
+        results: ResultStore | None = None,
+        start: Start = start_at_once,
+        rereads: Callable[[Target], bool] = lambda _: True,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.study = study
+        self.guard = guard
+        self._directory = directory
+        self._stop = stop
+        self._reporter = reporter
+        self._results = results
+        self._start = start
+        self._rereads = rereads
+        self._alive = alive
+        self._steps = Steps(directory / "work" / "step", stop, reporter)
+
+    def prepare(self, target: Target, points: Sequence[Point]) -> bool:
+        """Lay out its files, bring it to a steady state, and make the data sets of its points."""
+        access = self.guard.access[target.name]
+        dataset.lay_out(
+            access.members,
+            self.guard.files,
+            direct=target.direct,
+            seed=self.study.study.seed,
+            stop=self._stop,
+            reporter=self._reporter,
+        )
+        steady = True
+        if target.precondition is not None and self._results is not None:
+            ground = self.ground(target)
+            record = precondition(target, ground, self._results, self._reporter)
+            steady = record["verdict"]["verdict"] == "steady"
+        for kind, own in groupby(sorted(points, key=_kind), _kind):
+            self._steps.before(list(own), self.data_context(target, kind))
+        return steady
+
+    def ground(self, target: Target) -> Members:
+        """What is preconditioned of a target."""
+        members, seed = self.guard.access[target.name].members, self.study.study.seed
+        return Members(target, members, seed, self._start, self._stop, self._reporter)
+
+    def data_context(self, target: Target, kind: str) -> JobContext:
+        """For data sets of a family on a target."""
+        del kind
+        return JobContext(
+            header=self.study.study,
+            target=target,
+            access=self.guard.access[target.name],
+            seed=self.study.study.seed,
+            work_dir=self._steps.work_dir,
+        )
+
+    def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
+        """For the job of a run."""
+        return run_context(self.study, point, run, self.guard.access[point.target], work_dir)
+
+    def run(
+        self,
+        run: PlannedRun,
+        point: Point,
+        engine: Engine,
+        work_dir: Path,
+        raw: dict[str, bytes],
+    ) -> RunOutcome:
+        """Carry out one run, and read again what it wrote where it is of verify mode."""
+        context = self.context(run, point, work_dir)
+        verification = Verification(self._directory, context.target)
+        job = FAMILIES[point.kind].job(point, context)
+        job = verification.prepare(run.run_id, job)
+        raw["job.json"] = job.stored()
+        outcome = self._load(engine, job, context)
+        if asks_for_check(job) and outcome.status == "finished" and self._rereads(context.target):
+            self._reporter.note(f"verifying {run.run_id}")
+            verification.check(job, outcome, self._stop, self._alive)
+        return outcome
+
+    def _load(self, engine: Engine, job: Job, context: JobContext) -> RunOutcome:
+        """The load itself; beside it what the devices behind the target move, and the CPU of a
+        server that storlab runs for it.
+        """
+        hold = self.guard.stores.get(context.target.name)
+        server = None if hold is None else hold.server
+        devices = devices_behind(context.target, context.access, self.guard.base)
+        with ExitStack() as stack:
+            moved = stack.enter_context(DeviceBytes(devices)) if devices else None
+            cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
+            drives = {n: f for d in devices for n, f in temperature_files(d.whole.sysfs).items()}
+            warm = stack.enter_context(TemperatureWatch(drives)) if drives else None
+            handle = self._start(engine, job, context.work_dir)
+            outcome = finish(handle, self._stop, self._reporter.run_progress)
+        window = (outcome.window_start_ns, outcome.window_end_ns)
+        outcome.details["device"] = None if moved is None else moved.around(*window)
+        outcome.server_cpu = None if cpu is None else cpu.within(*window)
+        course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))
+        if warm is not None:
+            course["celsius"] = warm.by_drive()
+        if course:
+            outcome.raw[COURSE_FILE] = json.dumps(course, separators=(",", ":")).encode()
+        return outcome
+
+    def after(self, run: PlannedRun, point: Point) -> bool:
+        """Carry out the steps that its family asks for."""
+        return self._steps.after(point, self.context(run, point, self._steps.work_dir))
+
+    def clean_up(self) -> list[str]:
+        """Remove files, objects and homes of this campaign, and only those."""
+        members = self.guard.members
+        kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
+        removed = dataset.clean_up(
+            [m for each in members.values() for m in each if m.path not in kept], self.guard.files
+        )
+        for path, data in self.guard.files.items():
+            if path not in kept and data.owner != self.guard.campaign:
+                self._reporter.note(
+                    f"{path} stays: campaign {data.owner} laid it out, and may need it"
+                )
+        # The last first: a bucket that two targets share was made for the first of them.
+        for name, hold in reversed(self.guard.stores.items()):
+            if not self.study.target_named(name).keep_data:
+                removed += self._clean(name, partial(clean_store, hold, reporter=self._reporter))
+        named = {home: name for name, home in self.guard.homes.items()}
+        for name, home in self.guard.homes.items():
+            if self.study.target_named(name).keep_data:
+                named.pop(home, None)
+        for home, name in named.items():
+            removed += self._clean(name, home.clean)
+        return removed
+
+    def _clean(self, name: str, clean: Callable[[StopRequest], list[str]]) -> list[str]:
+        """Clean a store or a home. Results matter more: what goes wrong is only told."""
+        stop = StopRequest() if self._stop.requested else self._stop  # asked for after that
+        later = f"`storlab clean {self._directory}` goes on with it"
+        try:
+            removed = clean(stop)
+        except StorlabError as error:
+            self._reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
+        except Interrupted:
+            self._reporter.note(f"{name}: cleaning up was interrupted; {later}")
+        else:
+            for line in removed:
+                self._reporter.note(f"{name}: removed {line}")
+            return removed
+        return []

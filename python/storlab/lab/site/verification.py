@@ -1,0 +1,150 @@
+"""Verify mode: what is known about the blocks on a target, kept for a later pass.
+
+``verify/<target>/`` holds the job and the state of the last verify-mode run on a target. A later
+run that writes to the target without verify mode makes that state worthless, and removes it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeGuard
+
+from pydantic import ValidationError
+
+from storlab.base.errors import ResultError
+from storlab.base.files import replace_file
+from storlab.contracts.offers import rereads_members
+from storlab.lab.prepare.precondition import target_slug
+from storlab.model.job import Job, RereadJob
+from storlab.model.result import RunOutcome, VerifyReport
+from storlab.model.study import Target
+from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores.sidecar import DataFileHold, read_sidecar
+
+
+def asks_for_check(job: Job) -> TypeGuard[RereadJob]:
+    """Whether the blocks of this job's run are to be read again behind it: verify mode."""
+    return isinstance(job, RereadJob) and job.state is not None
+
+
+class Verification:
+    """The verify state of one target of a result directory."""
+
+    def __init__(self, directory: Path, target: Target) -> None:
+        self._root = directory / "verify"
+        self._home = self._root / target_slug(target.name)
+
+    def prepare(self, run_id: str, job: Job) -> Job:
+        """Before a run starts: forget what it will overwrite, and give its own state a place.
+
+        Returns the job to run. The job is on the device before the run is: a crash finds it.
+        """
+        _forget(self._root, job.touches())
+        if not asks_for_check(job):
+            return job
+        shutil.rmtree(self._home, ignore_errors=True)  # of one that was killed before its job.json
+        self._home.mkdir(parents=True)
+        job = job.with_state(self._home / "state")
+        replace_file(self._home / "run_id", f"{run_id}\n".encode())
+        replace_file(self._home / "job.json", job.stored())
+        return job
+
+    def check(
+        self,
+        job: RereadJob,
+        outcome: RunOutcome,
+        stop: StopRequest,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        """After a run: read everything again, and add the findings to the outcome's.
+
+        Meanwhile ``alive`` is called several times a second.
+        Raises Interrupted on a stop request: it may be terabytes.
+        """
+        from storlab.engines.native.engine import verify_pass
+
+        def keep_going() -> bool:
+            alive()
+            return not stop.requested
+
+        report = verify_pass(job, keep_going)
+        if stop.requested:
+            raise Interrupted
+        outcome.verify = merged(outcome.verify, report)
+
+
+def merged(first: VerifyReport | None, other: VerifyReport) -> VerifyReport:
+    """Both reports as one."""
+    if first is None:
+        return other
+    kinds = sorted({*first.bad_blocks, *other.bad_blocks})
+    return VerifyReport(
+        checked_blocks=first.checked_blocks + other.checked_blocks,
+        bad_blocks={k: first.bad_blocks.get(k, 0) + other.bad_blocks.get(k, 0) for k in kinds},
+        examples=[*first.examples, *other.examples][:1000],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verifiable:
+    """One run whose blocks can still be verified."""
+
+    run_id: str
+    job: RereadJob
+
+
+def verifiable_runs(directory: Path) -> list[Verifiable]:
+    """What can be verified in a result directory, at most one run per target.
+
+    Raises ResultError when a stored job is damaged.
+    """
+    found = []
+    for job_file in sorted((directory / "verify").glob("*/job.json")):
+        try:
+            run_id = (job_file.parent / "run_id").read_text().strip()
+            job = rereads_members().stored_job(job_file.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise ResultError(
+                str(job_file), f"is damaged: {error}", "run the study again"
+            ) from error
+        if job.state is not None:
+            # the directory may have been moved since
+            found.append(Verifiable(run_id, job.with_state(job_file.parent / "state")))
+    return found
+
+
+@contextmanager
+def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
+    """Hold the data files of a job while they are read again.
+
+    Raises GuardError where a campaign uses one, ResultError where another campaign than that of
+    the job has written to one since.
+    """
+    with ExitStack() as stack:
+        for path in (Path(member.path) for member in job.members if member.kind == "file"):
+            with suppress(FileNotFoundError):
+                stack.enter_context(DataFileHold(path, campaign, make=False))
+            sidecar = read_sidecar(path)
+            if sidecar is not None and sidecar.written_by not in ("", campaign):
+                raise ResultError(
+                    str(path),
+                    f"campaign {sidecar.written_by} has written to it since, so nothing can be "
+                    "verified",
+                    "give each campaign a file of its own",
+                )
+        yield
+
+
+def _forget(root: Path, touched: set[str]) -> None:
+    for job_file in root.glob("*/job.json"):
+        try:
+            earlier = rereads_members().stored_job(job_file.read_bytes())
+        except ValidationError:
+            continue
+        if touched & {member.name for member in earlier.members}:
+            job_file.unlink()  # first: what is left without it is of no run
+            shutil.rmtree(job_file.parent)

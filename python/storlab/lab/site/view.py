@@ -1,0 +1,199 @@
+"""A study as one client sees it: the same work, in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import GuardError, PreflightError
+from storlab.base.seeds import derive_seed
+from storlab.cluster.task import ClientPlace
+from storlab.contracts.family import Access
+from storlab.contracts.offers import divides
+from storlab.lab.guard.guard import Guard
+from storlab.model.job import Member
+from storlab.model.point import Plan, Point
+from storlab.model.s3 import S3Access
+from storlab.model.study import StudyBase, Target
+from storlab.stores.data_file import check_data_file
+from storlab.stores.home import HomeHold, await_home, uses_home
+
+
+def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
+    """The study with directories as they are called on this client."""
+    mount = None if study.cluster is None else study.cluster.mount
+    return _moved(study, lambda directory: place.path_of(str(base / directory), mount))
+
+
+def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
+    """What ``shared_study`` gives, with a seed and, below directories, a folder of this client's
+    own.
+    """
+    header = study.study.model_copy(
+        update={"seed": derive_seed(study.study.seed, "client", place.name)}
+    )
+    own = _moved(study, lambda directory: Path(directory) / place.name)
+    return own.model_copy(update={"study": header})
+
+
+def _moved(study: StudyBase, place_of: Callable[[str], Path]) -> StudyBase:
+    targets = [
+        target
+        if target.directory is None
+        else target.model_copy(update={"directory": str(place_of(target.directory))})
+        for target in study.target
+    ]
+    return study.model_copy(update={"target": targets})
+
+
+def _is_own(point: Point) -> bool:
+    """Not of a family whose clients share one place."""
+    offer = divides(point.kind)
+    return offer is None or not offer.shares_data
+
+
+def plan_of_targets(plan: Plan, names: set[str]) -> Plan:
+    """What of a plan lies on these targets: only they are held."""
+    points = {key: point for key, point in plan.points.items() if point.target in names}
+    return plan.model_copy(update={"points": points})
+
+
+@dataclass(frozen=True, slots=True)
+class CommonPlaces:
+    """What a client shares with the others: ``shared_study``, and stores as granted to all.
+
+    ``meanwhile`` is called while the first client makes what is shared; None: nothing of it is
+    needed elsewhere.
+    """
+
+    study: StudyBase
+    granted: Mapping[str, S3Access]
+    meanwhile: Callable[[], None] | None
+
+
+class ClientGuard(Guard):
+    """The guard on a client. Folders of its own are made; stores are granted by the lab.
+
+    The lab's consent to overwriting its devices is the client's: ``consented``. What all clients
+    share is ``shared``: of a directory the first client holds the home, and the others find it.
+    ``peers`` are clients that have made their folders: whoever does not see them is refused.
+    """
+
+    def __init__(
+        self,
+        study: StudyBase,
+        plan: Plan,
+        *,
+        campaign: str,
+        consented: bool,
+        granted: Mapping[str, S3Access],
+        place: ClientPlace,
+        common: CommonPlaces,
+        peers: Sequence[str] = (),
+    ) -> None:
+        recorded: dict[str, Any] = {"campaign": campaign}
+        consent = plan.plan_hash if consented else None
+        super().__init__(study, plan, plan_hash=consent, base=Path("/"), recorded=recorded)
+        self._granted = granted
+        self._place = place
+        self._common = common
+        self._peers = peers
+        self._folders: list[Path] = []
+        self._removes = False
+        self.shared: dict[str, Access] = {}  # by target; also seen by the other clients
+        self.shared_homes: dict[str, HomeHold] = {}  # by target, on the first client
+
+    def __enter__(self) -> ClientGuard:
+        check_mounted(self._place.mount)
+        super().__enter__()
+        try:
+            self._enter_shared()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _enter_shared(self) -> None:
+        common = self._common
+        for target in common.study.target:
+            if all(_is_own(point) for point in self._points(target)):
+                continue
+            if target.s3 is not None:
+                self.shared[target.name] = Access(s3=common.granted[target.name])
+                continue
+            directory = Path(target.directory or "")
+            if self._place.rank == 1:
+                hold = self._stack.enter_context(HomeHold(directory, self.campaign))
+                self.shared_homes[target.name] = hold
+                home = hold.path
+            elif common.meanwhile is None:
+                continue
+            else:
+                home = await_home(directory, self.campaign, common.meanwhile)
+            self.shared[target.name] = Access(home=home)
+
+    def _needs_home(self, target: Target) -> bool:
+        header = self.study.study
+        own = filter(_is_own, self._points(target))
+        return any(uses_home(point, header, target) for point in own)
+
+    def _hold_store(self, target: Target, stack: ExitStack) -> None:
+        del stack
+        self.access[target.name] = Access(s3=self._granted[target.name])
+
+    def _directory_members(self, target: Target, writes: bool) -> list[Member]:
+        """Each job has a folder of its own, in that of this client."""
+        own = Path(target.directory or "")
+        if not own.parent.is_dir():
+            raise PreflightError(
+                str(own.parent), "is not a directory here", "make it, or correct the path"
+            )
+        if self._files(target) or self._needs_home(target):
+            check_shared(own.parent, self._peers)
+        members = []
+        for number in range(self._files(target)):
+            folder = own / f"job-{number}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._folders.append(folder)
+            path = folder / "storlab.dat"
+            members.append(check_data_file(str(path), path, target.size, writes=writes))
+        if self._needs_home(target):
+            own.mkdir(exist_ok=True)
+        if members or self._needs_home(target):
+            self._folders.append(own)
+        return members
+
+    def remove_folders(self) -> None:
+        """Those that are empty when this ends: till then sidecars lie in them."""
+        self._removes = True
+
+    def __exit__(self, *details: object) -> None:
+        super().__exit__(*details)
+        for folder in self._folders if self._removes else ():
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def check_shared(directory: Path, peers: Sequence[str]) -> None:
+    """Raises GuardError where folders of other clients are not seen: it is another file system."""
+    unseen = [name for name in peers if not (directory / name).is_dir()]
+    if unseen:
+        raise GuardError(
+            str(directory),
+            f"the folders of {', '.join(unseen[:5])} are not seen there: it is not the directory "
+            "that the clients share",
+            "mount the same file system on all clients",
+        )
+
+
+def check_mounted(mount: str | None) -> None:
+    """Raises GuardError where nothing is mounted there: load would go to the local disk."""
+    if mount is not None and not Path(mount).is_mount():
+        raise GuardError(
+            mount,
+            "nothing is mounted there, so that all I/O would go to this client's own disk",
+            f"mount the shared file system at {mount}, or correct [cluster] mount",
+        )

@@ -1,0 +1,159 @@
+"""Runs whose work is one for all clients, put together: windows that end when the last client's
+does, stretches of it, details, and how the shares met; and what of all clients is seen meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from storlab import _native
+from storlab.base.units import format_bytes_si
+from storlab.cluster.offsets import ClockOffset
+from storlab.cluster.task import ClientPlace
+from storlab.contracts.offers import Part, divides
+from storlab.lab.site.report import ClientReport
+from storlab.model.result import RunOutcome, Sample, Snapshot, Span
+
+
+def windows(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> tuple[int, int]:
+    """From the first client's start to the last one's end, on the controller's clock."""
+    starts = [clock.controller_ns(outcome.window_start_ns) for outcome, clock in clients]
+    ends = [clock.controller_ns(outcome.window_end_ns) for outcome, clock in clients]
+    return min(starts), max(ends)
+
+
+def stretched(
+    outcome: RunOutcome, clock: ClockOffset, window: tuple[int, int], interval_ns: int
+) -> RunOutcome:
+    """A client that has done its share, to the end of the common window: it did nothing more."""
+    start_ns, end_ns = (clock.client_ns(moment) for moment in window)
+    samples = [*outcome.samples, *_idle(outcome.samples, start_ns, end_ns, interval_ns)]
+    return replace(outcome, window_start_ns=start_ns, window_end_ns=end_ns, samples=samples)
+
+
+def _idle(
+    samples: Sequence[Sample], start_ns: int, end_ns: int, interval_ns: int
+) -> Iterator[Sample]:
+    if not samples:
+        return
+    last = max(samples, key=lambda sample: sample.interval)
+    nothing = bytes(_native.Histogram().to_v2())
+    for interval in range(last.interval + 1, -(-(end_ns - start_ns) // interval_ns)):
+        begin_ns = start_ns + interval * interval_ns
+        yield replace(
+            last,
+            interval=interval,
+            start_ns=begin_ns,
+            end_ns=min(begin_ns + interval_ns, end_ns),
+            operations=0,
+            bytes=0,
+            latency=nothing,
+            intended=None,
+            worker_cpu_ns=0,
+            ttfb=None,
+            errors=0,
+        )
+
+
+def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
+    """Each from the first client's start to the last one's end; as many as all clients have."""
+    found: dict[tuple[str, str], list[Span]] = {}
+    for outcome, clock in clients:
+        for span in outcome.spans:
+            moved = {
+                "start_ns": clock.controller_ns(span.start_ns),
+                "end_ns": clock.controller_ns(span.end_ns),
+            }
+            same = found.setdefault((span.kind, span.name), [])
+            same.append(span.model_copy(update=moved))
+    spans = [
+        same[0].model_copy(
+            update={
+                "start_ns": min(span.start_ns for span in same),
+                "end_ns": max(span.end_ns for span in same),
+                "bytes": sum(span.bytes for span in same),
+            }
+        )
+        for same in found.values()
+        if len(same) == len(clients)
+    ]
+    return sorted(spans, key=lambda span: span.start_ns)
+
+
+def whole_details(
+    kind: str, clients: Sequence[tuple[ClientPlace, ClientReport, ClockOffset]]
+) -> dict[str, Any] | None:
+    """As the family puts them together; None where it divides nothing."""
+    offer = divides(kind)
+    if offer is None:
+        return None
+    parts = [
+        Part(place.name, place.host, clock.offset_ns, report.outcome.details, report.memory_bytes)
+        for place, report, clock in clients
+        if report.outcome is not None
+    ]
+    meetings = [(clock, report.meetings) for _, report, clock in clients]
+    return {**offer.merge_details(parts), "meetings": meeting_times(meetings)}
+
+
+def meeting_times(
+    clients: Sequence[tuple[ClockOffset, Sequence[tuple[int, int, int]]]],
+) -> Mapping[str, Any] | None:
+    """How long messages took: from the last client's word that it will be ready until the last
+    client had the answer. ``waited_ns``: what of that came when all were ready, so that the work
+    stood still for it. None without meetings.
+    """
+    count = min((len(met) for _, met in clients), default=0)
+    if not count:
+        return None
+    latencies, waits = [], []
+    for number in range(count):
+        held = [(clock, met[number]) for clock, met in clients]
+        asked_ns = max(clock.controller_ns(announced) for clock, (announced, _, _) in held)
+        told_ns = max(clock.controller_ns(told) for clock, (_, told, _) in held)
+        latencies.append(max(0, told_ns - asked_ns))
+        ready_ns = max(clock.controller_ns(ready) for clock, (_, _, ready) in held)
+        waits.append(max(0, told_ns - max(asked_ns, ready_ns)))
+    return {
+        "count": count,
+        "mean_ns": round(fmean(latencies)),
+        "max_ns": max(latencies),
+        "waited_ns": sum(waits),
+    }
+
+
+def whole_snapshot(live: dict[str, Any]) -> Snapshot:
+    """Sums over all clients, and the slowest named."""
+    clients: dict[str, dict[str, Any]] = live["clients"]
+    rates = {name: c.get("bytes_s") or 0.0 for name, c in clients.items()}
+    phases = [c.get("phase") for c in clients.values()]
+    loading = [p for p in phases if p in ("ramp", "measure", "drain")]
+    phase = min(loading, key=("ramp", "measure", "drain").index) if loading else "prepare"
+    longest = max((c.get("elapsed_ns") or 0 for c in clients.values()), default=0)
+    lengths = [c["phase_ns"] for c in clients.values() if c.get("phase_ns")]
+    latencies = [c["latency_p99_ns"] for c in clients.values() if c.get("latency_p99_ns")]
+    slowest = min(rates, key=lambda name: rates[name]) if loading and len(rates) > 1 else ""
+    note = f"slowest {slowest}: {format_bytes_si(rates[slowest])}/s" if slowest else live["phase"]
+    return Snapshot(
+        phase=phase,  # type: ignore[arg-type]
+        elapsed_ns=longest if loading else 0,
+        phase_ns=max(lengths, default=None) if loading else None,
+        operations_s=sum(c.get("operations_s") or 0.0 for c in clients.values()),
+        bytes_s=sum(rates.values()),
+        latency_p99_ns=max(latencies, default=None),
+        cpu_percent=sum(c.get("cpu_percent") or 0.0 for c in clients.values()),
+        note=note,
+        latency_bins=_whole_bins(clients.values()),
+    )
+
+
+def _whole_bins(clients: Iterable[dict[str, Any]]) -> list[list[int]]:
+    """Latencies of all clients together."""
+    whole: Counter[int] = Counter()
+    for client in clients:
+        whole.update(dict(client.get("latency_bins") or ()))
+    return [[place, count] for place, count in sorted(whole.items())]

@@ -1,0 +1,88 @@
+"""The logo of a publisher: looked for, and looked at, before a campaign rather than after it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.base.errors import StudyError
+from storlab.contracts.check import Check
+from storlab.lab.study.file import LoadedStudy
+
+LARGEST_LOGO = 1_000_000  # bytes: it is inside of every copy of the page
+_FORMATS = "give a PNG, JPEG, GIF, WebP or SVG file"
+_BEGINS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+_ENDS = {"png": b"IEND\xaeB`\x82", "jpeg": b"\xff\xd9", "gif": b"\x3b"}
+_SVG = re.compile(rb"\s*(<\?xml|<!--|<!DOCTYPE svg|<svg)")
+_ELSEWHERE = re.compile(rb"""(?:href|src)\s*=\s*["']\s*(?!#|data:)|url\(\s*["']?(?!#|data:|["'])""")
+
+
+@dataclass(frozen=True, slots=True)
+class Logo:
+    """An image inside of a brief."""
+
+    kind: str  # png, jpeg, gif, webp, svg
+    content: bytes
+
+    @property
+    def uri(self) -> str:
+        """As the source of an image in HTML."""
+        mime = "svg+xml" if self.kind == "svg" else self.kind
+        return f"data:image/{mime};base64,{base64.b64encode(self.content).decode()}"
+
+
+def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
+    """The image at ``path``, which is looked for in ``folders``, the first first.
+
+    Raises StudyError where it is in none, is larger than a page should be, cut off, no image, or
+    one that is not whole without other files.
+    """
+    places = [folder / path for folder in folders]  # an absolute path stays what it is
+    place = next((place for place in places if place.is_file()), None)
+    if place is None:
+        there = next((place for place in places if place.exists()), None)
+        what = "there is no such file" if there is None else "is no regular file"
+        fix = "a relative path counts from the file with [brief], or from where the study is run"
+        raise StudyError(f"[brief] logo {there or path}", what, fix)
+    where = f"[brief] logo {place}"
+    try:
+        size = place.stat().st_size
+        if size > LARGEST_LOGO:
+            fix = f"make it smaller than {LARGEST_LOGO:,} bytes"
+            raise StudyError(where, f"has {size:,} bytes", fix)
+        content = place.read_bytes()
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise StudyError(where, what, "check its permissions") from None
+    kind = _kind(content)
+    if not kind:
+        raise StudyError(where, "is no image that a brief can hold", _FORMATS)
+    if kind in _ENDS and _ENDS[kind] not in content[-64:]:
+        raise StudyError(where, f"is cut off: a {kind.upper()} file ends otherwise", "copy it anew")
+    if kind == "svg" and _ELSEWHERE.search(content):
+        fix = "embed what it refers to, or give a PNG"
+        raise StudyError(where, "refers to other files, which a brief cannot load", fix)
+    return Logo(kind, content)
+
+
+def logo_checks(loaded: LoadedStudy, base: Path) -> list[Check]:
+    """Whether the brief at the end of a campaign will find the logo that the study names."""
+    table = loaded.study.brief
+    if table is None or table.logo is None:
+        return []
+    try:
+        read_logo(Path(table.logo), [loaded.path.parent, base])
+    except StudyError as error:
+        return [Check(name=error.where, status="error", what=error.what, fix=error.fix)]
+    return [Check(name="[brief] logo", status="ok", what=table.logo)]
+
+
+def _kind(content: bytes) -> str:
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "webp"
+    if _SVG.match(content) and b"<svg" in content:
+        return "svg"
+    return next((kind for magic, kind in _BEGINS.items() if content.startswith(magic)), "")

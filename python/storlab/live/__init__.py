@@ -1,0 +1,1 @@
+"""A campaign in the browser, and for Prometheus, while it goes on: ``storlab run --live``."""

@@ -1,0 +1,123 @@
+"""The page of one session of a campaign, from its first step until its brief."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlsplit
+
+from storlab import __version__
+from storlab.base.errors import StorlabError, UsageError
+from storlab.contracts.reporter import Reporter
+from storlab.lab.run.progress import Names
+from storlab.live.feed import Feed
+from storlab.live.reporter import Beside, FeedReporter, rows_of
+from storlab.live.server import LiveServer
+from storlab.model.point import Plan
+from storlab.model.result import RunRecord
+
+BRIEF_S = 5.0  # for pages that are open to load the brief, before the program ends
+SCRAPE_FOLDER = ".live"
+"""Beside the result directory: Prometheus takes a wildcard in the last part of a path only."""
+
+
+class LivePage:
+    """A context manager around a session, its conclusion too; :meth:`beside` opens it to readers.
+
+    Beside ``directory`` is the file by which Prometheus finds the metrics, as long as they are
+    there.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        directory: Path,
+        names: Names,
+        announce: Callable[[str], None],
+        *,
+        port: int = 0,
+        earlier: Sequence[RunRecord] = (),
+    ) -> None:
+        self._plan, self._directory, self._names = plan, directory, names
+        self._announce, self._port, self._earlier = announce, port, earlier
+        self._feed = Feed(plan.study_name, __version__)
+        self._server: LiveServer | None = None
+        self._is_over = False
+
+    def __enter__(self) -> LivePage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        server = self._server
+        if server is None:
+            return
+        self._scrape_file.unlink(missing_ok=True)
+        with suppress(OSError):  # that of another campaign lies there, or it was never made
+            self._scrape_file.parent.rmdir()
+        if not self._is_over:
+            what = f"{error.where}: {error.what}" if isinstance(error, StorlabError) else ""
+            self.over(f"ended early: {what or 'see the terminal'}")
+        pages = [watcher for watcher in self._feed.watchers if watcher.loads_brief]
+        self._feed.close()
+        for _ in pages if server.brief is not None else ():
+            if not server.briefs_served.acquire(timeout=BRIEF_S):
+                break
+        server.stop()
+
+    def beside(self, reporter: Reporter) -> Reporter:
+        """Both reporters as one. From now on the page can be looked at.
+
+        Raises UsageError where the port is taken.
+        """
+        try:
+            server = LiveServer(self._feed, self._port)
+        except OSError as error:
+            raise UsageError(
+                "--live-port", f"{self._port}: {error.strerror}", "choose another, or none"
+            ) from error
+        self._feed.earlier(rows_of(self._earlier, self._plan, self._names))
+        self._server = server
+        server.start()
+        self._write_scrape_file(server)
+        self._announce(server.url)
+        return Beside(reporter, FeedReporter(self._feed, self._names))
+
+    def over(self, text: str, sentences: Sequence[str] = (), brief: Path | None = None) -> None:
+        """How it went. Pages that are open load the brief before the program ends."""
+        if self._server is None:
+            return
+        self._server.brief = brief
+        self._is_over = True
+        told = {
+            "text": text,
+            "sentences": list(sentences),
+            "brief": None if brief is None else str(brief),
+        }
+        self._feed.news(stage="is over", over=told)
+
+    @property
+    def _scrape_file(self) -> Path:
+        whole = self._directory.absolute()
+        return whole.parent / SCRAPE_FOLDER / f"{whole.name}.json"
+
+    def _write_scrape_file(self, server: LiveServer) -> None:
+        """For ``file_sd_configs`` of Prometheus. Only its owner may read it: the token is in it."""
+        url = urlsplit(server.url)
+        labels = {"__metrics_path__": f"{url.path}metrics"}
+        content = json.dumps([{"targets": [url.netloc], "labels": labels}], indent=2) + "\n"
+        place = self._scrape_file
+        with suppress(OSError):  # the page says the same
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            place.unlink(missing_ok=True)
+            handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "w") as file:
+                file.write(content)

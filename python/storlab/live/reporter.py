@@ -1,0 +1,278 @@
+"""The reporter behind the page: keeps what it is told, and tells it once a second."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import override
+
+from storlab.base.clock import monotonic_ns, wall_at_ns
+from storlab.base.units import NS_PER_MS, NS_PER_S
+from storlab.contracts.registry import FAMILIES
+from storlab.contracts.reporter import Gauge, Reporter
+from storlab.lab.run.progress import Names, rate_unit
+from storlab.live.feed import MOMENT, MOST_RUNS, Feed
+from storlab.model.point import Plan, PlannedRun, Point
+from storlab.model.result import RunRecord, Snapshot
+from storlab.process.defect import DEFECTS
+
+PERIOD_S = 1.0
+SHADES = 9
+SHADING = 0.4
+MOVED = {"read": "device_read_s", "written": "device_written_s"}
+
+
+class FeedReporter(Reporter):
+    """Whatever the campaign's thread says is only kept here; a thread of its own tells it."""
+
+    def __init__(self, feed: Feed, names: Names, period_s: float = PERIOD_S) -> None:
+        self._feed = feed
+        self._names = names
+        self._period_s = period_s
+        self._snapshot: Snapshot | None = None
+        self._read: Callable[[], Sequence[Gauge]] = tuple
+        self._counts = {"planned": 0, "done": 0, "failed": 0}
+        self._left_ns = self._expected_ns = 0
+        self._run: dict[str, Any] | None = None
+        self._target = self._phase = ""  # of the current run, or of the last one
+        self._started_ns = 0
+        self._counted: tuple[int, dict[tuple[str, str, str], float]] = (0, {})
+        self._step: dict[str, Any] | None = None
+        self._wall_ns = wall_at_ns(0)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="storlab-live", daemon=True)
+
+    def __enter__(self) -> FeedReporter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self._feed.news(stage="concludes", run=None, step=None, phase="", left_s=0.0)
+
+    @override
+    def campaign(self, runs: int, done: int, left_ns: int) -> None:
+        self._left_ns = left_ns
+        self._counts |= {"planned": runs, "done": done}
+        self._feed.news(**self._counts, earlier=done, left_s=left_ns / NS_PER_S)
+
+    @override
+    def step(self, text: str, total: float | None = None) -> None:
+        self._snapshot = None
+        self._step = {"text": text, "done": 0.0, "total": total}
+        self._feed.news(step=dict(self._step), stage="prepares")
+
+    @override
+    def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
+        if self._step is not None:
+            self._step["done"] = done
+        self._snapshot = snapshot
+
+    @override
+    def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
+        self._step = self._snapshot = None
+        self._started_ns, self._expected_ns = monotonic_ns(), expected_ns
+        self._target, self._phase = point.target, ""
+        self._run = {
+            "id": run.run_id,
+            "number": run.order,
+            "target": point.target,
+            "workload": point.workload,
+            "name": self._names(run, point),
+            "unit": rate_unit(point.kind),
+            "expected_s": expected_ns / NS_PER_S,
+            "at_ms": self._wall_ms(),
+        }
+        self._feed.news(run=self._run, step=None, stage="runs")
+
+    @override
+    def run_progress(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    @override
+    def run_ended(self, record: RunRecord) -> None:
+        run, self._run, self._snapshot, self._phase = self._run, None, None, ""
+        self._left_ns = max(0, self._left_ns - self._expected_ns)
+        self._counts["done"] += 1
+        self._counts["failed"] += record.status == "failed"
+        name, number = ("", None) if run is None else (run["name"], run["number"])
+        row = run_row(record, name, number)
+        self._feed.run_ended(row, **self._counts, run=None, phase="", left_s=self._left_s())
+
+    @override
+    def gauges(self, read: Callable[[], Sequence[Gauge]]) -> None:
+        self._read = read
+
+    @override
+    def note(self, text: str) -> None:
+        self._feed.note(text)
+
+    def tick(self) -> None:
+        """Tell one moment: the last snapshot, unless it was told, and the gauges as they stand."""
+        snapshot, self._snapshot = self._snapshot, None
+        moment: dict[str, Any] = {"at_ms": self._wall_ms()}
+        if snapshot is not None:
+            self._phase = snapshot.phase if self._run is not None else ""
+            moment |= {
+                "bytes_s": round(snapshot.bytes_s),
+                "operations_s": round(snapshot.operations_s, 1),
+                "p99_ns": snapshot.latency_p99_ns,
+                "heat": heat_of(snapshot.latency_bins),
+                "cpu_percent": _rounded(snapshot.cpu_percent),
+            }
+        gauges = self._ask()
+        own = [gauge for gauge in gauges if gauge.target == self._target]
+        power = next((gauge.value for gauge in own if gauge.kind == "power"), None)
+        warmest = max((gauge.value for gauge in own if gauge.kind == "temperature"), default=None)
+        run, step = self._run, self._step
+        moment |= {
+            **self._moved(gauges),
+            "power_w": _rounded(power),
+            "celsius": _rounded(warmest),
+            "phase": self._phase,
+            "run": None if run is None else run["number"],
+        }
+        news = {"left_s": self._left_s(), "step": None if step is None else dict(step)}
+        values = [moment.get(name) for name in MOMENT]
+        self._feed.moment(values, gauges, phase=self._phase, **news)
+
+    def _moved(self, gauges: Sequence[Gauge]) -> dict[str, int]:
+        """What the devices behind the target have moved since the last moment, in bytes/s."""
+        before_ns, before = self._counted
+        now_ns, moved = monotonic_ns(), [gauge for gauge in gauges if gauge.kind in MOVED]
+        self._counted = now_ns, {(g.kind, g.target, g.place): g.value for g in moved}
+        length_s = max(1, now_ns - before_ns) / NS_PER_S
+        rates: dict[str, int] = {}
+        for (kind, target, place), value in self._counted[1].items():
+            if target == self._target and (kind, target, place) in before:
+                more = max(0.0, value - before[kind, target, place]) / length_s
+                rates[MOVED[kind]] = rates.get(MOVED[kind], 0) + round(more)
+        return rates
+
+    def _live(self) -> None:
+        while not self._end.wait(self._period_s):
+            self.tick()
+
+    def _ask(self) -> list[Gauge]:
+        try:
+            return list(self._read())
+        except DEFECTS:  # an instrument's; its thread says what it was
+            return []
+
+    def _left_s(self) -> float:
+        passed = 0 if self._run is None else monotonic_ns() - self._started_ns
+        return round(max(0, self._left_ns - min(passed, self._expected_ns)) / NS_PER_S, 1)
+
+    def _wall_ms(self) -> int:
+        return (monotonic_ns() + self._wall_ns) // NS_PER_MS
+
+
+class Beside(Reporter):
+    """Two reporters as one; the first is told first."""
+
+    def __init__(self, first: Reporter, second: Reporter) -> None:
+        self._both = (first, second)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Beside:
+        with ExitStack() as entered:
+            for reporter in self._both:
+                entered.enter_context(reporter)
+            self._stack = entered.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @override
+    def campaign(self, runs: int, done: int, left_ns: int) -> None:
+        for reporter in self._both:
+            reporter.campaign(runs, done, left_ns)
+
+    @override
+    def step(self, text: str, total: float | None = None) -> None:
+        for reporter in self._both:
+            reporter.step(text, total)
+
+    @override
+    def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
+        for reporter in self._both:
+            reporter.step_progress(done, snapshot)
+
+    @override
+    def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
+        for reporter in self._both:
+            reporter.run_started(run, point, expected_ns)
+
+    @override
+    def run_progress(self, snapshot: Snapshot) -> None:
+        for reporter in self._both:
+            reporter.run_progress(snapshot)
+
+    @override
+    def run_ended(self, record: RunRecord) -> None:
+        for reporter in self._both:
+            reporter.run_ended(record)
+
+    @override
+    def gauges(self, read: Callable[[], Sequence[Gauge]]) -> None:
+        for reporter in self._both:
+            reporter.gauges(read)
+
+    @override
+    def note(self, text: str) -> None:
+        for reporter in self._both:
+            reporter.note(text)
+
+
+def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
+    """A stored run in the page's table. ``number`` is its place in the campaign."""
+    return {
+        "id": record.run_id,
+        "number": number,
+        "target": record.target,
+        "name": name,
+        "status": record.status,
+        "mb_s": record.metric("throughput_mb_s"),
+        "rate": record.metric(FAMILIES[record.kind].page.rate.name),
+        "unit": rate_unit(record.kind),
+        "p99_ns": record.metric("latency_p99_ns"),
+        "flags": [{"kind": flag.kind, "message": flag.message} for flag in record.flags],
+        "failure": None if record.failure is None else record.failure.message,
+    }
+
+
+def rows_of(records: Sequence[RunRecord], plan: Plan, names: Names) -> list[dict[str, Any]]:
+    """Those of former sessions; in plan order, the last of them."""
+    planned = {run.run_id: run for run in plan.runs}
+    rows = []
+    for record in records[-MOST_RUNS:]:
+        run = planned[record.run_id]
+        rows.append(run_row(record, names(run, plan.points[run.point_id]), run.order))
+    return rows
+
+
+def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
+    """Latency bins as a moment holds them. As in the brief, shades grow slower than shares do."""
+    total = sum(count for _, count in bins)
+    if not total:
+        return None
+    shares = {place: count / total for place, count in bins}
+    low, high = min(shares), max(shares)
+    shades = (shares.get(place, 0.0) ** SHADING * SHADES for place in range(low, high + 1))
+    return [low, "".join(str(math.ceil(shade)) for shade in shades)]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

@@ -1,0 +1,210 @@
+"""Clients of a cluster: ``[cluster]`` of a study, and what a run says of each client."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from storlab.base.errors import FieldProblems, Problem
+from storlab.base.units import NS_PER_S
+from storlab.model.types import Duration, StudyTable, Swept, Table
+
+Clients = Annotated[int, Field(ge=1, le=65_536)]
+LOCALHOST = "localhost"
+MOST_LOCAL = 256
+LEAST_LOST_NS = 3 * NS_PER_S  # clients tell each second how it goes
+
+
+def is_whole_path(path: str) -> bool:
+    """From the root, and below every directory that it names."""
+    return path.startswith("/") and ".." not in PurePosixPath(path).parts
+
+
+class HostFacts(StudyTable):
+    """``[cluster.host.NAME]``: where one client differs from the others."""
+
+    mount: str | None = Field(
+        default=None, min_length=1, description="where this client has the shared file system"
+    )
+    data_nics: list[Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None, description="network interfaces that its data pass through"
+    )
+
+
+class Cluster(StudyTable):
+    """``[cluster]``: the clients that make the load, started by MPI, all of them at once.
+
+    Exactly one of ``hosts``, ``hostfile`` and ``from``. ``hosts = ["localhost"]`` starts as many
+    clients on this machine as ``clients`` says.
+    """
+
+    launcher: Literal["mpi", "slurm"] = Field(
+        default="mpi", description="mpi starts mpiexec, slurm starts srun"
+    )
+    mpiexec: str | None = Field(
+        default=None, min_length=1, description="the program; found by itself otherwise"
+    )
+    mpi_args: list[str] = Field(
+        default_factory=list, description="further arguments for mpiexec or srun"
+    )
+    launch_agent: str | None = Field(
+        default=None,
+        min_length=1,
+        description="what reaches the other hosts, called as ssh is; ssh by default",
+    )
+    interface: str | None = Field(
+        default=None, min_length=1, description="network interface that MPI itself uses"
+    )
+    python: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the Python with storlab on the clients; the path of this one by default",
+    )
+    hosts: list[Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None, min_length=1, description='names, also as ranges: ["c[01-12]"]'
+    )
+    hostfile: str | None = Field(
+        default=None, min_length=1, description="a file of host names, in any form that MPI knows"
+    )
+    from_: Literal["slurm"] | None = Field(
+        default=None, alias="from", description="the hosts of the Slurm job that storlab runs in"
+    )
+    mount: str | None = Field(
+        default=None,
+        min_length=1,
+        description="mount point of the shared file system, below which the targets lie; a client "
+        "without it is refused",
+    )
+    host: dict[str, HostFacts] = Field(
+        default_factory=dict, description="where single clients differ, by host name"
+    )
+    data_nics: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="network interfaces that the data pass through"
+    )
+    clients: Swept[Clients] | None = Field(
+        default=None, description="how many clients make load; all hosts by default"
+    )
+    lost_after: Duration = Field(
+        default="6s",
+        ge=LEAST_LOST_NS,
+        description="a client that says nothing for so long is lost, and its run has failed; at "
+        "least 3s",
+    )  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Cluster:
+        given = [
+            name
+            for name, value in (
+                ("hosts", self.hosts),
+                ("hostfile", self.hostfile),
+                ("from", self.from_),
+            )
+            if value is not None
+        ]
+        problems = [
+            Problem(
+                (extra,),
+                f"a cluster has one of hosts, hostfile and from, and {given[0]} is given",
+                f"remove {given[0]} or {extra}",
+            )
+            for extra in given[1:]
+        ]
+        if not given:
+            problems.append(
+                Problem((), "a cluster needs its hosts", 'add hosts = ["c[01-12]"] to [cluster]')
+            )
+        if self.is_local and self.clients is None:
+            problems.append(
+                Problem(("clients",), "says how many clients this machine is to start", "add it")
+            )
+        if self.is_local and self.most_asked > MOST_LOCAL:
+            problems.append(
+                Problem(
+                    ("clients",),
+                    f"asks this machine to start {self.most_asked:,} clients, each a process",
+                    f"start at most {MOST_LOCAL} here, or name more hosts",
+                )
+            )
+        problems += self._mount_problems()
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    def _mount_problems(self) -> list[Problem]:
+        own: dict[tuple[str, ...], str | None] = {
+            ("host", name, "mount"): facts.mount for name, facts in self.host.items()
+        }
+        every: dict[tuple[str, ...], str | None] = {("mount",): self.mount, **own}
+        problems = [
+            Problem(field, f'"{mount}" is no whole path', 'write it from "/" on, without ".."')
+            for field, mount in every.items()
+            if mount is not None and not is_whole_path(mount)
+        ]
+        if self.mount is None:
+            problems += [
+                Problem(field, "differs from nothing: [cluster] has no mount", "add mount to it")
+                for field, mount in own.items()
+                if mount is not None
+            ]
+        return problems
+
+    @property
+    def most_asked(self) -> int:
+        """The largest number of clients that is asked for; 0: all hosts."""
+        return max(self.clients) if isinstance(self.clients, list) else self.clients or 0
+
+    @property
+    def is_local(self) -> bool:
+        """All clients run on this machine."""
+        return self.hosts == [LOCALHOST]
+
+
+class ByWorker(Table):
+    """What each worker did inside the window, all kinds of operations together, in their order."""
+
+    operations: list[int]
+    bytes: list[int]
+
+
+class ClientRun(Table):
+    """What one client did in a run. Times in ns."""
+
+    name: str  # of the client: its host, numbered where one host runs several
+    host: str
+    offset_ns: int  # its clock less that of the controller, before the run
+    round_trip_ns: int  # the least that was seen while measuring it
+    drift_ns: int  # how much the offset changed until after the run
+    armed_ns: int | None = None  # from the order to: files open, buffers there, workers waiting
+    first_io_late_ns: int | None = None  # its first I/O, after the common start
+    last_worker_late_ns: int | None = None  # likewise of its worker that began last
+    done_ns: int | None = None  # after the first began: it had done its share; None: no fixed work
+    window_share: float = 1.0  # of its window that is part of the common one
+    operations: int = 0
+    bytes: int = 0
+    by_worker: ByWorker | None = None  # None: the engine does not tell
+    bytes_read: int = 0
+    bytes_s: float = 0.0
+    operations_s: float = 0.0
+    latency_mean_ns: float | None = None
+    latency_p99_ns: int | None = None
+    cpu_percent: float | None = None  # of its cores, by whomever, in the window
+    cores: int | None = None
+    nic_received_bytes: int | None = None  # of the data interfaces; None: not seen
+    nic_sent_bytes: int | None = None
+    nic_busy_percent: float | None = None  # of the faster direction, where the speed is known
+
+
+class ClusterRun(Table):
+    """How the clients of a run came together."""
+
+    clients: list[ClientRun]
+    # Between the clients, of their first I/O; None: the engine does not tell.
+    start_skew_ns: int | None = None
+    window_kept: float  # share of the planned window that all clients had together
+    divided: bool = False  # one work for all: what each client did was given
+    # Of all clients, until the first had done its share; None: no fixed work, or one client.
+    bytes_s_till_first_done: float | None = None
+    nics_seen: bool = False  # network bytes could be read on every client

@@ -1,0 +1,86 @@
+"""Rules that results are held to: ``[[gate]]`` of a study, or of a file of their own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from storlab.base.errors import FieldProblems, Problem
+from storlab.model.types import StudyTable
+
+_LIMIT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(x\s*baseline|[^\s0-9][^0-9]*)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A number with its unit as written, or a multiple of the baseline."""
+
+    text: str
+    number: float
+    unit: str = ""
+    of_baseline: bool = False
+
+    @classmethod
+    def parse(cls, text: str | float) -> Limit:
+        """From ``2``, ``"2ms"`` or ``"0.95 x baseline"``. Raises ValueError with an example."""
+        match = _LIMIT.fullmatch(str(text))
+        if match is None or isinstance(text, bool):
+            raise ValueError(
+                f'{text!r} is not a limit; write one such as "2ms", "900MB/s" or "0.95 x baseline"'
+            )
+        number, unit = float(match.group(1).replace("_", "")), (match.group(2) or "").strip()
+        if unit.startswith("x") and unit.endswith("baseline"):
+            if not number:
+                raise ValueError(f"{text!r} is no multiple of anything")
+            return cls(f"{number:g} x baseline", number, of_baseline=True)
+        return cls(str(text).strip(), number, unit)
+
+
+def _readable(value: str | float) -> str | float:
+    Limit.parse(value)
+    return value
+
+
+LimitText = Annotated[str | float | int, BeforeValidator(_readable)]
+
+
+class GateRule(StudyTable):
+    """``[[gate]]``: between which bounds a metric has to be, at which points."""
+
+    metric: str = Field(
+        min_length=1, description="such as throughput, iops, latency_p99 or latency_p99_ns.read"
+    )
+    target: str | None = Field(default=None, description="of this target; of all by default")
+    workload: str | None = Field(default=None, description="of this workload; of all by default")
+    at: dict[str, Any] = Field(
+        default_factory=dict,
+        description='at points with these parameters, { block_size = "4KiB" }; at all by default',
+    )
+    at_most: LimitText | None = Field(
+        default=None, description='an upper bound: "2ms", or "1.05 x baseline"'
+    )
+    at_least: LimitText | None = Field(
+        default=None, description='a lower bound: "900MB/s", or "0.95 x baseline"'
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> GateRule:
+        if self.at_most is None and self.at_least is None:
+            what = "it has no bound"
+            raise FieldProblems([Problem((), what, "give at_most, at_least or both")])
+        return self
+
+    @property
+    def bounds(self) -> list[tuple[str, Limit]]:
+        """``at_most`` and ``at_least``, as far as they are given."""
+        given = (("at_most", self.at_most), ("at_least", self.at_least))
+        return [(name, Limit.parse(value)) for name, value in given if value is not None]
+
+
+class GateFile(StudyTable):
+    """A file of rules."""
+
+    gate: list[GateRule] = Field(min_length=1, description="the rules")

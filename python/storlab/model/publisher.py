@@ -1,0 +1,89 @@
+"""``[brief]`` of a study, and the components of its targets: what only the publisher knows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, field_validator
+
+from storlab.base.errors import FieldProblems, Problem
+from storlab.model.types import StudyTable
+
+Text = Annotated[str, Field(min_length=1)]
+Section = Literal[
+    "workloads",
+    "ratios",
+    "implementations",
+    "clients",
+    "capacity",
+    "bottleneck",
+    "power",
+    "density",
+    "published",
+    "dips",
+    "components",
+    "configuration",
+]
+ALWAYS = ("findings", "numbers", "runs", "method", "flags", "audit")
+"""Sections that every brief has: without them nobody could check it."""
+
+
+class BriefTable(StudyTable):
+    """``[brief]``: who publishes the brief, and what they say beside the numbers."""
+
+    author: str = Field(default="", description="who wrote it, as the head names them")
+    organisation: str = Field(default="", description="whose brief it is")
+    logo: str | None = Field(
+        default=None,
+        min_length=1,
+        description="PNG, JPEG, GIF, WebP or SVG file, embedded; a relative path counts from the "
+        "file that this table stands in",
+    )
+    introduction: str = Field(
+        default="", description="before the figures; an empty line begins a paragraph"
+    )
+    conclusion: str = Field(default="", description="after the figures, in your words")
+    footnotes: list[Text] = Field(default_factory=list, description="numbered, at the end")
+    legal: str = Field(default="", description="legal text, at the end")
+    leave_out: list[Section] = Field(
+        default_factory=list,
+        description="sections that the brief does without; findings, numbers, runs, method, flags "
+        "and audit always stand",
+    )
+
+    @field_validator("leave_out", mode="before")
+    @classmethod
+    def _may_go(cls, names: object) -> object:
+        problems = [
+            Problem(
+                (place,),
+                f"the section {name} cannot be left out",
+                "take it out of the list: a brief rests on it",
+            )
+            for place, name in enumerate(names if isinstance(names, list) else ())
+            if name in ALWAYS
+        ]
+        if problems:
+            raise FieldProblems(problems)
+        return names
+
+
+class BriefFile(StudyTable):
+    """A file that has ``[brief]``; whatever else a study says in it does not count."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    brief: BriefTable = Field(description="who publishes, and their words")
+
+
+class Components(StudyTable):
+    """``[target.components]``: what it is made of, for the table of components."""
+
+    server: str = Field(default="", description="model of the server or enclosure")
+    cpu: str = Field(default="", description="processors")
+    memory: str = Field(default="", description="memory")
+    drives: str = Field(default="", description="drives, as a data sheet names them")
+    nic: str = Field(default="", description="network adapters")
+    switch: str = Field(default="", description="switches")
+    firmware: str = Field(default="", description="firmware of drives, adapters, server")
+    software: str = Field(default="", description="operating system, file system, storage software")

@@ -1,0 +1,79 @@
+"""Programs of others: where they are, and what they say of themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from storlab.base.errors import EngineError
+
+AnswerT = TypeVar("AnswerT")
+
+
+def find_program(name: str, install: str, file: str = "") -> Path:
+    """The program of an engine: that of ``STORLAB_<NAME>``, else the one on the path, which is
+    called as the engine or ``file``.
+
+    Raises EngineError, with ``install`` as the cure, when there is none.
+    """
+    variable = f"STORLAB_{name.upper()}"
+    asked = os.environ.get(variable)
+    found = shutil.which(asked or file or name)
+    if found is None:
+        where = f"{variable}={asked}" if asked else file or name
+        raise EngineError(where, "is not an executable file" if asked else "is missing", install)
+    return Path(found)
+
+
+def ask_program(
+    command: Sequence[str],
+    install: str,
+    timeout_s: float = 30.0,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """What it prints. Raises EngineError, with ``install`` as the cure, where it does not run."""
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout_s,
+            env=environment,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(command[0], f"does not run: {error}", install) from error
+
+
+def probe_python(
+    python: str, script: str, install: str, timeout_s: float = 120.0
+) -> dict[str, Any]:
+    """The JSON that a script prints in that Python. Raises EngineError where it does not run."""
+    done = ask_program([python, "-c", script], install, timeout_s)
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise EngineError(python, f"does not run: {error}", install) from error
+    return found
+
+
+def asked_once(ask: Callable[[Path], AnswerT]) -> Callable[[Path], AnswerT]:
+    """What a program says of itself, remembered for as long as its file is the same."""
+
+    @cache
+    def answer(program: Path, _modified_ns: int, _size: int) -> AnswerT:
+        return ask(program)
+
+    @wraps(ask)
+    def remembered(program: Path) -> AnswerT:
+        stamp = program.stat()
+        return answer(program, stamp.st_mtime_ns, stamp.st_size)
+
+    return remembered

@@ -1,0 +1,93 @@
+"""Fields of families that do I/O by blocks: which part of a file, how often, on which CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from storlab.base.errors import Problem
+from storlab.base.units import format_size, parse_size
+from storlab.model.job import LARGEST_IO, MOST_IN_FLIGHT, Arrival
+from storlab.model.types import SIZE_PATTERN
+
+QUEUE_DEPTH_COLUMNS = ("iodepth", "qd", "queue_depth")
+"""What publications call the depth of a queue."""
+PERCENT_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"
+
+
+def _read_region(value: object) -> int | str:
+    """Bytes, or ``"25%"``."""
+    if not isinstance(value, str) or not value.strip().endswith("%"):
+        return parse_size(value)  # type: ignore[arg-type]
+    try:
+        percent = float(value.strip()[:-1])
+    except ValueError:
+        raise ValueError(f'"{value}" is not a percentage such as "25%"') from None
+    if not 0 <= percent <= 100:
+        raise ValueError(f'"{value}" is not between 0 % and 100 %')
+    return f"{percent:g}%"
+
+
+def read_block(value: object) -> int:
+    """Bytes of one I/O: more than 0, and no more than the engine has buffers for."""
+    size = parse_size(value)  # type: ignore[arg-type]
+    if size == 0:
+        raise ValueError("a block of 0 bytes cannot be read or written")
+    if size > LARGEST_IO:
+        raise ValueError(f"a block has at most {format_size(LARGEST_IO)}")
+    return size
+
+
+def numbered(unit: str) -> AfterValidator:
+    """Numbers of CPUs or GPUs, each once."""
+
+    def checked(numbers: list[int]) -> list[int]:
+        if any(number < 0 for number in numbers):
+            raise ValueError(f"{unit} numbers begin at 0")
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"a {unit} is listed twice; threads share {unit}s in turn anyway")
+        return numbers
+
+    return AfterValidator(checked)
+
+
+Region = Annotated[
+    int | str,
+    BeforeValidator(_read_region),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": f"{PERCENT_PATTERN}|{SIZE_PATTERN}"},
+                {"type": "integer", "minimum": 0},
+            ]
+        }
+    ),
+]
+REGION_START: Any = Field(
+    default=0, description='where I/O begins in each file or device, a size or "25%" of it'
+)
+REGION_SIZE: Any = Field(
+    default=None, description="how much of each file or device is used; the rest by default"
+)
+Percent = Annotated[float, Field(ge=0, le=100)]
+Rate = Annotated[float, Field(gt=0, le=1e9)]
+Count = Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)]
+Access = Literal["random", "sequential"]
+ArrivalKind = Literal["constant", "poisson"]
+Cpus = Annotated[list[int], Field(min_length=1), numbered("CPU")]
+
+
+def arrival_of(rate_iops: float | None, arrival: str | None) -> Arrival:
+    """Closed without a rate; else constant, or as the study says."""
+    if rate_iops is None:
+        return Arrival()
+    return Arrival.model_validate({"kind": arrival or "constant", "rate_iops": rate_iops})
+
+
+def arrival_problems(arrival: str | None, rate: float | None, rated: str) -> Iterator[Problem]:
+    """Arrivals of a closed loop. ``rated`` is the line that would make it an open one."""
+    if arrival is not None and rate is None:
+        what = "only an open loop, which has a rate, has arrivals"
+        yield Problem(("arrival",), what, f"add {rated}, or remove arrival")

@@ -1,0 +1,1 @@
+"""The GPUDirect family: storage to GPU memory, directly and by way of host memory."""

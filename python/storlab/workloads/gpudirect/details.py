@@ -1,0 +1,111 @@
+"""What engines tell of a run of transfers to GPU memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storlab.contracts.details import Details, Told
+
+COUNTERS = {"cufile": "cuFile", "nvidia-fs": "nvidia-fs"}
+"""Who counts, for people."""
+
+
+class GpuTold(Told):
+    """One GPU that took part."""
+
+    number: int
+    name: str = ""
+    pci: str = ""
+    compute: str = ""  # compute capability: 9.0
+    memory_bytes: int = 0
+    free_bytes: int = 0
+
+
+class LibraryTold(Told):
+    """A shared library as it was loaded."""
+
+    path: str = ""
+    version: str = ""
+    compat_allowed: bool | None = None  # of cuFile: it may fall back to POSIX; None: not known
+
+
+class LibrariesTold(Told):
+    """None where the path needs no such library."""
+
+    cuda: LibraryTold | None = None
+    cufile: LibraryTold | None = None
+
+
+class GpuRoute(Told):
+    """Of one GPU: how many transfers went which way."""
+
+    number: int
+    p2p_ops: int | None = None
+    nvfs_ops: int | None = None
+    posix_ops: int | None = None
+    bytes: int = 0
+
+
+class RouteTold(Told):
+    """Which way the bytes of the whole load went, ramp included, and who counted them."""
+
+    asked: str = ""
+    bytes: int = 0  # that the load moved, by its own count
+    p2p_bytes: int = 0  # by the kernel's P2PDMA
+    nvfs_bytes: int = 0  # by nvidia-fs
+    posix_bytes: int = 0  # by way of host memory
+    by: str = "none"  # cufile, nvidia-fs; none: nobody counted
+    gpus: tuple[GpuRoute, ...] = ()
+
+    @property
+    def counted(self) -> bool:
+        """Whether anybody told the ways apart."""
+        return self.by != "none" and self.bytes > 0
+
+    @property
+    def counter(self) -> str:
+        """Who counted, for people."""
+        return COUNTERS.get(self.by, self.by)
+
+    @property
+    def accounted_bytes(self) -> int:
+        """What the counters know of, whichever way it went."""
+        return self.p2p_bytes + self.nvfs_bytes + self.posix_bytes
+
+    def percents(self) -> dict[str, float]:
+        """Shares of the bytes that were counted: p2p, nvfs, posix, and direct, the first two."""
+        whole = max(self.bytes, self.accounted_bytes)
+        parts = {"p2p": self.p2p_bytes, "nvfs": self.nvfs_bytes, "posix": self.posix_bytes}
+        shares = {name: 100 * moved / whole for name, moved in parts.items()}
+        return {"direct": shares["p2p"] + shares["nvfs"], **shares}
+
+
+class Registration(Told):
+    """Buffers and files made known to cuFile before the load."""
+
+    buffers: int = 0
+    bytes: int = 0
+    ns: int = 0
+    handles: int = 0
+    handles_ns: int = 0
+
+
+class Compared(Told):
+    """What was compared byte for byte, outside of the window."""
+
+    files: int = 0
+    bytes: int = 0
+    ns: int = 0
+    wrong: int = 0  # bytes in blocks that differ
+
+
+class GpuDirectDetails(Details):
+    """Of a whole run."""
+
+    gpus: tuple[GpuTold, ...] = ()
+    libraries: LibrariesTold = LibrariesTold()
+    route: RouteTold = RouteTold()
+    registration: Registration | None = None
+    first_pass: Compared | None = None
+    read_back: Compared | None = None
+    p2p: dict[str, Any] | None = None  # of a probe: flags of the driver

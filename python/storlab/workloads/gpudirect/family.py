@@ -1,0 +1,144 @@
+"""Transfers between storage and GPU memory as a family: what it promises the lab and the brief."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import Problem
+from storlab.contracts.check import Check
+from storlab.contracts.details import Details
+from storlab.contracts.family import Estimate, JobContext
+from storlab.contracts.figure import FigureKind
+from storlab.contracts.page import Page
+from storlab.model.job import Member
+from storlab.model.point import Point
+from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.common.in_place import InPlace, window_and_written
+from storlab.workloads.common.io_fields import arrival_of
+from storlab.workloads.common.regions import part_of, region_of
+from storlab.workloads.gpudirect.details import GpuDirectDetails
+from storlab.workloads.gpudirect.figures import GPUDIRECT_FIGURES
+from storlab.workloads.gpudirect.gpu_memory import memory_problem
+from storlab.workloads.gpudirect.job import GpuDirectJob, Libraries, Mix, Offsets
+from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
+from storlab.workloads.gpudirect.machine.points import examine_here, examine_points
+from storlab.workloads.gpudirect.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.gpudirect.page import GPUDIRECT_PAGE
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.rules import (
+    depth_of,
+    host_buffer_bytes,
+    sharers_of,
+    target_problem,
+    verified_bytes,
+)
+from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S, GpuDirectSpec
+
+
+class GpuDirectWorkload(InPlace):
+    """Storage to GPU memory. Implements :class:`storlab.contracts.family.Workload`, and
+    ``ExaminesTargets`` and ``NeedsMachine`` of storlab.contracts.offers.
+    """
+
+    kind = "gpudirect"
+    spec: type[WorkloadSpec] = GpuDirectSpec
+    details: type[Details] = GpuDirectDetails
+    page: Page = GPUDIRECT_PAGE
+    figures: tuple[FigureKind, ...] = GPUDIRECT_FIGURES
+
+    def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
+        """Why these values cannot run on this target; none where they can."""
+        problem = target_problem(GpuDirectParams.of(params), target)
+        return [] if problem is None else [problem]
+
+    def check_machine(self, params: dict[str, Any]) -> list[Problem]:
+        """Buffers that no GPU of this machine has room for."""
+        problem = memory_problem(GpuDirectParams.of(params))
+        return [] if problem is None else [problem]
+
+    def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
+        """Time and bytes of one run; bytes None where only time bounds them."""
+        params = GpuDirectParams.of(point.params)
+        writes = 100 - params.read_percent
+        rated = None if params.rate_iops is None else params.rate_iops * params.block_size
+        window_ns, written = window_and_written(
+            header, params.total_bytes, rated, ASSUMED_BYTES_S, writes
+        )
+        files = -(-params.workers // params.workers_per_file)
+        return Estimate(
+            duration_ns=header.ramp + window_ns + header.settle,
+            bytes_written=written,
+            writes=writes > 0,
+            files=files if target.directory is not None else 0,
+            write_share=writes / 100,
+            reads=params.read_percent > 0,
+            buffer_bytes=host_buffer_bytes(params),
+            open_files=2 * files if target.directory is not None else 0,
+        )
+
+    def job(self, point: Point, context: JobContext) -> GpuDirectJob:
+        """The engine's order for one run. Raises ValueError when a member is too small for it."""
+        params, header, target = GpuDirectParams.of(point.params), context.header, context.target
+        count = None if target.directory is not None else len(context.members)
+        members = [_narrowed(member, params, count) for member in context.members]
+        least = min((member.size for member in members), default=0)
+        return GpuDirectJob(
+            members=members,
+            path=params.path,
+            api=params.api,
+            mix=Mix(read=params.read_percent, write=round(100 - params.read_percent, 9)),
+            offsets=Offsets(kind="uniform" if params.access == "random" else "sequential"),
+            block_size=params.block_size,
+            workers=params.workers,
+            workers_per_file=params.workers_per_file,
+            queue_depth=depth_of(params),
+            gpus=params.gpu,
+            register_buffers=params.register_buffers,
+            arrival=arrival_of(params.rate_iops, params.arrival),
+            cpus=params.cpus,
+            verify_bytes=verified_bytes(params, least),
+            libraries=Libraries(
+                cufile=cufile_places(params.cufile_library),
+                cuda=cuda_places(params.cuda_library),
+            ),
+            direct=target.direct,
+            ramp_ns=header.ramp,
+            window_ns=header.runtime if params.total_bytes is None else None,
+            window_bytes=params.total_bytes,
+            interval_ns=min(header.interval, header.runtime),
+            drain_timeout_ns=params.drain_timeout,
+            seed=context.seed,
+        )
+
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        """Configured (transfers in flight times workers), and implied by Little's law."""
+        return run_concurrency(GpuDirectParams.of(point.params), outcome)
+
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        """Throughput, rates, latencies, client CPU, and which path the bytes took."""
+        return run_metrics(GpuDirectParams.of(point.params), outcome)
+
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        """Warnings that belong beside the numbers of one run."""
+        return run_flags(GpuDirectParams.of(point.params), target, outcome)
+
+    def examine_machine(self) -> list[Check]:
+        """For doctor: GPUs, libraries, and the ways that data can take."""
+        return examine_here()
+
+    def examine_target(
+        self, target: Target, points: Sequence[Point], places: Sequence[Path]
+    ) -> list[Check]:
+        """For doctor: whether the points fit into GPU memory, and what a direct path lacks."""
+        del target
+        return examine_points(points, places)
+
+
+def _narrowed(member: Member, params: GpuDirectParams, members: int | None) -> Member:
+    start, length = region_of(params, member.size)
+    block, sharers = params.block_size, sharers_of(params, members)
+    needs = f"{sharers} worker(s) need a block of {block} each"
+    return part_of(member, start, length, block * sharers, needs)

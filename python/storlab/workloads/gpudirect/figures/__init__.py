@@ -1,0 +1,102 @@
+"""The figures of transfers to GPU memory, as data; the drawings lie beside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from storlab.contracts.figure import Bars, Drawn, FigureKind
+from storlab.workloads.common.drawings import (
+    EFFICIENCY_BARS,
+    LATENCY_CDF,
+    POWER_OVER_TIME,
+    RATIOS_OF_FIXED_WORK,
+    TIME_SERIES,
+)
+
+_HERE = "storlab.workloads.gpudirect.figures.against_workers"
+_MEAN = "Mean of the repeats with its 95 % interval; every dot is one run."
+_LATENCY = (
+    "repeats’ merged histograms, until the data is in GPU memory (path host: in host memory). "
+    "Logarithmic scale."
+)
+# A drawing for each transfer size is a screen for four of them: what a reader asks for first stands
+# open once for each; of the rest a page folds what is more than a row.
+_ONCE, _FEW = 4, 2
+
+THROUGHPUT = FigureKind(
+    "gpudirect_throughput",
+    "section",
+    "Throughput",
+    f"{_MEAN} Against workers, a ring marks the most of each target.",
+    parts=(
+        Drawn(f"{_HERE}:throughput", when="swept"),
+        Bars("throughput", {"moved": "throughput_mb_s.all"}, name="throughput", when="single"),
+    ),
+)
+EFFICIENCY = FigureKind(
+    "gpudirect_efficiency",
+    "section",
+    "Efficiency: throughput per watt",
+    "Bytes of all repeats over joules of all repeats, with the 95 % interval of repeats and meter. "
+    "Ring: the most of each target, which may be at another number of workers than the most "
+    "throughput. Dashed: power is declared, not measured.",
+    parts=(Drawn(f"{_HERE}:efficiency", when="swept"),),
+)
+LATENCY = FigureKind(
+    "gpudirect_latency",
+    "section",
+    "Latency, 99th percentile",
+    f"Of the {_LATENCY}",
+    parts=(
+        Drawn(f"{_HERE}:read_p99", when="swept"),
+        Drawn(f"{_HERE}:write_p99", when="swept"),
+    ),
+    most_open=_ONCE,
+)
+MEDIAN = FigureKind(
+    "gpudirect_median",
+    "section",
+    "Latency, median",
+    f"Of the {_LATENCY}",
+    parts=(
+        Drawn(f"{_HERE}:read_p50", when="swept"),
+        Drawn(f"{_HERE}:write_p50", when="swept"),
+    ),
+    most_open=_FEW,
+)
+CPU = FigureKind(
+    "gpudirect_cpu",
+    "section",
+    "Client CPU per GB",
+    f"CPU time of the load generator over gigabytes moved. {_MEAN} Against workers, the scale is "
+    "logarithmic.",
+    parts=(
+        Drawn(f"{_HERE}:cpu", when="swept"),
+        Bars("client CPU", {"per GB": "cpu_s_per_gb.all"}, name="cpu", when="single"),
+    ),
+    most_open=_FEW,
+)
+PATHS = FigureKind(
+    "gpudirect_paths",
+    "own",
+    "All paths of the same work",
+    f"One drawing for each target and transfer size: a line is a path. {_MEAN} Latency, CPU and "
+    "energy are on logarithmic scales; energy per GB is what the target’s meters include.",
+    place="storlab.workloads.gpudirect.figures.by_path:draw",
+    most_open=8,
+)
+GPUDIRECT_FIGURES = (
+    THROUGHPUT,
+    EFFICIENCY,
+    LATENCY,
+    MEDIAN,
+    CPU,
+    PATHS,
+    LATENCY_CDF,
+    TIME_SERIES,
+    POWER_OVER_TIME,
+    # What the efficiency shows at its last place.
+    replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", most_open=_FEW),
+    RATIOS_OF_FIXED_WORK,
+)
+"""In the order of the brief."""

@@ -1,0 +1,150 @@
+"""Throughput, efficiency, latency and CPU against the axis; rings: the best of each target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.figures.common import digits3, latency_text, x_text
+from storlab.figures.figure import Figure
+from storlab.figures.lines import ring_layer
+from storlab.figures.over_sweep import Lines, Look
+from storlab.figures.theme import log_bounds
+from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
+
+GB = 1e-3  # GB/s of MB/s
+CPU = "cpu_s_per_gb.all"
+NBSP = "\u00a0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is drawn, and how its title names the best place."""
+
+    kind: str
+    name: str
+    key: str
+    words: str  # "throughput"
+    unit: str
+    best: str  # "highest"
+    factor: float = 1.0
+    most: bool = True
+    log: bool = False
+
+
+def throughput(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """GB/s."""
+    wanted = _Wanted(
+        "gpudirect_throughput", "throughput", THROUGHPUT, "throughput", "GB/s", "highest", GB
+    )
+    return _figure(comparison, section, facet, wanted)
+
+
+def efficiency(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """GB/s per watt."""
+    wanted = _Wanted(
+        "gpudirect_efficiency", "efficiency", EFFICIENCY, "throughput per watt", "GB/s/W",
+        "highest", GB,
+    )  # fmt: skip
+    return _figure(comparison, section, facet, wanted)
+
+
+def cpu(comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint) -> Figure | None:
+    """Client CPU in s/GB."""
+    wanted = _Wanted(
+        "gpudirect_cpu", "cpu", CPU, "client CPU per GB", "s/GB", "lowest", most=False, log=True
+    )
+    return _figure(comparison, section, facet, wanted)
+
+
+def read_p50(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Median of reads."""
+    return _latency(comparison, section, facet, "read", "p50")
+
+
+def read_p99(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Tail of reads."""
+    return _latency(comparison, section, facet, "read", "p99")
+
+
+def write_p50(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Median of writes."""
+    return _latency(comparison, section, facet, "write", "p50")
+
+
+def write_p99(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+) -> Figure | None:
+    """Tail of writes."""
+    return _latency(comparison, section, facet, "write", "p99")
+
+
+def _latency(
+    comparison: Comparison, section: Section, facet: Any, operation: str, statistic: str
+) -> Figure | None:
+    """In µs or ms, whichever suits the smallest."""
+    cells = [c for p in section.of_facet(facet) for c in comparison.row(p).cells.values()]
+    key = f"latency_{statistic}_ns.{operation}"
+    known = [cell.values[key].estimate for cell in cells if key in cell.values]
+    unit, factor = ("ms", 1e-6) if min(known, default=0.0) >= 1e6 else ("µs", 1e-3)
+    wanted = _Wanted(
+        "gpudirect_median" if statistic == "p50" else "gpudirect_latency",
+        f"latency-{operation}-{statistic}", key,
+        f"{operation} latency, {statistic}", unit, "lowest", factor, most=False, log=True,
+    )  # fmt: skip
+    return _figure(comparison, section, facet, wanted)
+
+
+def _figure(comparison: Comparison, section: Section, facet: Any, wanted: _Wanted) -> Figure | None:
+    column = comparison.column(wanted.key)
+    if column is None:
+        return None
+    lines = Lines.of(comparison, section, facet, column, wanted.factor)
+    if not lines.means:
+        return None
+    best = best_points(comparison, section, facet, wanted.key, most=wanted.most)
+    ringed = {b.target: x_text(section, b.point) for b in best} if not wanted.log else {}
+    rings = [mean for mean in lines.means if ringed.get(mean["target"]) == mean["x"]]
+    lows = [m["low"] for m in lines.means if m["low"] > 0]
+    high = 1.06 * max(lines.values)
+    look = Look(
+        kind=wanted.kind,
+        name=wanted.name,
+        words=f"{wanted.words} ({wanted.unit})",
+        y_title=f"{wanted.words} ({wanted.unit})",
+        unit=wanted.unit,
+        bounds=log_bounds([*lows, *lines.values]) if wanted.log else (0, high),
+        log=wanted.log,
+        above=[ring_layer(lines.order)] if rings else [],
+        data={"rings": rings},
+    )
+    return lines.figure(look, _title(wanted, column, comparison, section, facet))
+
+
+def _title(
+    wanted: _Wanted, column: Column, comparison: Comparison, section: Section, facet: Any
+) -> str:
+    """``highest throughput: 3.1 GB/s on A with 256 workers, 2.6 GB/s on B with 512 workers``."""
+    parts = []
+    for best in best_points(comparison, section, facet, wanted.key, most=wanted.most):
+        value = best.value.estimate
+        shown = (
+            latency_text(value)
+            if column.unit == "ns"
+            else f"{digits3(value * wanted.factor)}{NBSP}{wanted.unit}"
+        )
+        parts.append(f"{shown} on {best.target} with {best.at}")
+    return f"{wanted.best} {wanted.words}: {', '.join(parts)}"

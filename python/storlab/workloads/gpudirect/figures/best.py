@@ -1,0 +1,46 @@
+"""The best place of each target on an axis: the largest mean, and where it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.stats import Interval
+
+THROUGHPUT = "throughput_mb_s.all"
+EFFICIENCY = "efficiency_mb_s_w.all"
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """One target's best point by one column."""
+
+    target: str
+    point: WorkloadPoint
+    cell: Cell
+    value: Interval
+    at: str  # "256 workers"
+
+
+def best_points(
+    comparison: Comparison, section: Section, facet: Any, key: str, *, most: bool = True
+) -> list[Best]:
+    """By target, in the order of the study; targets without a value are left out.
+
+    Of equal means the one nearest to the start of the axis: more workers bring nothing there.
+    """
+    found: dict[str, Best] = {}
+    points = section.of_facet(facet)
+    for target in comparison.planned(points):
+        for point in points:
+            cell = comparison.row(point).cells[target]
+            value = cell.values.get(key)
+            if value is None:
+                continue
+            known = found.get(target)
+            sign = 1 if most else -1
+            if known is None or sign * value.estimate > sign * known.value.estimate:
+                found[target] = Best(target, point, cell, value, section.at(point))
+    return list(found.values())

@@ -1,0 +1,252 @@
+"""All paths of the same work in one drawing, against the axis: what the direct one brings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.density import scaled
+from storlab.analysis.points import NBSP, Section, WorkloadPoint, describe
+from storlab.analysis.stats import Interval
+from storlab.figures.common import (
+    MISSING,
+    axis_title,
+    digits3,
+    family_name,
+    interval_text,
+    latency_text,
+    point_ids,
+    x_text,
+)
+from storlab.figures.figure import Figure
+from storlab.figures.lines import Axes, line_chart, rounded
+from storlab.figures.theme import configured, dash_of, log_bounds
+from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
+
+KIND = "gpudirect_paths"
+OF_PATH = ("path", "api", "queue_depth", "register_buffers")  # what may differ between paths
+CPU = "cpu_s_per_gb.all"
+J_GB = 1_000.0  # over MB/J
+GB = 1e-3  # GB/s of MB/s
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """One quantity of all paths."""
+
+    name: str
+    key: str
+    words: str
+    unit: str
+    factor: float = 1.0
+    inverse: bool = False  # what is drawn is J_GB over the column's value
+    more: bool = False  # is better
+    log: bool = True
+
+    def shown(self, value: float) -> float:
+        """As it is drawn."""
+        return J_GB / value if self.inverse else value * self.factor
+
+    def interval(self, value: Interval | None) -> Interval | None:
+        """The same of a mean with its interval."""
+        if value is None or (self.inverse and value.estimate <= 0):
+            return None
+        if not self.inverse:
+            return scaled(value, self.factor)
+        low, high = (J_GB / end if end else None for end in (value.high, value.low))
+        return Interval(J_GB / value.estimate, low, high, value.n)
+
+    def text(self, value: Interval) -> str:
+        """Of a title."""
+        if self.unit in ("µs", "ms"):
+            return latency_text(value.estimate / self.factor)
+        return f"{digits3(value.estimate)}{NBSP}{self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """The same work of one target by several paths: by the path's name its points."""
+
+    target: str
+    where: str
+    ways: dict[str, tuple[Section, list[WorkloadPoint]]]
+
+    @property
+    def section(self) -> Section:
+        """Any of them, for what they share."""
+        return next(iter(self.ways.values()))[0]
+
+
+def way_name(section: Section, point: WorkloadPoint) -> str:
+    """The path, and what else of it varies: ``direct, batch, batches of 16``."""
+    names = ["path", *(name for name in OF_PATH[1:] if name in section.axes.varying)]
+    return describe(point.page, point.params, names)
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """For each target and transfer size one drawing of each quantity that was measured."""
+    quantities = _quantities(comparison)
+    found = (
+        _figure(comparison, same, wanted)
+        for same in _same_work(comparison, sections)
+        for wanted in quantities
+    )
+    return [figure for figure in found if figure is not None]
+
+
+def _quantities(comparison: Comparison) -> list[_Wanted]:
+    tails = (f"latency_p99_ns.{operation}" for operation in ("read", "write"))
+    tail = next((key for key in tails if comparison.column(key) is not None), "")
+    values = [
+        cell.values[tail].estimate
+        for row in comparison.rows.values()
+        for cell in row.cells.values()
+        if tail in cell.values
+    ]
+    unit, factor = ("ms", 1e-6) if min(values, default=0.0) >= 1e6 else ("µs", 1e-3)
+    latency = f"{tail.rpartition('.')[2]} latency, p99"
+    return [
+        _Wanted("throughput", THROUGHPUT, "throughput", "GB/s", GB, more=True, log=False),
+        _Wanted("latency", tail, latency, unit, factor),
+        _Wanted("cpu", CPU, "client CPU per GB", "s/GB"),
+        _Wanted("energy", EFFICIENCY, "energy per GB", "J/GB", inverse=True),
+    ]
+
+
+def _same_work(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Same]:
+    found: dict[tuple[str, str], _Same] = {}
+    for section in sections:
+        x = section.axes.x
+        for point in section.points:
+            rest = {k: v for k, v in point.params.items() if k not in (*OF_PATH, x)}
+            key = json.dumps(rest, sort_keys=True, default=str)
+            names = [n for n in section.axes.varying if n not in (*OF_PATH, x)]
+            where = describe(section.page, point.params, names) or point.workload
+            for target in comparison.planned([point]):
+                if comparison.row(point).cells[target].measured:
+                    same = found.setdefault((target, key), _Same(target, where, {}))
+                    way = same.ways.setdefault(way_name(section, point), (section, []))
+                    way[1].append(point)
+    for same in found.values():
+        paths = {p.params["path"] for _, points in same.ways.values() for p in points}
+        most = max(len(points) for _, points in same.ways.values())
+        if len(paths) > 1 and most > 1:
+            yield _shortly(same)
+
+
+def _shortly(same: _Same) -> _Same:
+    """A path that is there once needs no more than its name."""
+    paths = [str(points[0].params["path"]) for _, points in same.ways.values()]
+    if len(set(paths)) < len(paths):
+        return same
+    return replace(same, ways=dict(zip(paths, same.ways.values(), strict=True)))
+
+
+def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | None:
+    column = comparison.column(wanted.key)
+    if column is None:
+        return None
+    cells = _cells(comparison, same)
+    order = list(dict.fromkeys(x for _, x, _ in sorted(cells, key=_place(same))))
+    means = [m for way, x, cell in cells if (m := _mean(way, x, cell, column, wanted))]
+    if len({mean["x"] for mean in means}) < 2:
+        return None
+    dots = [
+        {"target": way, "x": x, "value": rounded(wanted.shown(value))}
+        for way, x, cell in cells
+        for value in cell.repeats(column)
+        if value > 0
+    ]
+    values = [*(m["high"] for m in means), *(d["value"] for d in dots)]
+    lows = [m["low"] for m in means if m["low"] > 0]
+    heading = axis_title(same.section)
+    axes = Axes(
+        order=order,
+        x_title=heading,
+        y_title=f"{wanted.words} ({wanted.unit})",
+        tooltip=f"{wanted.unit}, mean [95 %]",
+        x_name=same.section.axes.x,
+        bounds=log_bounds([*lows, *values]) if wanted.log else (0, 1.06 * max(values)),
+        log=wanted.log,
+        series="path",
+    )
+    several = len(comparison.planned(same.section.points)) > 1
+    place = ", ".join([same.where, same.target] if several else [same.where])
+    title = f"{place}: {_title(same, cells, column, wanted)}"
+    ways = list(same.ways)
+    by_place = {(way, x): cell for way, x, cell in cells}
+    return Figure(
+        name=family_name(f"paths-{wanted.name}", same.section, same.where, same.target),
+        kind=KIND,
+        title=title,
+        alt=f"Line chart of {axes.y_title} by each path against {heading}. {title}",
+        spec=configured(
+            line_chart(comparison, ways, axes, means, series=ways), {"means": means, "runs": dots}
+        ),
+        columns=[same.section.axes.x, *(f"{way} ({wanted.unit})" for way in ways)],
+        rows=[[x, *(_text(by_place.get((way, x)), column, wanted) for way in ways)] for x in order],
+        point_ids=point_ids(comparison, [p for _, points in same.ways.values() for p in points]),
+        note=place,
+    )
+
+
+def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
+    """By path and place on the axis."""
+    return [
+        (way, x_text(section, point), comparison.row(point).cells[same.target])
+        for way, (section, points) in same.ways.items()
+        for point in points
+    ]
+
+
+def _place(same: _Same) -> Callable[[tuple[str, str, Cell]], int]:
+    """In the order of the axis; a path may have other places than the rest."""
+    places = {
+        x_text(section, point): point.params[section.axes.x] or 0
+        for section, points in same.ways.values()
+        for point in points
+    }
+    return lambda entry: int(places[entry[1]])
+
+
+def _mean(way: str, x: str, cell: Cell, column: Column, wanted: _Wanted) -> dict[str, Any] | None:
+    value = wanted.interval(cell.values.get(column.key))
+    if value is None:
+        return None
+    provenance = cell.provenance_of(column)
+    low, high = (value.estimate if end is None else end for end in (value.low, value.high))
+    return {
+        "target": way,
+        "x": x,
+        "mean": rounded(value.estimate),
+        "low": rounded(low),
+        "high": rounded(high),
+        "text": interval_text(value),
+        "label": digits3(value.estimate),
+        "provenance": provenance,
+        "dash": dash_of(provenance),
+        "runs": ", ".join(cell.run_ids),
+    }
+
+
+def _text(cell: Cell | None, column: Column, wanted: _Wanted) -> str:
+    value = None if cell is None else wanted.interval(cell.values.get(column.key))
+    return MISSING if value is None else interval_text(value)
+
+
+def _title(
+    same: _Same, cells: Sequence[tuple[str, str, Cell]], column: Column, wanted: _Wanted
+) -> str:
+    """``highest throughput by path: 3.1 GB/s direct, 2.6 GB/s bounce``: nothing picked."""
+    parts = []
+    for way in same.ways:
+        own = (c.values.get(column.key) for name, _, c in cells if name == way)
+        values = [v for each in own if (v := wanted.interval(each)) is not None]
+        if values:
+            best = (max if wanted.more else min)(values, key=lambda v: v.estimate)
+            parts.append(f"{wanted.text(best)} {way}")
+    return f"{'highest' if wanted.more else 'lowest'} {wanted.words}: {'; '.join(parts)}"

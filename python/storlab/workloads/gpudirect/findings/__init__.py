@@ -1,0 +1,64 @@
+"""What the brief says of transfers to GPU memory beside their metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storlab.analysis.compare import Comparison
+from storlab.brief.extra import Extra
+from storlab.brief.model import DataTable, ExtraSection, FactTable
+from storlab.brief.tables import Scale
+from storlab.workloads.gpudirect.findings.best import best_table
+from storlab.workloads.gpudirect.findings.paths import (
+    WITHOUT,
+    path_tables,
+    what_direct_brings,
+)
+from storlab.workloads.gpudirect.findings.proof import (
+    machine_facts,
+    not_direct,
+    proof_data,
+    proof_table,
+    proven,
+)
+
+NOT_SWEPT = (
+    'Only one path was measured. path = ["direct", "bounce", "bounce-overlapped", "host"] tells '
+    "what the direct path brings."
+)
+
+
+class Findings(Extra):
+    """What is said of the family in a brief."""
+
+    def warnings(self, comparison: Comparison) -> list[str]:
+        """Runs that asked for the direct path and did not get it, or cannot prove it."""
+        return not_direct(comparison)
+
+    def findings(self, comparison: Comparison) -> list[str]:
+        """Which path the bytes took, and what the direct one brings over the others."""
+        return [*proven(comparison), *what_direct_brings(comparison, WITHOUT)]
+
+    def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
+        """Best points, what the paths cost, and the proof of path."""
+        paths = path_tables(comparison, scale)
+        found = [best_table(comparison, scale), *paths, proof_table(comparison)]
+        tables: list[DataTable] = [table for table in found if table is not None]
+        if not tables:
+            return None
+        return ExtraSection(
+            anchor="gpu-paths",
+            title="Best points, paths, and what proves them",
+            short="Paths",
+            lead=[*not_direct(comparison), *proven(comparison)],
+            tables=tables,
+            notes=[*(what_direct_brings(comparison) or [NOT_SWEPT])],
+        )
+
+    def facts(self, comparison: Comparison) -> list[FactTable]:
+        """GPUs and libraries."""
+        return machine_facts(comparison)
+
+    def data(self, comparison: Comparison) -> dict[str, Any]:
+        """Shares of the paths at each point."""
+        return {"gpu_paths": proof_data(comparison)}

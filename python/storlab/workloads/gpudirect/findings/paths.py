@@ -1,0 +1,301 @@
+"""What the direct path brings over the others: the same work, on the same target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison, Ratio, ratios_of
+from storlab.analysis.efficiency import spread_ratio
+from storlab.analysis.points import NBSP, WorkloadPoint, describe, sort_value, spaced_size
+from storlab.analysis.stats import Interval
+from storlab.brief.flags import Mark, cell_marks
+from storlab.brief.model import DataTable, Number
+from storlab.brief.power_marks import power_marks
+from storlab.brief.tables import Leaf, Scale, number_of, ratio_number, table_of
+from storlab.brief.text import and_list, ratio_spread, spread_text
+from storlab.figures.common import digits3, times_text
+from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
+from storlab.workloads.gpudirect.figures.by_path import CPU, J_GB, OF_PATH, way_name
+from storlab.workloads.gpudirect.findings.best import NONE, gb_number, sections_of
+from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
+
+DIRECT = "direct"
+OTHERS = ("bounce-overlapped", "bounce", "host")
+WITHOUT = OTHERS[:2]  # how data comes to a GPU without the direct path
+ENERGY = "energy per GB"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One path at one place: its name with the API, and its cell."""
+
+    name: str
+    path: str
+    cell: Cell
+    point: WorkloadPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The same work of one target by several paths."""
+
+    target: str
+    where: str
+    block: Any
+    workers: int
+    ways: tuple[Way, ...]
+
+    def pairs(self) -> Iterator[tuple[Way, Way]]:
+        """Each direct way with each other one."""
+        for first in (way for way in self.ways if way.path == DIRECT):
+            for path in OTHERS:
+                yield from ((first, other) for other in self.ways if other.path == path)
+
+
+def places(comparison: Comparison) -> list[Place]:
+    """Every place that was measured by direct and by another path, at the ends of its axis.
+
+    The fewest and the most workers that both were measured with: a rule that picks nothing.
+    """
+    found: dict[tuple[str, str], list[Way]] = {}
+    texts: dict[str, tuple[str, Any, int]] = {}
+    for section in sections_of(comparison):
+        for point in section.points:
+            rest = {k: v for k, v in point.params.items() if k not in OF_PATH}
+            key = json.dumps([section.family, rest], sort_keys=True, default=str)
+            names = [n for n in section.axes.varying if n not in OF_PATH]
+            where = describe(section.page, point.params, names) or point.workload
+            texts[key] = (where, point.params.get("block_size"), int(point.params["workers"]))
+            for target in comparison.planned([point]):
+                cell = comparison.row(point).cells[target]
+                if cell.measured:
+                    way = Way(way_name(section, point), str(point.params["path"]), cell, point)
+                    found.setdefault((target, key), []).append(way)
+    every = [
+        Place(target, *texts[key], tuple(ways))
+        for (target, key), ways in found.items()
+        if {DIRECT} < {way.path for way in ways}
+    ]
+    every.sort(key=lambda p: (comparison.targets.index(p.target), sort_value(p.block), p.workers))
+    return [place for place in every if place.workers in _ends(every, place)]
+
+
+def _ends(every: Sequence[Place], place: Place) -> set[int]:
+    rest = _rest(place)
+    same = [
+        p.workers
+        for p in every
+        if (p.target, p.block, _rest(p)) == (place.target, place.block, rest)
+    ]
+    return {min(same), max(same)}
+
+
+def _rest(place: Place) -> str:
+    """Equal for places that differ in workers only."""
+    params = {k: v for k, v in place.ways[0].point.params.items() if k not in (*OF_PATH, "workers")}
+    return json.dumps([place.ways[0].point.workload, params], sort_keys=True, default=str)
+
+
+def path_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
+    """Each path in absolute numbers, then direct over each of the others."""
+    found = places(comparison)
+    if not found:
+        return []
+    tail = _tail(found)
+    return [_absolute(comparison, found, tail, scale), _ratios(comparison, found, tail)]
+
+
+def _tail(found: Sequence[Place]) -> str:
+    """Key of the tail latency: of reads, or of writes where nothing is read."""
+    known = {key for place in found for way in place.ways for key in way.cell.values}
+    return next((k for op in ("read", "write") if (k := f"latency_p99_ns.{op}") in known), "")
+
+
+def _absolute(comparison: Comparison, found: Sequence[Place], tail: str, scale: Scale) -> DataTable:
+    latency = comparison.column(tail)
+    cpu = comparison.column(CPU)
+    leaves = [
+        Leaf(
+            [place.where, way.name],
+            way.cell,
+            [
+                gb_number(comparison, way.cell, THROUGHPUT, scale),
+                NONE if latency is None else number_of(way.cell, latency, scale),
+                NONE if cpu is None else number_of(way.cell, cpu, scale),
+                energy_number(comparison, way.cell, scale),
+            ],
+        )
+        for place in found
+        for way in place.ways
+    ]
+    unit = "" if latency is None else scale.of(latency)[0]
+    return table_of(
+        comparison,
+        "The same work by each path, at the fewest and the most workers: mean of the repeats, with "
+        "the 95 % interval below it",
+        ["work", "path"],
+        [
+            ("throughput", "GB/s"),
+            (_tail_words(tail), unit),
+            ("client CPU", "s/GB"),
+            (ENERGY, "J/GB"),
+        ],
+        leaves,
+    )
+
+
+def _tail_words(tail: str) -> str:
+    return f"{tail.rpartition('.')[2]} p99"
+
+
+def energy_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
+    """J/GB with its interval: the inverse of throughput per watt."""
+    column, value = comparison.column(EFFICIENCY), cell.values.get(EFFICIENCY)
+    if column is None or value is None or value.estimate <= 0:
+        return NONE
+    number = number_of(cell, column, scale)
+    low = None if not value.high else J_GB / value.high
+    high = None if not value.low else J_GB / value.low
+    shown = Interval(J_GB / value.estimate, low, high, value.n)
+    spread = spread_text(shown) if number.spread and shown.is_known else ""
+    return replace(number, text=digits3(shown.estimate), spread=spread)
+
+
+def _ratios(comparison: Comparison, found: Sequence[Place], tail: str) -> DataTable:
+    leaves = [
+        Leaf(
+            [place.where, f"{first.name} over {other.name}"],
+            first.cell,
+            _ratio_numbers(comparison, first, other, tail),
+        )
+        for place in found
+        for first, other in place.pairs()
+    ]
+    return table_of(
+        comparison,
+        "What the direct path brings: direct divided by the other path on the same target, with "
+        "the 95 % interval below it; bold where the interval excludes 1",
+        ["work", "paths"],
+        [("throughput", ""), (_tail_words(tail), ""), ("client CPU per GB", ""), (ENERGY, "")],
+        leaves,
+    )
+
+
+def _ratio_numbers(comparison: Comparison, first: Way, other: Way, tail: str) -> list[Number]:
+    keys = (THROUGHPUT, tail, CPU)
+    known = ratios_of(first.cell, other.cell, keys)
+    numbers = []
+    for key in keys:
+        column = comparison.column(key)
+        names = (first.name, other.name)
+        numbers.append(
+            NONE
+            if column is None
+            else ratio_number(known.get(key), first.cell, other.cell, column, names)
+        )
+    return [*numbers, _energy_ratio(first.cell, other.cell)]
+
+
+def _energy_ratio(first: Cell, other: Cell) -> Number:
+    interval = energy_ratio(first, other)
+    if interval is None:
+        return NONE
+    marks: dict[str, Mark] = {}
+    for cell in (first, other):
+        flags = cell_marks(cell.flags, len(cell.runs), latency=False, name="efficiency_mb_s_w")
+        marks |= {m.kind: m for m in (*flags, *(power_marks(cell.power) if cell.power else ()))}
+    return Number(
+        times_text(interval.estimate),
+        ratio_spread(interval),
+        first.point_id,
+        tuple(marks.values()),
+        strong=interval.excludes(1.0),
+    )
+
+
+def energy_ratio(first: Cell, other: Cell) -> Interval | None:
+    """J/GB of one over that of the other; None where power is not known of both."""
+    if first.power is None or other.power is None:
+        return None
+    name = EFFICIENCY.partition(".")[0]
+    # J/GB is the inverse of efficiency: the other's efficiency over this one's.
+    below, above = first.power.spread(name), other.power.spread(name)
+    if above is None or below is None or min(above.estimate, below.estimate) <= 0:
+        return None
+    return spread_ratio(above, below)
+
+
+def what_direct_brings(comparison: Comparison, others: Sequence[str] = OTHERS) -> list[str]:
+    """One sentence for each target and other path: the range over all places, nothing picked."""
+    found = places(comparison)
+    sentences = []
+    for target in dict.fromkeys(place.target for place in found):
+        for path in others:
+            pairs = [
+                (first, other)
+                for place in found
+                if place.target == target
+                for first, other in place.pairs()
+                if other.path == path
+            ]
+            if pairs:
+                sentences.append(_sentence(found, target, path, pairs))
+    return sentences
+
+
+def _sentence(
+    found: Sequence[Place],
+    target: str,
+    path: str,
+    pairs: Sequence[tuple[Way, Way]],
+) -> str:
+    tail = _tail(found)
+    words = {"throughput": THROUGHPUT, _tail_words(tail): tail, "client CPU per GB": CPU}
+    every = {
+        word: [r for f, o in pairs if (r := _ratio(f.cell, o.cell, key)) is not None]
+        for word, key in words.items()
+    }
+    energies = [e for f, o in pairs if (e := energy_ratio(f.cell, o.cell)) is not None]
+    every[ENERGY] = [Ratio(each) for each in energies]
+    parts = [f"{word} {_range(ratios)}" for word, ratios in every.items() if ratios]
+    apart = any(ratio.concurrency is not None for ratio in every[_tail_words(tail)])
+    doubt = " (which not all bytes took, or nobody counted)" if _doubtful(pairs) else ""
+    more = (
+        " Some of these latencies were taken at different effective concurrency." if apart else ""
+    )
+    return (
+        f"Direct{doubt} over {path} on {target}, {_where(found, target)}: {'; '.join(parts)}.{more}"
+    )
+
+
+def _where(found: Sequence[Place], target: str) -> str:
+    """``4 KiB and 1 MiB, 1 and 256 workers``: where the ends of the axes lie."""
+    own = [place for place in found if place.target == target]
+    sizes = dict.fromkeys(spaced_size(place.block) for place in own)
+    counts = sorted({place.workers for place in own})
+    noun = "worker" if counts == [1] else "workers"
+    return f"{and_list(list(sizes))}, {and_list([f'{n:,}' for n in counts])}{NBSP}{noun}"
+
+
+def _doubtful(pairs: Sequence[tuple[Way, Way]]) -> bool:
+    kinds = {flag.kind for first, _ in pairs for flag in first.cell.flags}
+    return bool(kinds & {NOT_DIRECT, UNPROVEN})
+
+
+def _ratio(first: Cell, other: Cell, key: str) -> Ratio | None:
+    return ratios_of(first, other, (key,)).get(key)
+
+
+def _range(ratios: Sequence[Ratio]) -> str:
+    """``0.98× to 1.02×``; of one place with its interval, and that it decides nothing."""
+    values = sorted(ratio.interval.estimate for ratio in ratios)
+    low, high = times_text(values[0]), times_text(values[-1])
+    interval = ratios[0].interval
+    if len(values) == 1:
+        return f"{low} ({ratio_spread(interval)})" if interval.is_known else low
+    span = low if low == high else f"{low} to {high}"
+    decided = sum(ratio.decided for ratio in ratios)
+    return span if decided else f"{span} (no interval excludes 1)"

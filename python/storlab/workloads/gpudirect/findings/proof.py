@@ -1,0 +1,244 @@
+"""Which path the bytes took, and who counted them: words, the table, and the machine's facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.points import Section, WorkloadPoint
+from storlab.base.units import format_bytes_si
+from storlab.brief.flags import cell_marks
+from storlab.brief.model import DataTable, FactTable, Number
+from storlab.brief.tables import Leaf, table_of
+from storlab.brief.text import and_list, plural
+from storlab.figures.common import digits3
+from storlab.workloads.gpudirect.details import GpuDirectDetails, LibraryTold, RouteTold
+from storlab.workloads.gpudirect.findings.best import NONE, sections_of
+from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
+from storlab.workloads.gpudirect.metrics import LEAST_DIRECT_PERCENT
+
+DIRECT = "direct"
+SHARES = ("direct", "p2p", "nvfs", "posix")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of the path at one point of one target, all finished runs together."""
+
+    section: Section
+    point: WorkloadPoint
+    cell: Cell
+    route: RouteTold  # summed
+    details: tuple[GpuDirectDetails, ...]
+
+    @property
+    def path(self) -> str:
+        """That was asked for."""
+        return str(self.point.params["path"])
+
+    def has(self, kind: str) -> bool:
+        """Whether a run has that flag."""
+        return any(flag.kind == kind for flag in self.cell.flags)
+
+
+def proofs(comparison: Comparison) -> Iterator[Proof]:
+    """Every measured point of every target."""
+    for section in sections_of(comparison):
+        for point in section.points:
+            for target in comparison.planned([point]):
+                cell = comparison.row(point).cells[target]
+                if cell.measured:
+                    told = tuple(GpuDirectDetails.of(run.record) for run in cell.runs)
+                    yield Proof(section, point, cell, _summed([d.route for d in told]), told)
+
+
+def _summed(routes: Sequence[RouteTold]) -> RouteTold:
+    """Bytes of all runs; counted only where each of them was."""
+    names = ("bytes", "p2p_bytes", "nvfs_bytes", "posix_bytes")
+    sums = {name: sum(getattr(route, name) for route in routes) for name in names}
+    counters = {route.by for route in routes if route.counted}
+    all_counted = bool(routes) and all(route.counted for route in routes)
+    by = "/".join(sorted(counters)) if all_counted else "none"
+    return RouteTold(asked=routes[0].asked if routes else "", by=by, **sums)
+
+
+def not_direct(comparison: Comparison) -> list[str]:
+    """For the head of the findings: points that asked for the direct path and did not get it."""
+    found = [proof for proof in proofs(comparison) if proof.path == DIRECT]
+    sentences = []
+    for target in dict.fromkeys(proof.cell.target for proof in found):
+        own = [proof for proof in found if proof.cell.target == target]
+        bad = [proof for proof in own if proof.has(NOT_DIRECT)]
+        if bad:
+            sentences.append(_not_direct(target, bad, len(own)))
+        unsure = [proof for proof in own if proof.has(UNPROVEN)]
+        if unsure:
+            sentences.append(
+                f"Path not proven on {target}: no counter tells which path the bytes took at "
+                f"{_of(len(unsure), len(own))} that asked for the direct one. "
+                "Do not quote these numbers as GPUDirect Storage."
+            )
+    return sentences
+
+
+def _of(some: int, every: int) -> str:
+    """``all 8 points``, ``3 of 8 points``."""
+    if some < every:
+        return f"{some:,} of {plural(every, 'point')}"
+    return f"all {plural(every, 'point')}" if every > 1 else "the one point"
+
+
+def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
+    shares = [proof.route.percents()["posix"] for proof in bad if proof.route.counted]
+    low, high = min(shares, default=0.0), max(shares, default=0.0)
+    span = (
+        digits3(high)
+        if math.isclose(low, high, abs_tol=0.05)
+        else f"{digits3(low)} to {digits3(high)}"
+    )
+    compat = low >= LEAST_DIRECT_PERCENT
+    why = "cuFile ran in compatibility mode, and " if compat else ""
+    where = f"at {_of(len(bad), count)} that asked for the direct path"
+    return (
+        f"Not GPUDirect on {target}: {why}{span} % of the bytes went through host memory (POSIX) "
+        f"{where}. Do not quote these numbers as GPUDirect Storage."
+    )
+
+
+def proven(comparison: Comparison) -> list[str]:
+    """Targets whose direct runs all went the direct path, with who counted it."""
+    found = [proof for proof in proofs(comparison) if proof.path == DIRECT]
+    good: dict[str, list[str]] = {}
+    for target in dict.fromkeys(proof.cell.target for proof in found):
+        own = [proof for proof in found if proof.cell.target == target]
+        if any(proof.has(NOT_DIRECT) or proof.has(UNPROVEN) for proof in own):
+            continue
+        p2p, nvfs = (sum(getattr(p.route, n) for p in own) for n in ("p2p_bytes", "nvfs_bytes"))
+        ways = [w for w, b in (("the kernel’s P2PDMA", p2p), ("nvidia-fs", nvfs)) if b]
+        counters = and_list(list(dict.fromkeys(p.route.counter for p in own)))
+        least = min(proof.route.percents()["direct"] for proof in own)
+        share = "all bytes" if least >= 100 else f"{least:.4g} % of the bytes or more"
+        good.setdefault(f"{share} went by {and_list(ways)}, counted by {counters}", []).append(
+            target
+        )
+    return [
+        f"The direct path was direct on {and_list(targets)}: {words}."
+        for words, targets in good.items()
+    ]
+
+
+def proof_table(comparison: Comparison) -> DataTable | None:
+    """The path that bytes took at each point."""
+    leaves = [
+        Leaf([proof.section.where(proof.point)], proof.cell, _numbers(proof))
+        for proof in proofs(comparison)
+        if proof.path == DIRECT
+    ]
+    if not leaves:
+        return None
+    return table_of(
+        comparison,
+        "The path that each byte took where the direct one was asked for: all runs of a point "
+        "together, ramp included. The other paths go through host memory, as asked",
+        ["workload point"],
+        [
+            ("moved", ""),
+            ("direct", "%"),
+            ("P2PDMA", "%"),
+            ("nvidia-fs", "%"),
+            ("POSIX", "%"),
+            ("counted by", ""),
+            ("device read / moved", "%"),
+            ("compared", ""),
+        ],
+        leaves,
+    )
+
+
+def _numbers(proof: Proof) -> list[Number]:
+    route, cell = proof.route, proof.cell
+    kinds = [flag for flag in cell.flags if flag.kind in (NOT_DIRECT, UNPROVEN)]
+    marks = cell_marks(kinds, len(cell.runs), latency=False)
+    moved = Number(format_bytes_si(route.bytes), "", cell.point_id) if route.bytes else NONE
+    ends = [_device(proof), _compared(proof)]
+    if not route.counted:
+        shares = [NONE] * 4
+        by = Number("nobody: not proven", "", cell.point_id, marks)
+    else:
+        percents = route.percents()
+        shares = [
+            Number(
+                f"{percents[name]:.4g}", "", cell.point_id,
+                marks if name == "direct" else (), strong=name == "direct",
+            )
+            for name in SHARES
+        ]  # fmt: skip
+        by = Number(route.counter, "", cell.point_id)
+    return [moved, *shares, by, *ends]
+
+
+def _device(proof: Proof) -> Number:
+    """What the device counted over what was read in the windows."""
+    counted, moved = 0, 0
+    for run, told in zip(proof.cell.runs, proof.details, strict=True):
+        read = run.record.totals.get("read")
+        if told.device is None or read is None:
+            return NONE
+        counted, moved = counted + told.device.read_bytes, moved + read.bytes
+    return Number(f"{100 * counted / moved:.0f}", "", proof.cell.point_id) if moved else NONE
+
+
+def _compared(proof: Proof) -> Number:
+    """Bytes that were compared before and after the windows, and how many were wrong."""
+    both = [each for d in proof.details for each in (d.first_pass, d.read_back) if each is not None]
+    if not both:
+        return NONE
+    wrong = sum(each.wrong for each in both)
+    text = format_bytes_si(sum(each.bytes for each in both))
+    verdict = f"{format_bytes_si(wrong)} wrong" if wrong else "equal"
+    return Number(f"{text}, {verdict}", "", proof.cell.point_id)
+
+
+def proof_data(comparison: Comparison) -> list[dict[str, Any]]:
+    """The same as plain values."""
+    return [
+        {
+            "where": proof.section.where(proof.point),
+            "target": proof.cell.target,
+            "point": proof.cell.point_id,
+            "by": proof.route.by,
+            "bytes": proof.route.bytes,
+            "percent": proof.route.percents() if proof.route.counted else None,
+        }
+        for proof in proofs(comparison)
+    ]
+
+
+def machine_facts(comparison: Comparison) -> list[FactTable]:
+    """GPUs and libraries, as the runs found them."""
+    rows: dict[str, dict[str, None]] = {}
+    for proof in proofs(comparison):
+        for told in proof.details:
+            for gpu in told.gpus:
+                text = f"{gpu.name}, {gpu.pci}, compute capability {gpu.compute}, " + (
+                    f"{format_bytes_si(gpu.memory_bytes)} of memory"
+                )
+                rows.setdefault(f"GPU {gpu.number}", {})[text] = None
+            for name, library in (
+                ("CUDA driver", told.libraries.cuda),
+                ("libcufile", told.libraries.cufile),
+            ):
+                if library is not None:
+                    rows.setdefault(name, {})[_library(library)] = None
+    if not rows:
+        return []
+    return [FactTable("GPU and libraries", [(name, "; ".join(v)) for name, v in rows.items()])]
+
+
+def _library(library: LibraryTold) -> str:
+    compat = {True: ", compatibility mode allowed", False: ", compatibility mode not allowed"}
+    mode = "" if library.compat_allowed is None else compat[library.compat_allowed]
+    return f"{library.version} ({library.path}){mode}"

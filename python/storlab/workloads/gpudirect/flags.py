@@ -1,0 +1,43 @@
+"""What the flags of this family alone mean, in the legend and for the audit."""
+
+from __future__ import annotations
+
+from storlab.contracts.page import FlagMeaning
+
+NOT_DIRECT = "not-direct"
+UNPROVEN = "path-unproven"
+UNCOMPARED = "not-compared"
+
+GPUDIRECT_FLAGS = (
+    FlagMeaning(
+        NOT_DIRECT,
+        "n",
+        "The run asked for the direct path, and less than 99 % of its bytes took it: the rest went "
+        "through host memory.",
+        severity="warning",
+        why=(
+            "Bytes went through host memory although the direct path was asked for: this is no "
+            "number of GPUDirect Storage."
+        ),
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        UNPROVEN,
+        "u",
+        "The run asked for the direct path, and no counter proves which path its bytes took.",
+        severity="warning",
+        why="Nobody knows whether this is a number of GPUDirect Storage.",
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        UNCOMPARED,
+        "v",
+        "What arrived in GPU memory was not compared with what storage holds (verify = false).",
+        severity="note",
+        why="A library may report success for data that never arrived.",
+    ),
+)

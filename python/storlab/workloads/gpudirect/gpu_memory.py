@@ -1,0 +1,34 @@
+"""Whether buffers can ever fit into the memory of the GPUs of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from storlab.base.errors import Problem
+from storlab.base.units import format_bytes_si
+from storlab.workloads.gpudirect.libraries import cuda_places
+from storlab.workloads.gpudirect.machine.kernel import nvidia_driver
+from storlab.workloads.gpudirect.machine.probe import Libraries, probe
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.rules import gpu_buffer_bytes
+
+
+def memory_problem(params: GpuDirectParams) -> Problem | None:
+    """Buffers larger than all memory of their GPU; None where they fit, or nobody can know.
+
+    What is free now doctor looks at: another process may have gone by the time of the run.
+    """
+    need = gpu_buffer_bytes(params)
+    if not need or (params.cuda_library is None and nvidia_driver(Path("/")) is None):
+        return None
+    # Without cuFile, whose driver takes its time to open.
+    found = probe(Libraries(cuda=tuple(cuda_places(params.cuda_library)), cufile=()))
+    for gpu in found.gpus:
+        if gpu.number in params.gpu and need > gpu.memory_bytes:
+            return Problem(
+                ("workers",),
+                f"their buffers take {format_bytes_si(need)} of GPU {gpu.number}, which has "
+                f"{format_bytes_si(gpu.memory_bytes)}: workers x queue_depth x block_size",
+                "lower workers, queue_depth or block_size, or add GPUs to gpu",
+            )
+    return None

@@ -1,0 +1,70 @@
+"""The engine's order for transfers to GPU memory.
+
+``crates/families/gpudirect/src/spec.rs`` reads the same JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from storlab.model.job import Arrival, Job, Member
+from storlab.model.types import Table
+
+
+class Mix(Table):
+    """Percent of operations by kind. The kind is drawn per operation, so achieved shares vary."""
+
+    read: float = Field(ge=0, le=100)
+    write: float = Field(ge=0, le=100)
+
+
+class Offsets(Table):
+    """How offsets are drawn."""
+
+    kind: Literal["uniform", "sequential"]
+
+
+class Libraries(Table):
+    """Shared libraries by path or name, tried in this order."""
+
+    cufile: list[str] = Field(default_factory=list)
+    cuda: list[str] = Field(default_factory=list)
+
+
+class GpuDirectJob(Job):
+    """One run, engine-independent. All sizes in bytes, all times in ns."""
+
+    kind: ClassVar[str] = "gpudirect"
+
+    do: Literal["load", "probe"] = "load"
+    members: list[Member] = Field(default_factory=list)
+    path: Literal["direct", "bounce", "bounce-overlapped", "host"] = "direct"
+    api: Literal["sync", "batch", "async"] = "sync"
+    mix: Mix = Mix(read=100, write=0)
+    offsets: Offsets = Offsets(kind="uniform")
+    block_size: int = Field(default=1 << 20, ge=1)
+    workers: int = Field(default=1, ge=1)
+    workers_per_file: int = Field(default=1, ge=1)
+    queue_depth: int = Field(default=1, ge=1)
+    gpus: list[int] = Field(default=[0], min_length=1)
+    register_buffers: bool = True
+    arrival: Arrival = Arrival()
+    cpus: list[int] | None = None  # worker w is pinned to cpus[w % len]
+    verify_bytes: int = 0  # of each file before the window; 0: none
+    libraries: Libraries = Libraries()
+    direct: bool = True  # O_DIRECT
+    window_ns: int | None = None  # exactly one of window_ns and window_bytes
+    window_bytes: int | None = None  # over all workers
+
+    @model_serializer(mode="wrap")
+    def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """With the engine's name ``register``, which classes have of their own."""
+        found: dict[str, Any] = dump(self)
+        found["register"] = found.pop("register_buffers")
+        return found
+
+    def touches(self) -> set[str]:
+        """All members, when it writes."""
+        return {member.name for member in self.members} if self.mix.write else set()

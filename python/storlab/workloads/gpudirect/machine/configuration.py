@@ -1,0 +1,97 @@
+"""The configuration of cuFile that is in force: JSON with comments, and the environment."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+PATH_VARIABLE = "CUFILE_ENV_PATH_JSON"
+USUAL = "etc/cufile.json"
+_YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+# A string as a whole, so that what looks like a comment in one stays; or a comment.
+_STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r",(\s*[}\]])")
+
+
+@dataclass(frozen=True, slots=True)
+class CuFileConfiguration:
+    """None: not told, so that the library's own default holds."""
+
+    path: Path | None = None  # None: there is no file
+    problem: str = ""  # why it cannot be read
+    allow_compat: bool | None = None
+    force_compat: bool | None = None
+    p2pdma: bool | None = None
+    poll_mode: bool | None = None
+    poll_kb: int | None = None
+    direct_io_kb: int | None = None
+
+
+def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfiguration:
+    """As cuFile would read it in this environment."""
+    named = environment.get(PATH_VARIABLE)
+    path = Path(named) if named else root / USUAL
+    values: dict[str, Any] = {}
+    problem = ""
+    try:
+        values = parse(path.read_text(errors="replace"))
+    except FileNotFoundError:
+        problem = f"{PATH_VARIABLE} names {path}, which is not there" if named else ""
+        return _with_environment(CuFileConfiguration(None, problem), environment)
+    except (OSError, ValueError) as error:
+        problem = f"{path} cannot be read: {error}"
+    properties = values.get("properties")
+    known: Mapping[str, Any] = properties if isinstance(properties, dict) else {}
+    return _with_environment(
+        CuFileConfiguration(
+            path=path,
+            problem=problem,
+            allow_compat=_flag(known.get("allow_compat_mode")),
+            force_compat=_flag(known.get("force_compat_mode")),
+            p2pdma=_flag(known.get("use_pci_p2pdma")),
+            poll_mode=_flag(known.get("use_poll_mode")),
+            poll_kb=_number(known.get("poll_mode_max_size_kb")),
+            direct_io_kb=_number(known.get("max_direct_io_size_kb")),
+        ),
+        environment,
+    )
+
+
+def parse(text: str) -> dict[str, Any]:
+    """JSON with comments and last commas. Raises ValueError."""
+    plain = _STRING_OR_COMMENT.sub(lambda found: found[1] or " ", text)
+    found = json.loads(_LAST_COMMA.sub(r"\1", plain))
+    if not isinstance(found, dict):
+        raise ValueError("it holds no object")
+    return found
+
+
+def _with_environment(
+    found: CuFileConfiguration, environment: Mapping[str, str]
+) -> CuFileConfiguration:
+    """Variables come before the file."""
+    allow, force, p2pdma = (
+        _flag(environment.get(f"CUFILE_{name}"))
+        for name in ("ALLOW_COMPAT_MODE", "FORCE_COMPAT_MODE", "USE_PCIP2PDMA")
+    )
+    return replace(
+        found,
+        allow_compat=found.allow_compat if allow is None else allow,
+        force_compat=found.force_compat if force is None else force,
+        p2pdma=found.p2pdma if p2pdma is None else p2pdma,
+    )
+
+
+def _flag(value: object) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower()
+    return True if word in _YES else False if word in _NO else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,148 @@
+"""What ``storlab doctor`` says of GPUs: which path data will take, and what stands in the way."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.machine import kernel as kernels
+from storlab.workloads.gpudirect.machine import pci, storage
+from storlab.workloads.gpudirect.machine.configuration import configuration
+from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row
+from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
+from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
+from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ProbedGpu, Probing, probe
+from storlab.workloads.gpudirect.machine.routes import (
+    configuration_row,
+    driver_row,
+    iommu_rows,
+    library_rows,
+    memlock_row,
+    p2pdma_lacks,
+    route_rows,
+    small_io_row,
+)
+from storlab.workloads.gpudirect.machine.rows import error, ok, warning
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where to look; tests have a tree and a probe of their own."""
+
+    root: Path = Path("/")
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    probing: Probing = probe
+    is_root: bool = field(default_factory=lambda: os.geteuid() == 0)
+    processor: str = field(default_factory=platform.machine)
+
+
+def examine_machine(libraries: Libraries, machine: Machine | None = None) -> list[Check]:
+    """Of this machine alone: one line where it has no NVIDIA GPU."""
+    machine = machine or Machine()
+    cards = pci.gpus(machine.root)
+    driver = kernels.nvidia_driver(machine.root)
+    if not cards and driver is None:
+        what = "this machine has no NVIDIA GPU; only transfers to GPU memory need one"
+        return [ok("GPU", what)]
+    probed = machine.probing(libraries)
+    rows = [driver_row(driver), *_trouble_rows(probed), *library_rows(probed)]
+    for card in cards:
+        told = _told(card, probed)
+        rows.append(gpu_row(card, told))
+        link = link_row(_name(told), card, idles=True)
+        rows += [] if link is None else [link]
+    found = configuration(machine.root, machine.environment)
+    kernel = kernels.kernel(machine.root)
+    lacks = p2pdma_lacks(kernel, driver, cards, probed, machine.processor)
+    nvidia_fs = kernels.nvidia_fs_version(machine.root)
+    rows += [*route_rows(nvidia_fs, lacks, found, probed), configuration_row(found, probed)]
+    rows += iommu_rows(machine.root, cards)
+    rows.append(small_io_row(machine.environment))
+    memlock = memlock_row(machine.root, machine.is_root)
+    return rows if memlock is None else [*rows, memlock]
+
+
+def examine_target(
+    places: Sequence[Path],
+    demands: Sequence[Demand],
+    libraries: Libraries,
+    machine: Machine | None = None,
+) -> list[Check]:
+    """Of a target for the points on it. Errors are what no run can be without."""
+    machine = machine or Machine()
+    if not any(demand.needs_gpu for demand in demands):
+        return []
+    direct = any(demand.needs_cufile for demand in demands)
+    probed = machine.probing(libraries if direct else Libraries(libraries.cuda, ()))
+    rows = [*_needed_rows(probed, direct=direct)]
+    if not rows:
+        rows += memory_rows(demands, probed)
+    cards = [
+        (gpu, card)
+        for gpu in probed.gpus
+        if gpu.number in used_gpus(demands)
+        and (card := pci.device(machine.root, gpu.pci)) is not None
+    ]
+    rows += [row for gpu, card in cards for row in aperture_rows(demands, gpu.number, card)]
+    nvidia_fs = kernels.nvidia_fs_version(machine.root) is not None
+    seen: set[storage.Under] = set()
+    for place in places:
+        under = storage.under(place, machine.root)
+        if under not in seen:
+            seen.add(under)
+            rows += _place_rows(machine.root, under, cards, direct=direct, nvidia_fs=nvidia_fs)
+    return rows
+
+
+def _place_rows(
+    root: Path,
+    under: storage.Under,
+    cards: Sequence[tuple[ProbedGpu, pci.PciDevice]],
+    *,
+    direct: bool,
+    nvidia_fs: bool,
+) -> Iterator[Check]:
+    if direct:
+        yield file_system_row(under)
+        yield from drive_rows(under, nvidia_fs=nvidia_fs)
+    found = [
+        (drive, device)
+        for drive in under.drives
+        if drive.pci is not None and (device := pci.device(root, drive.pci)) is not None
+    ]
+    for drive, device in found:
+        link = link_row(drive.name, device)
+        if link is not None:
+            yield link
+    for gpu, card in cards if direct else ():
+        yield from distance_rows(root, card, _name(gpu), found)
+
+
+def _needed_rows(probed: Probe, *, direct: bool) -> Iterator[Check]:
+    """What no run can be without, and is not there."""
+    if probed.cuda_trouble is not None:
+        yield error("libcuda", probed.cuda_trouble.what, probed.cuda_trouble.fix)
+    elif direct and probed.cufile_trouble is not None:
+        yield error("libcufile", probed.cufile_trouble.what, probed.cufile_trouble.fix)
+
+
+def _trouble_rows(probed: Probe) -> Iterator[Check]:
+    """The same where nobody has asked for a run."""
+    if probed.trouble is not None:
+        yield warning("GPU libraries", probed.trouble.what, probed.trouble.fix)
+        return
+    for name, trouble in (("libcuda", probed.cuda_trouble), ("libcufile", probed.cufile_trouble)):
+        if trouble is not None:
+            yield warning(name, trouble.what, trouble.fix)
+
+
+def _told(card: pci.PciDevice, probed: Probe) -> ProbedGpu | None:
+    return next((gpu for gpu in probed.gpus if pci.normal(gpu.pci) == card.address), None)
+
+
+def _name(gpu: ProbedGpu | None) -> str:
+    return "GPU" if gpu is None else f"GPU {gpu.number}"

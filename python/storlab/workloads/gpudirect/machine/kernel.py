@@ -1,0 +1,112 @@
+"""Drivers and the kernel, as /proc and /sys tell of them below a root."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.stores.devices import read_fact
+
+P2PDMA_KERNEL = (6, 2)  # from which on user memory may be peer memory
+_STATIC_BAR1 = re.compile(r"RMForceStaticBar1=(0x)?1\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """NVIDIA's kernel driver."""
+
+    version: str  # 560.35.03
+    is_open: bool  # the open kernel modules
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What P2PDMA wants of the kernel. None: not told."""
+
+    release: str
+    has_p2pdma: bool | None  # built with CONFIG_PCI_P2PDMA
+    nvme_multipath: bool | None
+    static_bar1: bool | None  # the NVIDIA driver was told to map all GPU memory for good
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Major and minor number; (0, 0) where the release has none."""
+        found = re.match(r"(\d+)\.(\d+)", self.release)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    @property
+    def is_new_enough(self) -> bool:
+        """For P2PDMA."""
+        return self.version >= P2PDMA_KERNEL
+
+
+def nvidia_driver(root: Path) -> Driver | None:
+    """None where no driver is loaded."""
+    text = read_fact(root / "proc/driver/nvidia/version")
+    if text is None:
+        return None
+    line = text.splitlines()[0]
+    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", line)
+    return Driver(found[1] if found else "of unknown version", "Open Kernel Module" in line)
+
+
+def nvidia_fs_version(root: Path) -> str | None:
+    """Of the module nvidia-fs; None where it is not loaded."""
+    for place in ("proc/driver/nvidia-fs/version", "sys/module/nvidia_fs/version"):
+        text = read_fact(root / place)
+        found = re.search(r"\d+(?:\.\d+)+", text or "")
+        if found:
+            return found[0]
+    known = (root / "proc/driver/nvidia-fs", root / "sys/module/nvidia_fs")
+    return "of unknown version" if any(place.exists() for place in known) else None
+
+
+def kernel(root: Path) -> Kernel:
+    """The running one."""
+    release = read_fact(root / "proc/sys/kernel/osrelease") or ""
+    multipath = read_fact(root / "sys/module/nvme_core/parameters/multipath")
+    dwords = re.search(r"^RegistryDwords:(.*)$", _text(root / "proc/driver/nvidia/params"), re.M)
+    return Kernel(
+        release=release,
+        has_p2pdma=_configured(root, release, "CONFIG_PCI_P2PDMA"),
+        nvme_multipath=None if multipath is None else multipath in ("Y", "1"),
+        static_bar1=None if dwords is None else bool(_STATIC_BAR1.search(dwords[1])),
+    )
+
+
+def iommu_words(root: Path) -> list[str]:
+    """What the kernel was told about the IOMMU as it started: ``iommu=pt``."""
+    words = (read_fact(root / "proc/cmdline") or "").split()
+    return [word for word in words if re.match(r"(intel_|amd_)?iommu(\.\w+)?=", word)]
+
+
+def has_iommu(root: Path) -> bool:
+    """Whether one is at work."""
+    place = root / "sys/class/iommu"
+    return place.is_dir() and any(place.iterdir())
+
+
+def can_be_locked_bytes(limits: str) -> int | None:
+    """Soft limit of locked memory from a text of /proc/PID/limits; None: no limit."""
+    found = re.search(r"^Max locked memory\s+(\d+|unlimited)", limits, re.M)
+    return None if found is None or found[1] == "unlimited" else int(found[1])
+
+
+def _configured(root: Path, release: str, name: str) -> bool | None:
+    places = (f"boot/config-{release}", f"lib/modules/{release}/config", "proc/config.gz")
+    for place in places:
+        text = _text(root / place)
+        if text:
+            return re.search(rf"^{name}=[ym]$", text, re.M) is not None
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        plain = gzip.decompress(content) if path.suffix == ".gz" else content
+        return plain.decode(errors="replace")
+    except (OSError, EOFError):
+        return ""

@@ -1,0 +1,73 @@
+"""Rows on a target: file system, layers of block devices, and what its drives are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.machine.rows import ok, warning
+from storlab.workloads.gpudirect.machine.storage import Under
+
+_OWN_CLIENTS = ("lustre", "beegfs", "wekafs", "gpfs", "virtiofs", "panfs", "scatefs")
+_ORDERED = "data=ordered"
+
+
+def file_system_row(under: Under) -> Check:
+    """Whether the direct path knows it."""
+    name, kind = "GPU file system", under.file_system
+    if kind is None:
+        return ok(name, "none: the block device itself")
+    if kind == "xfs":
+        return ok(name, "xfs")
+    if kind == "ext4":
+        modes = sorted(option for option in under.options if option.startswith("data="))
+        if _ORDERED in modes:
+            return ok(name, f"ext4, {_ORDERED}")
+        found = modes[0] if modes else f"mounted without saying {_ORDERED}"
+        return warning(
+            name,
+            f"ext4, {found}: cuFile goes directly only where the mount says {_ORDERED}",
+            f"mount it with -o {_ORDERED}, or use XFS",
+        )
+    if kind.startswith("nfs"):
+        if "proto=rdma" in under.options:
+            return ok(name, f"{kind} over RDMA: direct where its client and nvidia-fs go together")
+        fix = "mount it with -o proto=rdma, with the RDMA client that goes with nvidia-fs"
+        return warning(name, f"{kind} without RDMA: not direct", fix)
+    if kind in _OWN_CLIENTS:
+        return ok(name, f"{kind}: direct where its client goes together with cuFile")
+    return warning(
+        name, f"{kind}: cuFile reads it by way of host memory", "use XFS, or ext4 data=ordered"
+    )
+
+
+def drive_rows(under: Under, *, nvidia_fs: bool) -> Iterator[Check]:
+    """Layers and transports that a direct path does not go through."""
+    for layer in under.layers:
+        yield _layer_row(layer.name, layer.kind, nvidia_fs)
+    for drive in under.drives:
+        if drive.is_local_nvme:
+            yield ok("GPU drive", f"{drive.name}, NVMe on PCIe ({drive.pci or 'no address'})")
+        elif drive.name.startswith("nvme") and drive.transport in ("rdma", "tcp", "fc"):
+            yield _fabric_row(drive.name, drive.transport, nvidia_fs)
+        else:
+            what = f"{drive.name} is not an NVMe drive: not direct"
+            yield warning("GPU drive", what, "use NVMe drives")
+
+
+def _layer_row(name: str, kind: str, nvidia_fs: bool) -> Check:
+    if kind == "raid0":
+        if nvidia_fs:
+            return ok("GPU layers", f"{name} is RAID 0: direct by nvidia-fs, not by P2PDMA")
+        what = f"{name} is RAID 0, through which P2PDMA does not go"
+        return warning("GPU layers", what, "load nvidia-fs, or study the drives one by one")
+    what = f"{name} ({kind}) lies between file and drives: not direct"
+    return warning("GPU layers", what, "use the drives themselves, or md RAID 0 with nvidia-fs")
+
+
+def _fabric_row(name: str, transport: str, nvidia_fs: bool) -> Check:
+    if transport == "rdma" and nvidia_fs:
+        return ok("GPU drive", f"{name}, NVMe over RDMA: direct by nvidia-fs, not by P2PDMA")
+    what = f"{name} is NVMe over {transport}: not direct"
+    fix = "load nvidia-fs" if transport == "rdma" else "use RDMA with nvidia-fs, or local drives"
+    return warning("GPU drive", what, fix)

@@ -1,0 +1,86 @@
+"""GPU memory that runs need, held against what is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from storlab.base.units import format_bytes_si, format_size
+from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.machine.pci import PciDevice
+from storlab.workloads.gpudirect.machine.probe import Probe
+from storlab.workloads.gpudirect.machine.rows import error, ok, warning
+
+HOST = "host"  # the path that needs no GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a point wants of GPUs."""
+
+    label: str  # of its workload
+    path: str
+    gpus: tuple[int, ...]  # worker w uses the one at w modulo their count
+    workers: int
+    queue_depth: int  # buffers of each worker
+    block_size: int
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether it uses one at all."""
+        return self.path != HOST
+
+    @property
+    def needs_cufile(self) -> bool:
+        """Whether it uses libcufile."""
+        return self.path == "direct"
+
+    def bytes_on(self, gpu: int) -> int:
+        """Of the memory of one GPU."""
+        if not self.needs_gpu:
+            return 0
+        turns = (place for place, number in enumerate(self.gpus) if number == gpu)
+        workers = sum(-(-max(0, self.workers - turn) // len(self.gpus)) for turn in turns)
+        return workers * self.queue_depth * self.block_size
+
+
+def used_gpus(demands: Sequence[Demand]) -> list[int]:
+    """Numbers of all that are used."""
+    return sorted({gpu for demand in demands if demand.needs_gpu for gpu in demand.gpus})
+
+
+def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
+    """For each GPU the largest demand; an error before any run where it does not fit."""
+    known = {gpu.number: gpu for gpu in probe.gpus}
+    for number in used_gpus(demands):
+        gpu = known.get(number)
+        if gpu is None:
+            there = ", ".join(str(each) for each in known) or "none"
+            what = f"GPU {number} is not there; the CUDA driver knows: {there}"
+            yield error("GPU", what, "correct gpu in the workload, or CUDA_VISIBLE_DEVICES")
+            continue
+        most = max(demands, key=lambda demand: demand.bytes_on(number))
+        need = most.bytes_on(number)
+        what = (
+            f"{most.label}: buffers of {format_size(most.block_size)} on GPU {number} take "
+            f"{format_bytes_si(need)}, and {format_bytes_si(gpu.free_bytes)} of "
+            f"{format_bytes_si(gpu.memory_bytes)} are free"
+        )
+        if need > gpu.free_bytes:
+            fix = "fewer workers, a smaller queue_depth or block_size, or end what else uses it"
+            yield error("GPU memory", what, fix)
+        else:
+            yield ok("GPU memory", what)
+
+
+def aperture_rows(demands: Sequence[Demand], number: int, card: PciDevice) -> Iterator[Check]:
+    """Where buffers of the direct path do not fit into what a drive can see of a GPU's memory."""
+    need = max((each.bytes_on(number) for each in demands if each.needs_cufile), default=0)
+    most = card.bar1_bytes
+    if most is not None and need > most:
+        yield warning(
+            "GPU aperture",
+            f"buffers take {format_bytes_si(need)} of GPU {number}, and BAR1 shows "
+            f"{format_bytes_si(most)} of it: not all can be registered",
+            "fewer workers or smaller blocks, or turn on a larger BAR1 (resizable BAR)",
+        )

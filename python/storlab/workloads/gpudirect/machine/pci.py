@@ -1,0 +1,188 @@
+"""PCIe from sysfs: GPUs, links, and how far two devices are from each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from storlab.stores.devices import read_fact
+
+_BRIDGE = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_NVIDIA = "0x10de"
+_DISPLAY = ("0x0300", "0x0302")  # VGA, 3D
+_BAR1_LINE = 1  # of ``resource``: the aperture through which others see the GPU's memory
+_ACS_CAPABILITY = 0x000D
+_EXTENDED = 0x100  # where extended capabilities begin
+_REDIRECT = 0b1100  # of ACS control: requests and completions between peers go up to the root
+# GB/s of one lane each way, by GT/s: what the line code leaves.
+_LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7.563, 128.0: 15.125}
+
+
+class Distance(IntEnum):
+    """Between two devices, the nearest first."""
+
+    SWITCH = 0  # below one root port
+    HOST_BRIDGE = 1  # different root ports of one host bridge
+    NODE = 2  # different host bridges, one NUMA node
+    SYSTEM = 3  # different NUMA nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """As it runs, and as it could."""
+
+    gt_s: float
+    width: int
+    most_gt_s: float
+    most_width: int
+
+    @property
+    def gb_s(self) -> float:
+        """Each way, as it runs."""
+        return _LANE_GB_S.get(self.gt_s, 0.0) * self.width
+
+    @property
+    def most_gb_s(self) -> float:
+        """Each way, as it could."""
+        return _LANE_GB_S.get(self.most_gt_s, 0.0) * self.most_width
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """One function of a device."""
+
+    address: str  # 0000:41:00.0
+    sysfs: Path  # real
+    chain: tuple[str, ...]  # from the host bridge down to itself: pci0000:40, 0000:40:01.1, ...
+
+    @property
+    def node(self) -> int | None:
+        """Its NUMA node."""
+        number = read_fact(self.sysfs / "numa_node")
+        return None if number is None or int(number) < 0 else int(number)
+
+    @property
+    def link(self) -> Link | None:
+        """None for what has no link of its own, as in most virtual machines."""
+        texts = [
+            read_fact(self.sysfs / name)
+            for name in (
+                "current_link_speed",
+                "current_link_width",
+                "max_link_speed",
+                "max_link_width",
+            )
+        ]
+        numbers = [re.match(r"\d+(\.\d+)?", text or "") for text in texts]
+        speed, width, most_speed, most_width = (float(n[0]) if n else 0.0 for n in numbers)
+        if speed == 0 or width == 0:
+            return None
+        return Link(speed, int(width), most_speed, int(most_width))
+
+    @property
+    def bar1_bytes(self) -> int | None:
+        """Of a GPU: how much of its memory others can see at once."""
+        lines = (read_fact(self.sysfs / "resource") or "").splitlines()
+        if len(lines) <= _BAR1_LINE:
+            return None
+        start, end = (int(word, 16) for word in lines[_BAR1_LINE].split()[:2])
+        return end - start + 1 if end > start else None
+
+    @property
+    def gives_peer_memory(self) -> bool:
+        """Whether the kernel knows memory of it as peer memory."""
+        return (self.sysfs / "p2pmem").is_dir()
+
+    @property
+    def iommu_type(self) -> str | None:
+        """``DMA`` and ``DMA-FQ``: what it reads and writes is translated; ``identity``: not."""
+        return read_fact(self.sysfs / "iommu_group" / "type")
+
+
+def device(root: Path, address: str) -> PciDevice | None:
+    """By its address; None where there is none such."""
+    name = normal(address)
+    place = root / "sys/bus/pci/devices" / (name or "none")
+    return _of(place) if name and place.exists() else None
+
+
+def normal(address: str) -> str | None:
+    """As the kernel writes it: CUDA has capitals, and NVML eight digits for the domain."""
+    found = re.fullmatch(r"0*([0-9a-f]*):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", address.lower())
+    return None if found is None else f"{found[1]:0>4}:{found[2]}"
+
+
+def gpus(root: Path) -> list[PciDevice]:
+    """Of NVIDIA, by address."""
+    found = []
+    base = root / "sys/bus/pci/devices"
+    for place in sorted(base.iterdir()) if base.is_dir() else []:
+        kind = read_fact(place / "class") or ""
+        if read_fact(place / "vendor") == _NVIDIA and kind.startswith(_DISPLAY):
+            found.append(_of(place))
+    return found
+
+
+def address_in(sysfs: Path) -> str | None:
+    """The PCI device that a real path in sysfs lies in, the nearest."""
+    found = [part for part in sysfs.parts if _ADDRESS.fullmatch(part)]
+    return found[-1] if found else None
+
+
+def distance(first: PciDevice, second: PciDevice) -> Distance:
+    """How many of their ways up they share."""
+    shared = 0
+    for step, others in zip(first.chain[:-1], second.chain[:-1], strict=False):
+        if step != others:
+            break
+        shared += 1
+    if shared >= 2:  # host bridge and root port
+        return Distance.SWITCH
+    if shared == 1:
+        return Distance.HOST_BRIDGE
+    apart = first.node is not None and second.node is not None and first.node != second.node
+    return Distance.SYSTEM if apart else Distance.NODE
+
+
+def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list[str] | None:
+    """Bridges above one of both whose ACS sends what is for a peer up to the root.
+
+    What is above both sees nothing of it, until one below has sent it up.
+    None where configuration space cannot be read as far: only root may.
+    """
+    found = []
+    own, other = first.chain[1:-1], second.chain[1:-1]
+    for address in (*own, *other):
+        if address in own and address in other:
+            continue
+        place = root / "sys/bus/pci/devices" / address / "config"
+        try:
+            config = place.read_bytes()
+        except OSError:
+            return None
+        if len(config) <= _EXTENDED:
+            return None
+        if acs_control(config) & _REDIRECT:
+            found.append(address)
+    return found
+
+
+def acs_control(config: bytes) -> int:
+    """Control register of access control services; 0 for a device without."""
+    offset, steps = _EXTENDED, 0
+    while _EXTENDED <= offset <= len(config) - 8 and steps < 64:
+        header = int.from_bytes(config[offset : offset + 4], "little")
+        if header & 0xFFFF == _ACS_CAPABILITY:
+            return int.from_bytes(config[offset + 6 : offset + 8], "little")
+        offset, steps = header >> 20 & ~3, steps + 1
+    return 0
+
+
+def _of(place: Path) -> PciDevice:
+    real = place.resolve()
+    parts = real.parts
+    chain = [part for part in parts if _BRIDGE.fullmatch(part) or _ADDRESS.fullmatch(part)]
+    return PciDevice(real.name, real, tuple(chain))

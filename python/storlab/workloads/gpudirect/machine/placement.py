@@ -1,0 +1,85 @@
+"""Rows on where GPUs and drives sit: links, bridges, nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from storlab.base.units import format_bytes_si
+from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.machine.pci import (
+    Distance,
+    PciDevice,
+    distance,
+    redirecting_bridges,
+)
+from storlab.workloads.gpudirect.machine.probe import ProbedGpu
+from storlab.workloads.gpudirect.machine.rows import ok, warning
+from storlab.workloads.gpudirect.machine.storage import Drive
+
+_WORDS = {
+    Distance.SWITCH: "below one PCIe switch",
+    Distance.HOST_BRIDGE: "through the root complex of one CPU",
+    Distance.NODE: "across host bridges of one NUMA node",
+    Distance.SYSTEM: "across NUMA nodes",
+}
+
+
+def gpu_row(card: PciDevice, told: ProbedGpu | None) -> Check:
+    """What it is, and how much of its memory others can see."""
+    parts = [card.address]
+    if told is not None:
+        free, whole = format_bytes_si(told.free_bytes), format_bytes_si(told.memory_bytes)
+        parts = [f"{told.name}, compute {told.compute}, {free} of {whole} free", card.address]
+    if card.bar1_bytes is not None:
+        parts.append(f"BAR1 {format_bytes_si(card.bar1_bytes)}")
+    name = f"GPU {told.number}" if told is not None else "GPU"
+    return ok(name, ", ".join(parts))
+
+
+def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | None:
+    """None for what has no link. ``idles``: it slows its link down where it has nothing to do."""
+    link = device.link
+    if link is None:
+        return None
+    now = f"{link.gt_s:g} GT/s x{link.width} ({link.gb_s:.1f} GB/s)"
+    most = f"{link.most_gt_s:g} GT/s x{link.most_width} ({link.most_gb_s:.1f} GB/s)"
+    narrow, slow = link.width < link.most_width, link.gt_s < link.most_gt_s
+    if narrow or (slow and not idles):
+        fix = "seat it anew, or use a slot with all lanes and of its generation"
+        return warning(f"{name} link", f"{now}, and it could {most}", fix)
+    if slow:
+        return ok(f"{name} link", f"{now} while idle; {most} under load")
+    return ok(f"{name} link", now)
+
+
+def distance_rows(
+    root: Path, card: PciDevice, name: str, drives: Sequence[tuple[Drive, PciDevice]]
+) -> Iterator[Check]:
+    """Of one GPU to the drives of a target, the farthest first to be named."""
+    if not drives:
+        return
+    far = [(distance(card, device), drive, device) for drive, device in drives]
+    worst, drive, device = max(far, key=lambda found: found[0])
+    what = f"{drive.name} and {name} meet {_WORDS[worst]}"
+    if worst >= Distance.NODE:
+        yield warning(
+            "PCIe distance",
+            f"{what}: transfers between them are slower, or not direct at all",
+            "use a drive or a GPU of the same NUMA node, best below the same switch",
+        )
+    else:
+        yield ok("PCIe distance", what)
+    if worst is not Distance.SWITCH:
+        return
+    bridges = redirecting_bridges(root, card, device)
+    if bridges:
+        yield warning(
+            "ACS",
+            f"{', '.join(bridges)} sends what is for a neighbour up to the root complex",
+            "turn ACS off in the firmware, or pci=disable_acs_redir=... for these bridges",
+        )
+    elif bridges is None:
+        yield ok("ACS", "not known: only root may read it")
+    else:
+        yield ok("ACS", "redirects nothing between them")

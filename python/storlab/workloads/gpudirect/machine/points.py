@@ -1,0 +1,50 @@
+"""Points of a study as what doctor asks of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from storlab.contracts.check import Check
+from storlab.model.point import Point
+from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
+from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
+from storlab.workloads.gpudirect.machine.memory import Demand
+from storlab.workloads.gpudirect.machine.probe import Libraries
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.rules import depth_of
+
+
+def examine_here(machine: Machine | None = None) -> list[Check]:
+    """Of this machine, with the libraries that a study takes which names none."""
+    return examine_machine(_libraries(None, None), machine)
+
+
+def examine_points(
+    points: Sequence[Point], places: Sequence[Path], machine: Machine | None = None
+) -> list[Check]:
+    """Of one target. What several workloads with libraries of their own share is told once."""
+    asked: dict[Libraries, list[Demand]] = {}
+    for point in points:
+        params = GpuDirectParams.of(point.params)
+        libraries = _libraries(params.cuda_library, params.cufile_library)
+        asked.setdefault(libraries, []).append(_demand(point.workload, params))
+    rows: dict[Check, None] = {}
+    for libraries, demands in asked.items():
+        rows |= dict.fromkeys(examine_target(places, demands, libraries, machine))
+    return list(rows)
+
+
+def _libraries(cuda: str | None, cufile: str | None) -> Libraries:
+    return Libraries(cuda=tuple(cuda_places(cuda)), cufile=tuple(cufile_places(cufile)))
+
+
+def _demand(label: str, params: GpuDirectParams) -> Demand:
+    return Demand(
+        label=label,
+        path=params.path,
+        gpus=tuple(params.gpu),
+        workers=params.workers,
+        queue_depth=depth_of(params),
+        block_size=params.block_size,
+    )

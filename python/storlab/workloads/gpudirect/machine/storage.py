@@ -1,0 +1,123 @@
+"""What lies between a file and the drives: file system, layers of block devices, transports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from storlab.stores.devices import device_number, read_fact
+from storlab.stores.filesystems import existing_parent, file_system_of
+from storlab.workloads.gpudirect.machine.pci import address_in
+
+_DEEPEST = 16  # layers, more than any machine has
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """One block device with nothing below."""
+
+    name: str  # nvme0n1
+    transport: str  # pcie, tcp, rdma, fc, loop; NVMe's own word
+    pci: str | None  # the controller's, where it is on this machine's PCIe
+
+    @property
+    def is_local_nvme(self) -> bool:
+        """As both direct paths want it."""
+        return self.transport == "pcie" and self.name.startswith("nvme")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A block device made of others."""
+
+    name: str  # md0
+    kind: str  # raid0, LVM, CRYPT, mpath, ...
+
+
+@dataclass(frozen=True, slots=True)
+class Under:
+    """What a place lies on."""
+
+    file_system: str | None  # None: the block device itself
+    options: frozenset[str]
+    layers: tuple[Layer, ...]
+    drives: tuple[Drive, ...]
+
+
+def under(place: Path, root: Path = Path("/")) -> Under:
+    """Of a file, a directory or a block device; neither needs to be there yet."""
+    number = device_number(place)
+    if number is not None:
+        layers, drives = stack(root, _text(number))
+        return Under(None, frozenset(), layers, drives)
+    mounted = file_system_of(place)
+    options = frozenset(mounted.options.split(","))
+    found = device_number(mounted.source) or _number_of_files(place)
+    layers, drives = ((), ()) if found is None else stack(root, _text(found))
+    return Under(mounted.kind, options, layers, drives)
+
+
+def stack(root: Path, number: str) -> tuple[tuple[Layer, ...], tuple[Drive, ...]]:
+    """Layers from the top, and the drives below, of a block device ``major:minor``."""
+    layers: dict[str, Layer] = {}
+    drives: dict[str, Drive] = {}
+    place = root / "sys/dev/block" / number
+    if place.exists():
+        for found in _walk(place.resolve(), 0):
+            if isinstance(found, Layer):
+                layers.setdefault(found.name, found)
+            else:
+                drives.setdefault(found.name, found)
+    return tuple(layers.values()), tuple(drives.values())
+
+
+def _walk(sysfs: Path, depth: int) -> Iterator[Layer | Drive]:
+    disk = sysfs.parent if (sysfs / "partition").exists() else sysfs
+    parts = sorted((disk / "slaves").glob("*"))
+    if not parts or depth > _DEEPEST:
+        yield _drive(disk)
+        return
+    yield Layer(disk.name, _kind(disk))
+    for part in parts:
+        yield from _walk(part.resolve(), depth + 1)
+
+
+def _kind(disk: Path) -> str:
+    level = read_fact(disk / "md" / "level")
+    if level is not None:
+        return level
+    return (read_fact(disk / "dm" / "uuid") or "layered").partition("-")[0]
+
+
+def _drive(disk: Path) -> Drive:
+    if (disk / "loop").is_dir():
+        return Drive(disk.name, "loop", None)
+    for controller in _controllers(disk):
+        transport = read_fact(controller / "transport") or "pcie"
+        return Drive(disk.name, transport, address_in(controller))
+    address = address_in(disk)
+    return Drive(disk.name, "pcie" if address else "unknown", address)
+
+
+def _controllers(disk: Path) -> Iterator[Path]:
+    """Of an NVMe namespace: the directory around it, or, with multipath, links beside it."""
+    if not disk.name.startswith("nvme"):
+        return
+    if (disk.parent / "transport").exists():
+        yield disk.parent
+        return
+    for entry in sorted(disk.parent.glob("nvme[0-9]*")):
+        if (entry / "transport").exists():
+            yield entry.resolve()
+
+
+def _number_of_files(place: Path) -> int | None:
+    """Where the mount names no device that is in /dev, as in containers; None: not on one."""
+    number = existing_parent(place).stat().st_dev
+    return number if os.major(number) else None
+
+
+def _text(number: int) -> str:
+    return f"{os.major(number)}:{os.minor(number)}"

@@ -1,0 +1,145 @@
+"""What one run of transfers to GPU memory says: metrics by name, concurrency, and flags.
+
+Definitions are in docs/method.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from storlab.base.units import MB, NS_PER_S, format_bytes_si
+from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
+from storlab.model.study import Target
+from storlab.workloads.common import metrics as common
+from storlab.workloads.gpudirect.details import GpuDirectDetails
+from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNCOMPARED, UNPROVEN
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.rules import depth_of
+
+DATA: tuple[Operation, ...] = ("read", "write")
+LEAST_DIRECT_PERCENT = 99.0
+"""Of its bytes that a run must have moved directly to stand as one of the direct path."""
+
+
+def run_concurrency(params: GpuDirectParams, outcome: RunOutcome) -> Concurrency:
+    """Outstanding transfers: as configured, and implied by Little's law (rate x mean)."""
+    return Concurrency(
+        configured=float(depth_of(params) * params.workers),
+        implied=common.implied_outstanding(outcome, DATA),
+    )
+
+
+def run_metrics(params: GpuDirectParams, outcome: RunOutcome) -> list[Metric]:
+    """All metrics of a run; none when its window is empty."""
+    if common.window_ns(outcome) <= 0:
+        return []
+    shares = (params.read_percent, 100.0 - params.read_percent)
+    asked = [op for op, share in zip(DATA, shares, strict=True) if share]
+    return [
+        *common.rate_metrics(outcome, DATA, DATA, "iops", asked),
+        *common.time_metrics(outcome, DATA, "latency"),
+        *common.time_metrics(outcome, DATA, "intended"),
+        *common.cpu_metrics(outcome, DATA, "cpu_us_per_io"),
+        *common.cpu_per_gb(outcome.cpu, common.bytes_moved(outcome, DATA)),
+        *common.concurrency_metric(run_concurrency(params, outcome).implied),
+        *_route_metrics(params, GpuDirectDetails.of(outcome)),
+        *_around_metrics(params, GpuDirectDetails.of(outcome)),
+    ]
+
+
+def _route_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Iterable[Metric]:
+    """Shares of the ways that bytes took, where the direct path was asked for and counted."""
+    if params.path == "direct" and details.route.counted:
+        for name, share in details.route.percents().items():
+            yield Metric(name=f"{name}_percent", value=share, unit="%")
+
+
+def _around_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Iterable[Metric]:
+    """What was done before and after the window."""
+    registration = details.registration
+    if params.path == "direct" and registration is not None:
+        taken_s = (registration.ns + registration.handles_ns) / NS_PER_S
+        yield Metric(name="registration_s", value=taken_s, unit="s")
+    for name, compared in (
+        ("first_pass_mb", details.first_pass),
+        ("read_back_mb", details.read_back),
+    ):
+        if compared is not None and compared.bytes:
+            yield Metric(name=name, value=compared.bytes / MB, unit="MB")
+
+
+def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run."""
+    details = GpuDirectDetails.of(outcome)
+    most = depth_of(params) * params.workers
+    found = [
+        *_path_flags(params, outcome, details),
+        common.concurrency_flag(run_concurrency(params, outcome), "transfers", params.rate_iops),
+        common.client_flag(outcome),
+        *common.machine_flags(outcome, params.workers),
+        common.page_cache_flag(target),
+        common.device_bytes_flag(target, outcome),
+        _compared_flag(params, outcome, details),
+        _wrong_flag(details),
+        common.rate_flag(params.rate_iops, outcome, DATA, params.arrival, most),
+        common.note_flag(outcome),
+    ]
+    return [flag for flag in found if flag is not None]
+
+
+def _path_flags(
+    params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
+) -> Iterable[Flag]:
+    """Whether the direct path was taken, and whether anybody can know."""
+    if params.path != "direct" or not common.bytes_moved(outcome, DATA):
+        return
+    route = details.route
+    if not route.counted:
+        yield Flag(
+            kind=UNPROVEN,
+            message="nothing counted which path the bytes took: this cuFile has no counters (they "
+            "begin with 1.15) and nvidia-fs shows none, or counts whole MiB of a load of a few",
+        )
+        return
+    shares = route.percents()
+    missing = max(0, route.bytes - route.accounted_bytes)
+    if 100 - shares["posix"] < LEAST_DIRECT_PERCENT:
+        yield Flag(kind=NOT_DIRECT, message=_not_direct(details, shares["posix"]))
+    if 100 * missing > (100 - LEAST_DIRECT_PERCENT) * route.bytes:
+        yield Flag(
+            kind=UNPROVEN,
+            message=f"{format_bytes_si(route.bytes)} were moved, and the counters of "
+            f"{route.counter} know of {format_bytes_si(route.accounted_bytes)}",
+        )
+
+
+def _not_direct(details: GpuDirectDetails, posix: float) -> str:
+    cufile = details.libraries.cufile
+    whole = posix >= LEAST_DIRECT_PERCENT
+    mode = "cuFile ran in compatibility mode: " if whole else ""
+    share = "all bytes" if whole else f"{posix:.3g} % of the bytes"
+    allowed = cufile.compat_allowed if cufile is not None else None
+    advice = "; allow_compat_mode = false in cufile.json would have refused it" if allowed else ""
+    return (
+        f"{mode}{share} went through host memory (POSIX), by the counters of "
+        f"{details.route.counter}{advice}; storlab doctor says what the direct path lacks"
+    )
+
+
+def _compared_flag(
+    params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
+) -> Flag | None:
+    """Nobody compared the data that a GPU received."""
+    compared = details.first_pass or details.read_back
+    if params.path == "host" or compared is not None or not common.bytes_moved(outcome, DATA):
+        return None
+    why = "verify = false" if params.verify == 0 else "this engine does not compare"
+    return Flag(kind=UNCOMPARED, message=f"{why}: nobody looked at what arrived in GPU memory")
+
+
+def _wrong_flag(details: GpuDirectDetails) -> Flag | None:
+    wrong = sum(each.wrong for each in (details.first_pass, details.read_back) if each is not None)
+    if not wrong:
+        return None
+    what = f"{format_bytes_si(wrong)} are in blocks that are not what storage holds"
+    return Flag(kind="verify-failed", message=what)

@@ -1,0 +1,135 @@
+"""How transfers to GPU memory lie on a page: axes, small multiples, sections, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from storlab.base.units import format_size
+from storlab.contracts.page import Page, margins
+from storlab.workloads.common.costs import IOPS
+from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
+from storlab.workloads.gpudirect.definitions import GPUDIRECT_DEFINITIONS
+from storlab.workloads.gpudirect.flags import GPUDIRECT_FLAGS
+from storlab.workloads.gpudirect.metrics import DATA
+from storlab.workloads.gpudirect.quantities import (
+    GPUDIRECT_FINDINGS,
+    GPUDIRECT_HEADLINE,
+    GPUDIRECT_QUANTITIES,
+)
+
+NBSP = "\u00a0"
+MIX = "read_percent"
+APIS = ("sync", "batch", "async")
+PATHS = ("direct", "bounce-overlapped", "bounce", "host")
+"""What a reader asks for first stands first, and then the strongest that it is compared with."""
+UNSAID_AT: dict[str, Any] = {"workers_per_file": 1, "region_start": 0, "register_buffers": True}
+
+
+def phrase(name: str, params: Mapping[str, Any]) -> str | None:
+    """A parameter as a phrase: ``4 workers``, ``batches of 16``. None for the usual form.
+
+    Empty where another parameter's phrase says it, or the path has no use for it.
+    """
+    value = params[name]
+    if name in ("path", "access"):
+        return str(value)
+    if name == MIX:
+        return _mix(float(value))
+    if name in ("api", "register_buffers", "queue_depth"):
+        return _of_path(name, params)
+    if name == "workers":
+        return f"{value}{NBSP}worker" if value == 1 else f"{value:,}{NBSP}workers"
+    if name == "workers_per_file":
+        return "" if value == 1 else f"{value} workers per file"
+    if name == "gpu":
+        return "" if params.get("path") == "host" else gpus_text(value)
+    if name == "rate_iops":
+        return "" if value is None else f"{value:g} transfers/s"
+    if name == "verify":
+        return "nothing compared" if value == 0 else f"first {format_size(value)} compared"
+    return None
+
+
+def _of_path(name: str, params: Mapping[str, Any]) -> str:
+    """What only some paths have: no word of it for the others."""
+    value, path = params[name], params.get("path")
+    if name == "queue_depth":
+        batch = path == "direct" and params.get("api") == "batch"
+        deep = batch or params.get("api") == "async" or path == "bounce-overlapped"
+        words = f"batches of {value}" if batch else f"{value} in flight each"
+        return words if deep else ""
+    if path != "direct":
+        return ""
+    if name == "api":
+        return str(value)
+    return "registered buffers" if value else "unregistered buffers"
+
+
+def gpus_text(numbers: list[int]) -> str:
+    """``GPU 0``, ``GPUs 0, 1``."""
+    noun = "GPU" if len(numbers) == 1 else "GPUs"
+    return f"{noun}{NBSP}{', '.join(str(number) for number in numbers)}"
+
+
+def _mix(reads: float) -> str:
+    if reads in (0, 100):
+        return "reads only" if reads else "writes only"
+    return f"{reads:g}/{100 - reads:g} read/write"
+
+
+def says(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a parameter says anything here: not of what is not done."""
+    if params.get(name) is None or phrase(name, params) == "":
+        return False
+    return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])
+
+
+GPUDIRECT_PAGE = Page(
+    operations=DATA,
+    moved=DATA,
+    axes=("workers", "rate_iops", "queue_depth"),
+    workers="workers",
+    outstanding={"queue_depth": QUEUE_DEPTH_COLUMNS},
+    paced="rate_iops",
+    access="access",
+    facet="block_size",
+    mix=MIX,
+    sizes=("block_size", "region_start", "region_size", "total_bytes", "verify"),
+    durations=("drain_timeout",),
+    titles={
+        "path": "path",
+        "api": "API of cuFile",
+        MIX: "mix (read/write)",
+        "block_size": "transfer size",
+        "queue_depth": "transfers in flight of a worker",
+        "workers": "workers",
+        "workers_per_file": "workers per file",
+        "gpu": "GPU",
+        "register_buffers": "GPU buffers registered",
+        "rate_iops": "rate (1/s)",
+        "verify": "compared of each file",
+        "cufile_library": "libcufile",
+        "cuda_library": "libcuda",
+    },
+    phrase=phrase,
+    mix_words="read/write",
+    axis_titles={"workers": "workers (threads)"},
+    work="{access} transfers",
+    told=("path", "api", "gpu"),
+    far="the largest number of workers",
+    headline=GPUDIRECT_HEADLINE,
+    rate=IOPS,
+    percentiles=("p50", "p99"),
+    quantities=GPUDIRECT_QUANTITIES,
+    findings=GPUDIRECT_FINDINGS,
+    line=("throughput_mb_s.all", "cpu_s_per_gb.all"),
+    extra="storlab.workloads.gpudirect.findings:Findings",
+    published=("gds", "gpudirect"),
+    published_for=lambda params: params.get("path") == "direct",
+    order={"path": PATHS, "api": APIS, "register_buffers": (True, False)},
+    says=says,
+    flags=GPUDIRECT_FLAGS,
+    definitions=GPUDIRECT_DEFINITIONS,
+    margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io", "direct_percent")),
+)

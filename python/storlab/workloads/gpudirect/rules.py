@@ -1,0 +1,172 @@
+"""Which values of parameters go together, and which fit a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from storlab.base.errors import Problem
+from storlab.model.study import Target
+from storlab.workloads.common.io_fields import arrival_problems
+from storlab.workloads.common.regions import (
+    alignment_problem,
+    directory_problem,
+    room_problem,
+    size_problems,
+)
+from storlab.workloads.gpudirect.params import GpuDirectParams
+
+BATCH_MAX = 128  # entries of cuFileBatchIOSetUp
+DEPTH_MAX = 4096  # of the engine
+GRAIN = 4096  # what cuFile moves directly; it serves the rest of an I/O by way of host memory
+OVERLAPPED_DEPTH = 2  # read k+1 while copy k runs
+
+
+def depth_of(params: GpuDirectParams) -> int:
+    """Transfers in flight of each worker; 1 where there is no choice."""
+    if not has_depth(params):
+        return 1
+    usual = OVERLAPPED_DEPTH if params.path == "bounce-overlapped" else 1
+    return usual if params.queue_depth is None else params.queue_depth
+
+
+def has_depth(params: GpuDirectParams) -> bool:
+    """Whether a worker can have several transfers in flight."""
+    if params.path == "direct":
+        return params.api != "sync"
+    return params.path == "bounce-overlapped"
+
+
+def needless_fields(params: GpuDirectParams) -> list[str]:
+    """What one point has no use for, because it belongs to other values of what is swept."""
+    return [] if params.path == "direct" else ["api", "register_buffers"]
+
+
+def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list[Problem]:
+    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    return [
+        *_needless_problems(values, given),
+        *_depth_problems(values, given),
+        *size_problems(values, lambda v: v.block_size),
+    ]
+
+
+def _needless_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[Problem]:
+    """Fields that say something about what the workload does not do."""
+    paths = {v.path for v in values}
+    if "direct" not in paths:
+        for name in ("api", "register_buffers", "cufile_library"):
+            if name in given:
+                yield Problem(
+                    (name,),
+                    f"is about cuFile, and path is {_words(paths)}",
+                    f'add "direct" to path, or remove {name}',
+                )
+    if paths == {"host"}:
+        for name in ("gpu", "cuda_library"):
+            if name in given:
+                yield Problem(
+                    (name,),
+                    "path = host moves data to no GPU",
+                    f"add another path, or remove {name}",
+                )
+    yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
+
+
+def _words(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))
+
+
+def _depth_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[Problem]:
+    deep = [v for v in values if has_depth(v)]
+    several = [v for v in values if v.queue_depth is not None and v.queue_depth > 1]
+    if "queue_depth" in given and several and not deep:
+        yield Problem(
+            ("queue_depth",),
+            "each worker has one transfer at a time with api = sync, path = bounce and path = host",
+            'set api = "batch" or "async", or path = "bounce-overlapped"; or raise workers instead',
+        )
+    for v in deep:
+        most = BATCH_MAX if v.path == "direct" and v.api == "batch" else DEPTH_MAX
+        if depth_of(v) > most:
+            what = "a batch of cuFile has" if most == BATCH_MAX else "a worker has"
+            yield Problem(
+                ("queue_depth",),
+                f"{what} at most {most:,} entries, not {depth_of(v):,}",
+                f"set queue_depth to at most {most:,}, and raise workers for more in flight",
+            )
+            return
+
+
+def target_problem(params: GpuDirectParams, target: Target) -> Problem | None:
+    """Why this point cannot run on this target, or None."""
+    if target.is_null:
+        return Problem(
+            ("path",), '"null:" holds no data that could go to a GPU', "use a file or a directory"
+        )
+    if target.layout == "stripe":
+        return Problem(
+            ("layout",),
+            "each worker has a file or device of its own here; nothing is striped",
+            "remove layout, or put the devices behind a RAID of the system and use its file system",
+        )
+    return (
+        directory_problem(target, "48GB")
+        or _alignment_problem(params, target)
+        or room_problem(params, target, params.block_size, sharers_of(params, members_of(target)))
+    )
+
+
+def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | None:
+    if params.path == "direct" and not target.direct:
+        return Problem(
+            ("direct",),
+            "cuFile moves data directly only for files that are opened with O_DIRECT",
+            "remove direct = false, or use another path",
+        )
+    if not target.direct:
+        return None
+    fields = {
+        "block_size": params.block_size,
+        "region_start": params.region_start,
+        "offset": target.offset,
+    }
+    if params.path == "direct":
+        return alignment_problem(fields, GRAIN, "for it to move directly", "use such a size")
+    return alignment_problem(fields)
+
+
+def members_of(target: Target) -> int | None:
+    """Files and devices of a target; None for a directory, which has as many as are needed."""
+    return None if target.directory is not None else len(target.locations)
+
+
+def sharers_of(params: GpuDirectParams, members: int | None) -> int:
+    """Into how many parts the most workers on a file or device divide it; 1 at random."""
+    if params.access == "random":
+        return 1
+    groups = -(-params.workers // params.workers_per_file)
+    rounds = 1 if members is None else -(-groups // members)
+    return min(params.workers, params.workers_per_file * rounds)
+
+
+def verified_bytes(params: GpuDirectParams, length: int) -> int:
+    """So much of a file of ``length`` bytes is compared: whole blocks, and one at least; or 0."""
+    if params.verify == 0:
+        return 0
+    wanted = min(max(params.verify, params.block_size), length)
+    return wanted // params.block_size * params.block_size
+
+
+def host_buffer_bytes(params: GpuDirectParams) -> int:
+    """Of host memory that all workers' buffers take; the direct path needs none."""
+    if params.path == "direct":
+        return 0
+    return params.block_size * depth_of(params) * params.workers
+
+
+def gpu_buffer_bytes(params: GpuDirectParams) -> int:
+    """Of memory of the GPU that has the most workers."""
+    if params.path == "host":
+        return 0
+    workers = -(-params.workers // len(params.gpu))
+    return params.block_size * depth_of(params) * workers

@@ -1,0 +1,69 @@
+"""Throughput of a target as a stack of what its requests moved: GET and PUT, by mix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import Section
+from storlab.figures.common import MISSING, digits3, interval_text, operations_of
+from storlab.figures.figure import Figure
+from storlab.figures.mixes import Mixes, mixes_of
+from storlab.figures.stacks import Stacked, Stacks, stack_chart
+from storlab.figures.theme import configured
+from storlab.workloads.object.figures.throughput import NAME, ratios_in_words
+
+
+def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
+    """One figure per small multiple in which more than one kind of request moved bytes."""
+    whole = comparison.column(f"{NAME}.all")
+    if whole is None:
+        return []
+    found = (_figure(mixes, whole) for mixes in mixes_of(comparison, sections))
+    return [figure for figure in found if figure is not None]
+
+
+def _figure(mixes: Mixes, whole: Column) -> Figure | None:
+    names = {f"{NAME}.{operation}": name for operation, name in operations_of(mixes.section)}
+    stacks = Stacks([], [], [])
+    for mix, _, cell in mixes.cells():
+        total = cell.values.get(whole.key)
+        if total is not None:
+            pieces = {n: cell.values[k].estimate for k, n in names.items() if k in cell.values}
+            repeats, comparison = cell.repeats(whole), mixes.comparison
+            stacks.add(comparison, cell, mix, pieces, total, repeats, cell.provenance)
+    parts = stacks.known(tuple(names.values()))
+    if len(parts) < 2:
+        return None
+    words = " + ".join(parts)
+    axes = Stacked(
+        order=mixes.order,
+        x_title=mixes.x_title,
+        y_title="throughput (MB/s)",
+        unit="MB/s",
+        parts=parts,
+    )
+    title = f"{mixes.where(words)}: {ratios_in_words(mixes, whole) or 'what each target moved'}"
+    return Figure(
+        name=mixes.name("stacked-by-mix"),
+        kind="object_stacked",
+        title=title,
+        alt=f"Stacked bars: throughput in MB/s of {words} by mix and target. {title}",
+        spec=configured(stack_chart(mixes.targets, stacks, axes), stacks.datasets(parts)),
+        columns=["mix", "target", "all (MB/s)", *(f"{name} (MB/s)" for name in names.values())],
+        rows=[
+            [
+                mix,
+                cell.target,
+                interval_text(cell.values.get(whole.key)),
+                *(
+                    digits3(cell.values[key].estimate) if key in cell.values else MISSING
+                    for key in names
+                ),
+            ]
+            for mix, _, cell in mixes.cells()
+        ],
+        point_ids=mixes.point_ids,
+        note=mixes.place,
+    )

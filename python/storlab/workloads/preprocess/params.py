@@ -1,0 +1,110 @@
+"""The parameters of ``kind = "preprocess"``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from storlab.model.params import InStudy, Params, Sweep
+from storlab.model.types import Size, StudyTable
+
+GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
+"""Fields of generated data and their defaults; with ``input`` they say nothing: None."""
+LEAST_PART_BYTES = 4096
+"""Of ``part_size``."""
+
+Rows = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
+Files = Annotated[int, Field(ge=1, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Workers = Annotated[int, Field(ge=1, le=1024)]
+GroupRows = Annotated[int, Field(ge=1, le=1 << 30)]
+Threshold = Annotated[int, Field(ge=0, le=2**63 - 1)]
+PartSize = Annotated[Size, Field(ge=LEAST_PART_BYTES)]
+Memory = Annotated[Size, Field(gt=0)]
+Codec = Literal["none", "snappy", "lz4", "zstd"]
+Implementation = Literal["native", "pandas", "polars", "dask"]
+"""Each is the engine of that name."""
+
+
+class Scale(StudyTable):
+    """``[workload.scale]``: the work on several machines. ``workers`` says on how many workers."""
+
+    engine: Literal["dask"] = Field(
+        description="whose cluster it is: dask (the extra storlab[scale])"
+    )
+    scheduler: Annotated[str, Field(min_length=1, pattern=r"^(tcp|tls)://")] | None = Field(
+        default=None,
+        description="address of the scheduler of a cluster that is there; by default one of "
+        "processes of this machine is started for each run",
+        examples=["tcp://10.0.0.1:8786"],
+    )
+    memory: Memory | None = Field(
+        default=None,
+        description="most memory of each worker, in place of the workload's memory, of which "
+        "each has an equal share",
+    )
+
+
+class PreprocessParams(Params):
+    """Of one point."""
+
+    rows: Sweep[Annotated[Rows | None, InStudy(Rows)]] = Field(
+        default=GENERATED["rows"], description="rows of the click logs that are made; swept"
+    )
+    files: Annotated[Files | None, InStudy(Files)] = Field(
+        default=GENERATED["files"], description="raw files that these rows are spread over"
+    )
+    input: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = Field(
+        default=None,
+        description="your own raw files instead, such as the day files of Criteo: paths or "
+        "patterns below the target's directory; they are only read",
+        examples=[["day_*"], ["criteo/day_0", "criteo/day_1"]],
+    )
+    workers: Sweep[Workers] = Field(
+        default=1, description="parts that are worked on at a time; swept"
+    )
+    implementation: Sweep[Implementation | None] = Field(
+        default=None,
+        description="whose code does it: native is storlab's own, pandas and polars are data "
+        "frameworks (the extra storlab[preprocess]), dask a cluster (storlab[scale]); by default "
+        "the engine decides; swept",
+    )
+    compression: Sweep[Codec] = Field(default="snappy", description="of the Parquet files; swept")
+    row_group_rows: Sweep[GroupRows] = Field(
+        default=262_144, description="rows of a row group of the Parquet files; swept"
+    )
+    part_size: Sweep[PartSize] = Field(
+        default="64MiB",  # type: ignore[assignment]
+        description="raw bytes that a worker takes at a time; swept",
+    )
+    threshold: Sweep[Threshold] = Field(
+        default=15,
+        description="a category that fewer rows have gets id 0, as a missing one; swept",
+    )
+    modulo: Sweep[Annotated[int, Field(ge=1, le=1 << 32)] | None] = Field(
+        default=None,
+        description="category values are taken modulo this before they are counted; swept",
+    )
+    numerical: Sweep[Literal["float16", "float32"]] = Field(
+        default="float16", description="type of the numerical features; swept"
+    )
+    malformed: Literal["refuse", "skip"] = Field(
+        default="refuse",
+        description="what becomes of lines that are no rows: the run fails, or leaves them out",
+    )
+    memory: Sweep[Memory] = Field(
+        default="4GiB",  # type: ignore[assignment]
+        description="most memory that the stages take, at any size of the data; swept",
+    )
+    cold: bool = Field(default=True, description="each stage finds its input out of the page cache")
+    resume: bool = Field(
+        default=False,
+        description="a run that was killed goes on after its last finished part; it is flagged",
+    )
+    scale: Scale | None = Field(
+        default=None, description="a cluster that the work is done on; whose, and which"
+    )
+    data_seed: Annotated[Seed | None, InStudy(Seed)] = Field(
+        default=GENERATED["data_seed"], description="of the click logs that are made"
+    )

@@ -1,0 +1,65 @@
+"""axe-core finds nothing wrong with a brief of any family, before scripts ran and after."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+import pytest
+from playwright.sync_api import Browser
+
+from integration.brief.test_brief_browser import Visit, scroll_through, unfold
+from integration.conftest import Made
+from support.accessibility import violations, violations_on_screens
+
+pytestmark = pytest.mark.browser
+BRIEFS = (
+    "made",
+    "object_made",
+    "training_made",
+    "checkpoint_made",
+    "preprocess_made",
+    "gpudirect_made",
+    "swept_clients_made",
+)
+PROGRAM = re.compile(r"<script(?![^>]*application/json)[^>]*>.*?</script>", re.DOTALL)
+FOLD = "for (const d of document.querySelectorAll('details')) { d.open = false; }"
+
+
+@pytest.fixture
+def brief(request: pytest.FixtureRequest) -> Made:
+    return cast(Made, request.getfixturevalue(request.param))
+
+
+def test_axe_tells_what_is_wrong(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content('<html lang="en"><title>t</title><main><h1>h</h1><img src="data:,"></main>')
+    (found,) = violations(page)
+    assert found.startswith("image-alt: 1, first img: ")
+    page.close()
+
+
+# axe-core waits by timers, which a browser without JavaScript does not run: the brief is shown
+# without its own programs instead. They change no colour of a text, and colours take axe-core
+# longest: those of what is folded are looked at by CONTRAST.
+@pytest.mark.parametrize("brief", BRIEFS, indirect=True)
+def test_axe_finds_nothing_before_scripts(browser: Browser, brief: Made) -> None:
+    page = browser.new_page()
+    page.set_content(PROGRAM.sub("", brief.html))
+    unfold(page)
+    assert page.locator("figure svg").count() > 0
+    assert page.evaluate("typeof vega") == "undefined"
+    page.set_viewport_size({"width": 390, "height": 768})
+    assert violations(page, contrast=False) == []
+    page.close()
+
+
+@pytest.mark.parametrize("brief", BRIEFS, indirect=True)
+def test_axe_finds_nothing_after_scripts(browser: Browser, brief: Made) -> None:
+    with Visit(browser, brief) as visit:
+        page = visit.page
+        scroll_through(page)
+        assert page.locator(".plot[data-live]").count() > 0
+        assert violations(page, contrast=False) == []
+        page.evaluate(FOLD)
+        assert violations_on_screens(page) == []

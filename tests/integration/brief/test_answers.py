@@ -1,0 +1,86 @@
+"""The answer of each family's brief: golden sentences, and how the questions order a brief."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from integration.brief.brief_fixture import build_store
+from integration.conftest import Made
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.verdict import verdicts
+from storlab.audit.from_claims import BriefClaims, audit_brief
+from storlab.brief.answers import answers, headlines
+from storlab.brief.build import build_brief
+from storlab.brief.claims import make_claims
+from storlab.brief.tables import ratio_table
+from storlab.lab.results.store import ResultStore
+from support.made_comparisons import told
+
+
+def test_the_answer_about_block_io(comparison: Comparison) -> None:
+    assert told(comparison) == {
+        "throughput": [
+            "Memory moves 3.3 times as much data per second as Disk (2.9 to 3.7) at 30/70 "
+            "read/write, 4 MiB, 8 jobs, the middle one of 4 points.",
+            "It is not clearly worse in anything that was measured.",
+            "On Memory: the load generator was near the limit of its CPU: the target may be faster "
+            "than this number shows.",
+        ]
+    }
+
+
+def test_the_headline_is_recomputed_by_the_audit(comparison: Comparison) -> None:
+    records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
+    (headline,) = headlines(comparison)
+    assert headline.confidence == pytest.approx(1 - 0.05 / 4)
+    assert audit_brief(BriefClaims([headline], records)) == []
+    single = replace(headline, confidence=0.95)
+    assert "interval does not follow" in audit_brief(BriefClaims([single], records))[0].why
+    other = replace(headline, statement=headline.statement.replace("3.3 times", "3.4 times"))
+    assert "multiple in the sentence" in audit_brief(BriefClaims([other], records))[0].why
+    bare = replace(headline, beside=frozenset())
+    assert "client-bound" in audit_brief(BriefClaims([bare], records))[0].recomputed
+
+
+def test_cards_name_the_winner_in_its_colour(made: Made) -> None:
+    assert '<p class="big s2"><span class="name">Memory</span> 3.3×' in made.html
+    assert '<p class="big s1">' not in made.html  # the disk wins nowhere
+    assert '<div class="verdict first t2">' in made.html
+    assert "Where Memory is better" in made.html
+    assert "Where it is worse" in made.html
+
+
+def asked(store: ResultStore, *questions: str) -> Comparison:
+    """The comparison of the same runs, had the study asked this."""
+    found = compare(load_dataset([store]))
+    header = store.study.study.model_copy(update={"question": list(questions)})
+    store.study = store.study.model_copy(update={"study": header})
+    return found
+
+
+def test_a_question_orders_findings_and_ratios(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "run", mixes=(70,), repeats=2)
+    plain = compare(load_dataset([store]))
+    assert make_claims(plain)[0].metric == "throughput_mb_s.all"
+    latency = asked(store, "latency", "throughput")
+    claims = make_claims(latency)
+    assert claims[0].metric == "latency_p99_ns.read"
+    assert claims[0].asked
+    assert [v.question for v in verdicts(latency)] == ["latency", "throughput"]
+    table = ratio_table(latency, latency.sections)
+    assert table is not None
+    assert table.columns[0][0].startswith("read p99")
+    brief = build_brief(store, beside=tmp_path)
+    assert [answer.title for answer in brief.answers] == ["Latency", "Throughput"]
+    assert brief.cards[0].metric == "latency_p99_ns.read"
+    assert "different effective concurrency" in brief.answers[0].sentences[-1]
+
+
+def test_one_target_has_no_answer(full_store: ResultStore) -> None:
+    comparison = compare(load_dataset([full_store]))
+    comparison.dataset.targets = comparison.dataset.targets[:1]
+    assert answers(comparison, []) == []

@@ -1,0 +1,189 @@
+"""The brief of GPUDirect: best points, paths side by side, what proves them, published claims."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from integration.conftest import Made
+from integration.gpudirect.gpudirect_fixture import NEW, OLD, build_gpudirect_store
+from integration.object.test_object_brief import mean, tables_of
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.efficiency import spread_ratio
+from storlab.audit.from_results import audit_results
+from storlab.brief import write_brief
+from storlab.brief.build import build_brief
+from storlab.figures.common import digits3, times_text
+from storlab.figures.drawing import draw
+from storlab.model.result import RunRecord
+from storlab.workloads.gpudirect.figures import PATHS
+from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
+from storlab.workloads.gpudirect.findings.paths import places
+
+SMALL, LARGE, NBSP = 4096, 1 << 20, "\u00a0"
+
+
+@pytest.fixture(scope="module")
+def comparison(gpudirect_made: Made) -> Comparison:
+    return compare(load_dataset([gpudirect_made.store]))
+
+
+def records_of(made: Made, target: str, **params: object) -> list[RunRecord]:
+    return [
+        record
+        for record in made.store.records()
+        if record.target == target
+        and all(record.params[name] == value for name, value in params.items())
+    ]
+
+
+def test_sections_stand_in_the_order_that_readers_ask_for(comparison: Comparison) -> None:
+    assert [section.own for section in comparison.sections] == [
+        "direct, reads only",
+        "bounce-overlapped, reads only, 2 in flight each",
+        "bounce, reads only",
+        "host, reads only",
+    ]
+
+
+def test_best_points_of_throughput_and_of_efficiency_are_named_apart(
+    gpudirect_made: Made, comparison: Comparison
+) -> None:
+    best = tables_of(gpudirect_made.html, "gpu-paths")[0]
+    direct = comparison.sections[0]
+    (fast, _), (lean, _) = (
+        best_points(comparison, direct, LARGE, key) for key in (THROUGHPUT, EFFICIENCY)
+    )
+    row = best.at("direct, reads only, 1 MiB", NEW)
+    assert row["most throughput at"] == fast.at.replace(NBSP, " ")
+    assert row["most per watt at"] == lean.at.replace(NBSP, " ")
+    most = max(
+        mean(records_of(gpudirect_made, NEW, path="direct", block_size=LARGE, workers=n),
+             "throughput_mb_s")
+        for n in (1, 16, 64, 256)
+    )  # fmt: skip
+    assert fast.value.estimate == pytest.approx(most)
+    assert row["throughput GB/s"] == digits3(most / 1000)
+
+
+def test_direct_is_divided_by_each_other_path_of_the_same_target(
+    gpudirect_made: Made, comparison: Comparison
+) -> None:
+    _, absolute, ratios, _ = tables_of(gpudirect_made.html, "gpu-paths")
+    place = next(p for p in places(comparison) if (p.target, p.workers) == (NEW, 256))
+    assert place.block == SMALL
+    direct, other = place.ways[:2]
+    assert (direct.path, other.path) == ("direct", "bounce-overlapped")
+    work = "reads only, 4 KiB, 256 workers"
+    row = ratios.at(work, "direct over bounce-overlapped, 2 in flight each", NEW)
+    first, second = (
+        records_of(gpudirect_made, NEW, path=way.path, block_size=SMALL, workers=256)
+        for way in (direct, other)
+    )
+    cpu = [mean(side, "cpu_s_per_gb") for side in (first, second)]
+    assert row["client CPU per GB"] == times_text(cpu[0] / cpu[1])
+    assert direct.cell.power is not None
+    assert other.cell.power is not None
+    spreads = [way.cell.power.spread("efficiency_mb_s_w") for way in (other, direct)]  # type: ignore[union-attr]
+    assert spreads[0] is not None
+    assert spreads[1] is not None
+    assert row["energy per GB"] == times_text(spread_ratio(spreads[0], spreads[1]).estimate)
+    energy = absolute.at(work, "direct", NEW)["energy per GB J/GB"]
+    assert energy == digits3(1000 / spreads[1].estimate)
+
+
+def test_published_claims_stand_beside_direct_points_at_their_place(gpudirect_made: Made) -> None:
+    (claims,) = tables_of(gpudirect_made.html, "published")
+    row = claims.at(
+        "direct, reads only, 4 KiB, 256 workers",
+        "throughput",
+        f"147% more than {OLD}, with 256 gdsio workers",
+        NEW,
+    )
+    assert row["which is"] == "2.47×"
+    assert not any("bounce" in head for each in claims.rows for head in each)
+
+
+def test_what_was_direct_is_said_with_who_counted_it(gpudirect_made: Made) -> None:
+    assert "all bytes went by the kernel’s P2PDMA, counted by cuFile" in gpudirect_made.html
+    proof = tables_of(gpudirect_made.html, "gpu-paths")[3]
+    row = proof.at("direct, reads only, 4 KiB, 16 workers", NEW)
+    assert (row["direct %"], row["POSIX %"], row["counted by"]) == ("100", "0", "cuFile")
+    assert "Example GPU" in gpudirect_made.html
+
+
+def test_runs_that_were_not_direct_come_first(tmp_path: Path) -> None:
+    store = build_gpudirect_store(
+        tmp_path / "bad", paths='["direct", "bounce"]', posix={OLD: 1.0, NEW: 0.3}
+    )
+    html = write_brief(store, pdf=False).read_text(encoding="utf-8")
+    findings = re.sub(r"<[^>]+>", "", html[html.index("Key findings") :])
+    assert f"Not GPUDirect on {NEW}: 30.0 % of the bytes went through host memory" in findings
+    assert f"Not GPUDirect on {OLD}: cuFile ran in compatibility mode, and 100 %" in findings
+    assert findings.index("Not GPUDirect") < findings.index("moved more data per second")
+    assert not [f for f in audit_results(store.directory) if f.severity == "error"]
+
+
+def test_what_nobody_counted_is_not_proven(tmp_path: Path) -> None:
+    store = build_gpudirect_store(tmp_path / "old", paths='"direct"', counted=False)
+    html = write_brief(store, pdf=False).read_text(encoding="utf-8")
+    assert f"Path not proven on {NEW}" in html
+    assert "Only one path was measured" in html
+
+
+def test_every_path_is_a_line_of_one_drawing(gpudirect_made: Made, comparison: Comparison) -> None:
+    figures = draw(PATHS, comparison, comparison.sections)
+    assert len(figures) == 2 * 2 * 4, "targets, transfer sizes, quantities"
+    paths = ["direct", "bounce-overlapped", "bounce", "host"]
+    energy = next(
+        f for f in figures if f.name.startswith("paths-energy") and f"1{NBSP}MiB" in f.note
+    )
+    assert energy.note == f"reads only, 1{NBSP}MiB, {NEW}"
+    assert energy.columns == ["workers", *(f"{path} (J/GB)" for path in paths)]
+    assert [row[0] for row in energy.rows] == ["1", "16", "64", "256"]
+    for path in paths:
+        for workers in (1, 256):
+            where = {"path": path, "block_size": LARGE, "workers": workers}
+            own = records_of(gpudirect_made, NEW, **where)
+            moved = sum(total.bytes for r in own for total in r.totals.values())
+            joules = sum(r.metric("energy_j") or 0.0 for r in own)
+            (drawn,) = (
+                m["mean"]
+                for m in energy.spec["datasets"]["means"]
+                if (m["target"], m["x"]) == (path, str(workers))
+            )
+            assert drawn == pytest.approx(joules / moved * 1e9, rel=1e-3)
+    (fast,) = (f for f in figures if f.title.startswith(f"{energy.note}: highest throughput"))
+    best = max(
+        mean(records_of(gpudirect_made, NEW, path="host", block_size=LARGE, workers=n),
+             "throughput_mb_s")
+        for n in (1, 16, 64, 256)
+    )  # fmt: skip
+    assert f"{digits3(best / 1000)}{NBSP}GB/s host" in fast.title
+    assert html.escape(fast.title) in gpudirect_made.html
+    alone = [s for s in comparison.sections if s.points[0].params["path"] == "direct"]
+    assert draw(PATHS, comparison, alone) == [], "one path is compared with nothing"
+
+
+def test_four_transfer_sizes_leave_a_page_short_and_nothing_out(tmp_path: Path) -> None:
+    """A screen of each: throughput, efficiency and tail; the rest is folded, and there."""
+    sizes = '["4KiB", "16KiB", "128KiB", "1MiB"]'
+    store = build_gpudirect_store(
+        tmp_path / "four", paths='["direct", "host"]', sizes=sizes, workers="[1, 16]"
+    )
+    brief = build_brief(store, beside=store.directory)
+    first, other = brief.sections
+    groups = {group.kind: group for group in first.groups}
+    opened = ["gpudirect_throughput", "gpudirect_efficiency", "gpudirect_latency"]
+    assert [kind for kind, group in groups.items() if not group.folded] == opened
+    for kind in (*opened, "gpudirect_median", "gpudirect_cpu"):
+        assert len(groups[kind].drawings) == 4, kind
+    assert (first.folded, other.folded) == (False, True)
+    once = {group.kind: group for extra in brief.extras for group in extra.groups}
+    for kind in ("gpudirect_efficiency_bars", "density"):  # each size's throughput by a constant
+        assert once[kind].folded
+        assert len(once[kind].drawings) == 4

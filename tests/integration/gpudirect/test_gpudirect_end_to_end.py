@@ -1,0 +1,278 @@
+"""The gpudirect workload from the study file to its brief, through the command, simulated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from integration.object.test_object_brief import tables_of
+from storlab.base.errors import ExitCode
+from storlab.brief import write_brief
+from storlab.cli.main import main
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+from storlab.workloads.gpudirect.details import GpuDirectDetails
+from support.gpu_simulators import faults, simulators
+
+STUDY = """\
+[study]
+name = "storage to a simulated GPU"
+repeats = 2
+ramp = "50ms"
+runtime = "{runtime}"
+interval = "50ms"
+
+[[target]]
+name = "folder"
+directory = "."
+size = "4MiB"
+[[target.meters]]
+kind = "declared"
+boundary = "device"
+idle_watts = 5
+joules_per_byte = 1e-9
+source = "made up"
+
+[[workload]]
+kind = "gpudirect"
+name = "to the GPU"
+{libraries}verify = "1MiB"
+{more}
+"""
+ALL = """
+path = ["direct", "bounce", "bounce-overlapped", "host"]
+block_size = ["4KiB", "64KiB"]
+workers = [1, 4]
+"""
+BOUNCE = 'path = ["bounce", "host"]\n'
+ONE = 'block_size = "64KiB"\nworkers = 2\n'
+
+
+def write_study(place: Path, more: str, *, runtime: str = "200ms", old: bool = False) -> None:
+    found = simulators()
+    cufile = found.cufile_without_statistics if old else found.cufile
+    libraries = f'cuda_library = "{found.cuda}"\n'
+    if BOUNCE not in more:  # which has no use for cuFile
+        libraries += f'cufile_library = "{cufile}"\n'
+    text = STUDY.format(libraries=libraries, more=more, runtime=runtime)
+    (place / "study.toml").write_text(text)
+
+
+def run(
+    place: Path,
+    more: str = ONE,
+    *,
+    cufile: Mapping[str, str | int] | None = None,
+    cuda: Mapping[str, str | int] | None = None,
+    code: ExitCode = ExitCode.OK,
+    old: bool = False,
+) -> ResultStore:
+    """The study carried out in this process, with these orders to the simulators."""
+    write_study(place, more, old=old)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for name, value in faults(cufile, cuda).items():
+            patch.setenv(name, value)
+        ended = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
+    assert ended == code
+    return ResultStore.open(place / "results")
+
+
+def flags_of(record: RunRecord) -> dict[str, str]:
+    return {flag.kind: flag.message for flag in record.flags}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResultStore]:
+    """All paths, two sizes, one worker and four, carried out once."""
+    place = tmp_path_factory.mktemp("gpudirect")
+    found = run(place, ALL)
+    assert sorted(p.name for p in place.iterdir()) == ["results", "study.toml"]
+    yield found
+
+
+def test_every_path_runs_and_moves_bytes(store: ResultStore) -> None:
+    records = store.records()
+    assert len(records) == 4 * 2 * 2 * 2
+    for record in records:
+        assert record.status == "finished", record.failure
+        assert (record.metric("throughput_mb_s") or 0) > 0
+        assert (record.metric("latency_p99_ns", "read") or 0) > 0
+        assert (record.metric("efficiency_mb_s_w") or 0) > 0
+        window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+        moved = record.totals["read"].bytes
+        assert record.metric("throughput_mb_s") == pytest.approx(moved / window_s / 1e6)
+        assert record.metric("cpu_s_per_gb") is not None
+        assert not {"not-direct", "path-unproven", "not-compared"} & set(flags_of(record))
+
+
+def test_the_path_of_each_byte_is_proven(store: ResultStore) -> None:
+    for record in store.records():
+        told = GpuDirectDetails.of(record)
+        assert told.route.asked == record.params["path"]
+        assert told.route.bytes >= record.totals["read"].bytes
+        if record.params["path"] == "direct":
+            assert told.route.by == "cufile"
+            assert told.route.p2p_bytes == told.route.bytes
+            assert record.metric("direct_percent") == 100
+            assert (record.metric("registration_s") or 0) > 0
+            assert told.libraries.cufile is not None
+        else:
+            assert told.route.by == "none"
+            assert record.metric("direct_percent") is None
+            assert told.libraries.cufile is None
+        if record.params["path"] != "host":
+            assert told.first_pass is not None
+            assert told.first_pass.bytes == record.params["workers"] << 20
+            assert [gpu.number for gpu in told.gpus] == [0]
+
+
+def test_its_brief_puts_the_paths_side_by_side(store: ResultStore) -> None:
+    path = write_brief(store, pdf=False)
+    best, absolute, ratios, proof = tables_of(path.read_text(encoding="utf-8"), "gpu-paths")
+    assert len(absolute.rows) == 2 * 2 * 4
+    assert len(ratios.rows) == 2 * 2 * 3
+    assert len(proof.rows) == 2 * 2
+    assert len(best.rows) == 4 * 2
+
+
+def test_what_goes_by_host_memory_is_not_direct(tmp_path: Path) -> None:
+    records = run(tmp_path, cufile={"posix": 30}).records()
+    assert records
+    for record in records:
+        assert "of the bytes went through host memory" in flags_of(record)["not-direct"]
+        assert record.metric("posix_percent") == pytest.approx(30, abs=5)
+    html = write_brief(ResultStore.open(tmp_path / "results"), pdf=False).read_text()
+    assert "Not GPUDirect on folder: " in html
+
+
+def test_compatibility_mode_is_named(tmp_path: Path) -> None:
+    records = run(tmp_path, cufile={"compat": 1}).records()
+    assert all("compatibility mode" in flags_of(r)["not-direct"] for r in records)
+    html = write_brief(ResultStore.open(tmp_path / "results"), pdf=False).read_text()
+    assert "cuFile ran in compatibility mode" in html
+
+
+def test_an_older_library_proves_nothing(tmp_path: Path) -> None:
+    records = run(tmp_path, old=True).records()
+    assert all("path-unproven" in flags_of(record) for record in records)
+
+
+def test_wrong_data_fails_the_run(tmp_path: Path) -> None:
+    store = run(tmp_path, cufile={"wrong": 70_000}, code=ExitCode.RUN_FAILED)
+    for record in store.records():
+        assert record.status == "failed"
+        assert record.failure is not None
+        assert record.failure.offset == 65536  # of the block
+        assert "verify-failed" in flags_of(record)
+
+
+def test_too_little_memory_of_the_gpu_fails_with_the_fix(tmp_path: Path) -> None:
+    store = run(tmp_path, cuda={"oom": 1}, code=ExitCode.RUN_FAILED)
+    for record in store.records():
+        assert record.failure is not None
+        assert "CUDA_ERROR_OUT_OF_MEMORY" in record.failure.message
+        assert record.failure.fix
+
+
+def test_a_lost_gpu_ends_its_run_and_not_the_campaign(tmp_path: Path) -> None:
+    more = BOUNCE + ONE
+    store = run(tmp_path, more, cuda={"lost_after": 60}, code=ExitCode.RUN_FAILED)
+    by_path: dict[str, set[str]] = {}
+    for record in store.records():
+        by_path.setdefault(record.params["path"], set()).add(record.status)
+    assert by_path == {"bounce": {"failed"}, "host": {"finished"}}
+
+
+def test_every_api_reads_and_writes(tmp_path: Path) -> None:
+    more = (
+        'api = ["sync", "batch", "async"]\nqueue_depth = 4\nread_percent = 50\n'
+        'access = ["random", "sequential"]\nregister_buffers = [true, false]\n' + ONE
+    )
+    records = run(tmp_path, more).records()
+    assert len(records) == 3 * 2 * 2 * 2
+    for record in records:
+        assert record.status == "finished", record.failure
+        assert {"read", "write"} <= set(record.totals)
+        told = GpuDirectDetails.of(record)
+        assert told.read_back is not None
+        assert told.read_back.wrong == 0
+        assert record.metric("direct_percent") == 100
+
+
+def test_workers_take_gpus_in_turn_in_an_open_loop(tmp_path: Path) -> None:
+    """Registered buffers cost their time apart; unregistered ones none."""
+    more = (
+        "gpu = [0, 1]\nworkers = 4\nworkers_per_file = 2\nrate_iops = 400\nregister_buffers = "
+        '[true, false]\naccess = "sequential"\nblock_size = "16KiB"\n'
+    )
+    records = run(tmp_path, more, cuda={"gpus": 2}).records()
+    assert len(records) == 2 * 2
+    for record in records:
+        assert record.status == "finished", record.failure
+        told = GpuDirectDetails.of(record)
+        assert [gpu.number for gpu in told.gpus] == [0, 1]
+        assert sorted(gpu.number for gpu in told.route.gpus) == [0, 1]
+        assert min(gpu.p2p_ops for gpu in told.route.gpus) > 0
+        assert record.totals["read"].intended is not None, "latency from the intended start"
+        assert told.registration is not None
+        buffers = 4 if record.params["register_buffers"] else 0
+        assert (told.registration.buffers, told.registration.handles) == (buffers, 4)
+
+
+def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
+    write_study(tmp_path, ONE + "", runtime="2s")
+    command = [sys.executable, "-m", "storlab", "run", "study.toml", "--out", "results"]
+    child = subprocess.Popen(
+        [*command, "--no-report", "--quiet"], cwd=tmp_path, env=os.environ | faults()
+    )
+    runs = tmp_path / "results" / "runs"
+    while not (runs.is_dir() and any(runs.iterdir())):
+        assert child.poll() is None
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    child.wait()
+    assert len(ResultStore.open(tmp_path / "results").records()) < 2 or child.returncode == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        for name, value in faults().items():
+            patch.setenv(name, value)
+        assert main(["resume", "results", "--no-report", "--quiet"]) == ExitCode.OK
+    records = ResultStore.open(tmp_path / "results").records()
+    assert [record.status for record in records] == ["finished"] * 2
+
+
+def test_buffers_that_no_gpu_has_room_for_are_refused_by_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(tmp_path, 'block_size = "1MiB"\nworkers = [1, 4]\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        for name, value in faults(cuda={"memory": "2M"}).items():
+            patch.setenv(name, value)
+        assert main(["plan", "study.toml"]) == ExitCode.STUDY
+    told = capsys.readouterr().err
+    assert "their buffers take 4.19 MB of GPU 0, which has 2.1 MB" in told
+    assert "lower workers, queue_depth or block_size" in told
+
+
+def test_clients_of_a_cluster_have_gpus_that_plan_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What this machine's GPU has room for says nothing about them."""
+    write_study(tmp_path, 'block_size = "1MiB"\nworkers = [1, 4]\n')
+    study = tmp_path / "study.toml"
+    study.write_text(study.read_text() + '\n[cluster]\nhosts = ["c1", "c2"]\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        for name, value in faults(cuda={"memory": "2M"}).items():
+            patch.setenv(name, value)
+        assert main(["plan", "study.toml"]) == ExitCode.OK
+    assert "rate and size are per client" in capsys.readouterr().out

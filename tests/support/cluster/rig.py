@@ -1,0 +1,191 @@
+"""A cluster on one machine: clients and storage hosts as namespaces, over a real file system.
+
+::
+
+    with ClusterRig(clients=12, servers=3) as rig:
+        rig.run("c1", ["ls", rig.mount])
+        subprocess.Popen(rig.command("c0", ["storlab", "run", "study.toml"]))
+
+``c0`` is the controller: it reaches the clients by name, has no mount of the volume, and its clock
+and process ids are those of the caller. Clients and servers have names, networks, mounts, process
+ids and clocks of their own, and of the caller's files all but ``/run``, ``/tmp`` and shared memory:
+they see the same software, and nothing that the caller writes to a temporary folder.
+
+Nothing of the rig is seen outside of it but its directory under ``/tmp`` and its processes, and
+all of that goes with the block, or with the process that made it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from . import network
+from .gluster import Gluster, wait_until
+from .hosts import SWITCH, Host, Hosts, sweep
+from .supervisor import MOUNT
+
+CONTROLLER = "c0"
+BRICKS_PER_SERVER = 2
+BRICK_SIZE = 256 << 20
+# Each client's monotonic clock is ahead by this much times its number: whole seconds, so that no
+# two are near, and a rest, so that none is a round number.
+CLOCK_STEP_NS = 100_000_000_000 + 137_000_001
+MOST_CLIENTS = 250
+SOFTWARE = (Path(__file__).resolve().parents[3], Path(sys.prefix), Path(sys.base_prefix))
+
+
+class ClusterRig:
+    """Hosts ``c0`` to ``cN``, servers ``s1`` to ``sM`` and a volume that the clients share."""
+
+    sweep = staticmethod(sweep)
+
+    def __init__(
+        self,
+        clients: int = 12,
+        servers: int = 3,
+        *,
+        brick_size: int = BRICK_SIZE,
+        clock_offsets_ns: Mapping[str, int] | None = None,
+        options: Mapping[str, str] | None = None,
+        visible: Sequence[Path] = (),
+    ) -> None:
+        """``brick_size`` in bytes: the volume has two of them. ``clock_offsets_ns`` of hosts whose
+        clocks are to differ by a given amount; ``options`` of the volume. Without servers the
+        clients have no file system in common."""
+        if not 1 <= clients <= MOST_CLIENTS:
+            raise ValueError(f"clients: 1 to {MOST_CLIENTS}, not {clients}")
+        self.hosts = [f"c{number}" for number in range(1, clients + 1)]
+        self.servers = [f"s{number}" for number in range(1, servers + 1)]
+        self.controller = CONTROLLER
+        self.mount = MOUNT
+        offsets = {
+            name: number * CLOCK_STEP_NS for number, name in enumerate(self.hosts, start=1)
+        } | dict(clock_offsets_ns or {})
+        bricks = (brick_size,) * BRICKS_PER_SERVER
+        self.namespaces = Hosts(
+            [
+                Host(SWITCH, ""),
+                Host(CONTROLLER, "10.77.0.1", pid_namespace=False),
+                *(
+                    Host(name, f"10.77.2.{n}", bricks=bricks, visible=SOFTWARE)
+                    for n, name in _counted(self.servers)
+                ),
+                *(
+                    Host(
+                        name,
+                        f"10.77.1.{n}",
+                        clock_offset_ns=offsets[name],
+                        visible=(*SOFTWARE, *visible),
+                    )
+                    for n, name in _counted(self.hosts)
+                ),
+            ]
+        )
+        self.gluster = Gluster(self.namespaces, self.servers, BRICKS_PER_SERVER)
+        self.gluster.options.update(options or {})
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        sweep()
+        with ExitStack() as stack:
+            stack.callback(self.namespaces.end)
+            self.namespaces.begin()
+            network.connect(self.namespaces)
+            if self.servers:
+                try:
+                    self.gluster.begin()
+                    self.gluster.mount(self.hosts)
+                except (RuntimeError, TimeoutError, subprocess.TimeoutExpired) as error:
+                    error.add_note(self.gluster.logs())
+                    raise
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def agent(self) -> Path:
+        """``agent [options] HOST COMMAND...``, for mpiexec, as ssh. Its hosts are ``c0`` too."""
+        return self.namespaces.agent
+
+    @property
+    def volume_size(self) -> int:
+        """Bytes of the volume, as its first client sees it."""
+        return self.gluster.size(self.hosts[0])
+
+    def address(self, host: str) -> str:
+        """IPv4 address of a host, on its ``eth0``."""
+        return self.namespaces.spec(host).address
+
+    def clock_offset_ns(self, host: str) -> int:
+        """By how much CLOCK_MONOTONIC of a host is ahead of the controller's: exactly."""
+        return self.namespaces.spec(host).clock_offset_ns
+
+    def command(self, host: str, argv: Sequence[str | Path], cwd: Path | None = None) -> list[str]:
+        """``argv`` as a command that runs on a host, for Popen."""
+        return self.namespaces.command(host, argv, cwd)
+
+    def run(
+        self,
+        host: str,
+        argv: Sequence[str | Path],
+        *,
+        check: bool = True,
+        timeout: float = 120.0,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on a host to its end: see ``Hosts.run``."""
+        return self.namespaces.run(host, argv, check=check, timeout=timeout, cwd=cwd, env=env)
+
+    def pids(self, host: str) -> list[int]:
+        """Process ids, for ``os.kill``, of what was started on a host; the rig's own left out."""
+        return self.namespaces.processes(host)
+
+    def link(self, host: str, *, up: bool) -> None:
+        """Pull (``up=False``) or plug the cable of a host, a server among them."""
+        network.set_link(self.namespaces, host, up=up)
+
+    def shape(self, host: str, rate: str | None) -> None:
+        """Limit the NIC of a host in both directions (``"100mbit"``); None: no longer."""
+        network.shape(self.namespaces, host, rate)
+
+    def unmount(self, host: str) -> None:
+        """A client without the volume: its mount point is a folder of its own memory."""
+        self.gluster.unmount(host)
+
+    def remount(self, host: str) -> None:
+        """Mount the volume on a client again."""
+        self.gluster.mount([host])
+
+    def fill_volume(self) -> None:
+        """Take all free space of the volume. The next write or, as GlusterFS acknowledges the last
+        MiB before it is written, the next fsync or close ends with ENOSPC."""
+        self.gluster.fill()
+
+    def free_volume(self) -> None:
+        """Give back what ``fill_volume`` took."""
+        self.gluster.empty()
+
+    def kill_server(self, number: int) -> None:
+        """SIGKILL to everything on storage host ``number`` (from 1). Its data stays."""
+        self.gluster.stop_server(self.servers[number - 1])
+
+    def restart_server(self, number: int) -> None:
+        """Start a killed storage host again, and wait until all bricks are online."""
+        self.gluster.start_servers([self.servers[number - 1]])
+        self.gluster.wait_bricks(BRICKS_PER_SERVER * len(self.servers))
+
+    def wait_until_gone(self, host: str) -> None:
+        """Until nothing that was started on a host runs any more. Raises TimeoutError."""
+        wait_until(f"{host} is idle", lambda: not self.pids(host))
+
+
+def _counted(names: Sequence[str]) -> list[tuple[int, str]]:
+    return list(enumerate(names, start=1))

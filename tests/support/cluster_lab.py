@@ -1,0 +1,207 @@
+"""A campaign on clients as a user starts it, and faults that come while it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from storlab._native import Histogram
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.lab.results.store import ResultStore
+from storlab.model.result import RunRecord
+
+PATIENCE_S = 600.0
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+STORLAB = (sys.executable, "-m", "storlab")
+
+
+def wait_for(what: str, done: Callable[[], Any], lab: Lab | None = None) -> Any:
+    """What ``done`` gives as soon as it is true, while that campaign goes on."""
+    deadline_ns = monotonic_ns() + round(PATIENCE_S * 1e9)
+    while not (result := done()):
+        assert lab is None or lab.process.poll() is None, f"ended before {what}: {lab.printed}"
+        assert monotonic_ns() < deadline_ns, f"in vain: {what}"
+        sleep_s(0.02)
+    return result
+
+
+def variables(pid: int) -> dict[str, str]:
+    """The environment that a process began with."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        return dict(line.partition("=")[::2] for line in lines)
+    return {}
+
+
+def words(pid: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    return []
+
+
+def all_pids() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def is_rank(pid: int) -> bool:
+    command = words(pid)
+    return "storlab.lab.site.rank" in command and Path(command[0]).name.startswith("python")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a run's record says, and how long after the fault it was there."""
+
+    record: RunRecord
+    after_s: float
+
+    @property
+    def message(self) -> str:
+        assert self.record.failure is not None, self.record
+        return self.record.failure.message
+
+
+class Lab:
+    """``storlab run`` or ``storlab resume`` as a process."""
+
+    def __init__(
+        self, out: Path, arguments: Sequence[str | Path], command: Sequence[str | Path] = STORLAB
+    ) -> None:
+        self.out = out
+        self._mark = ""
+        self._log = out.with_name(f"{out.name}.log")
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    @classmethod
+    def run(
+        cls, study: Path, out: Path, *more: str, command: Sequence[str | Path] = STORLAB
+    ) -> Lab:
+        return cls(out, ["run", study, "--out", out, *more], command)
+
+    @classmethod
+    def resume(cls, out: Path, *more: str, command: Sequence[str | Path] = STORLAB) -> Lab:
+        return cls(out, ["resume", out, *more], command)
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def printed(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def end(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def records(self) -> list[RunRecord]:
+        return ResultStore.open(self.out).records()
+
+    def loading(self, finished: int) -> str:
+        """Wait until some client says that it loads, in the run after so many others; its name."""
+
+        def look() -> str | None:
+            for file in (self.out / "work").glob("*/cluster/live.json"):
+                with suppress(OSError, ValueError):
+                    live = json.loads(file.read_bytes())
+                    at_it = [c.get("phase") == "measure" for c in live["clients"].values()]
+                    if len(self._stored()) == finished and live["phase"] == "load" and any(at_it):
+                        return file.parent.parent.name
+            return None
+
+        return str(wait_for(f"the load of run {finished + 1}", look, self))
+
+    def fault(
+        self, finished: int, do: Callable[[], object], mend: Callable[[], object] | None = None
+    ) -> Recorded:
+        """While the run after so many others loads, do that; what is recorded of the run.
+
+        ``mend`` is called as soon as somebody is lost: the next run may begin right behind the
+        record.
+        """
+        name = self.loading(finished)
+        begin_ns = monotonic_ns()
+        do()
+        place = self.out / "runs" / name / "run.json"
+        if mend is not None:
+            lost = self.out / "work" / name / "cluster" / "lost.json"
+            wait_for(f"the loss in {name}", lambda: lost.exists() or place.exists(), self)
+            mend()
+        wait_for(f"the record of {name}", place.exists, self)
+        after_s = (monotonic_ns() - begin_ns) / 1e9
+        return Recorded(RunRecord.model_validate_json(place.read_bytes()), after_s)
+
+    def _stored(self) -> list[Path]:
+        return list((self.out / "runs").glob("[!.]*"))
+
+    def ranks(self) -> dict[int, int]:
+        """Process ids of the ranks on this machine, by rank; also of a lab that has gone."""
+        with suppress(StopIteration, KeyError, OSError):
+            self._mark = variables(self.mpiexec())["STORLAB_MPI_JOB"]
+        # Once for each process: it may end between two looks.
+        known = {pid: variables(pid) for pid in all_pids() if is_rank(pid)}
+        return {
+            int(found[name]): pid
+            for pid, found in known.items()
+            if found.get("STORLAB_MPI_JOB") == self._mark
+            for name in RANK_VARIABLES
+            if name in found
+        }
+
+    def mpiexec(self) -> int:
+        """The launcher of the current task."""
+        lists = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        children = [int(pid) for file in lists for pid in file.read_text().split()]
+        return next(pid for pid in children if "storlab.lab.site.rank" in words(pid))
+
+
+def check_sum(out: Path, record: RunRecord) -> bool:
+    """Histograms of the whole are those of its clients, added; False where a window was cut."""
+    assert record.cluster is not None
+    totals = record.totals.values()
+    clients = record.cluster.clients
+    # Operations of intervals that not all clients shared are in no sum.
+    assert 0 < sum(t.operations for t in totals) <= sum(c.operations for c in clients)
+    for client in clients:
+        assert client.by_worker is not None
+        assert sum(client.by_worker.operations) == client.operations
+        assert sum(client.by_worker.bytes) == client.bytes
+    assert all(t.latency is not None and t.latency.count == t.operations for t in totals)
+    run = out / "runs" / record.run_id
+    whole = pq.read_table(run / "samples.parquet").to_pylist()
+    parts = pq.read_table(run / "raw" / "clients.parquet").to_pylist()
+    assert {row["client"] for row in parts} == {c.name for c in clients}
+    for operation in record.totals:
+        merged, added = Histogram(), Histogram()
+        for row in whole:
+            if row["operation"] == operation:
+                merged.add(Histogram.from_v2(row["latency_hist"]))
+        for row in parts:
+            if row["operation"] == operation and row["end_ns"] <= whole[-1]["end_ns"]:
+                added.add(Histogram.from_v2(row["latency_hist"]))
+        if record.cluster.window_kept == 1.0:
+            assert merged.to_v2() == added.to_v2()
+    return record.cluster.window_kept == 1.0
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)

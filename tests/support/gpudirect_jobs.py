@@ -1,0 +1,49 @@
+"""Orders of loads into GPU memory on plain files, and stand-ins for what carries them out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from storlab.workloads.gpudirect.job import GpuDirectJob
+
+MIB = 1 << 20
+SIMULATORS = Path(__file__).resolve().parent.parent / "simulators"
+
+
+def make_job(*paths: Path | str, size: int = 8 * MIB, **changes: Any) -> GpuDirectJob:
+    members = [{"path": str(p), "name": str(p), "kind": "file", "size": size} for p in paths]
+    fields: dict[str, Any] = {
+        "members": members,
+        "block_size": 65536,
+        "workers": len(paths),
+        "window_ns": 1_000_000_000,
+        "interval_ns": 250_000_000,
+    }
+    return GpuDirectJob.model_validate({**fields, **changes})
+
+
+def files(place: Path, count: int, size: int = 8 * MIB) -> list[Path]:
+    """Data files of that size."""
+    found = [place / f"data.{number}" for number in range(count)]
+    for path in found:
+        path.write_bytes(bytes(size))
+    return found
+
+
+def gdsio_standin(place: Path) -> Path:
+    """A program that is started as gdsio would be."""
+    return _script(place / "gdsio", f'"{SIMULATORS / "gdsio.py"}"')
+
+
+def libcufile_standin(place: Path) -> Path:
+    """A fio that has libcufile, made of the real one."""
+    return _script(place / "fio", f'"{SIMULATORS / "fio_libcufile.py"}" "{shutil.which("fio")}"')
+
+
+def _script(program: Path, words: str) -> Path:
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+    program.chmod(0o755)
+    return program

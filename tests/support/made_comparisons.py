@@ -1,0 +1,119 @@
+"""Comparisons of made-up runs, without a directory: through the real comparison, and fast."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from integration.brief.brief_fixture import _record
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import Dataset, RunData, TargetColumn
+from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.verdict import verdicts
+from storlab.contracts.registry import study_class
+from storlab.lab.results.store import ResultStore
+from storlab.model.point import PlannedRun, Point
+from storlab.model.study import StudyBase
+
+STUDY = """
+[study]
+name = "made up"
+{header}
+{targets}
+[[workload]]
+kind = "block"
+access = "random"
+block_size = {sizes}
+read_percent = {mixes}
+"""
+Draw = Callable[[str, WorkloadPoint], Mapping[str, float]]
+"""A target's values at a point in one run, by a column's key."""
+
+
+def study_of(
+    targets: Sequence[str],
+    *,
+    header: str = "",
+    facts: Mapping[str, str] | None = None,
+    sizes: Sequence[str] = ("4KiB", "4MiB"),
+    mixes: Sequence[int] = (0, 30, 70, 100),
+) -> StudyBase:
+    tables = "".join(
+        f'[[target]]\nname = "{name}"\npath = "/tmp/{place}.dat"\nsize = "1GiB"\n'
+        f"{(facts or {}).get(name, '')}\n"
+        for place, name in enumerate(targets)
+    )
+    text = STUDY.format(header=header, targets=tables, sizes=list(sizes), mixes=list(mixes))
+    return study_class().model_validate(tomllib.loads(text.replace("'", '"')))
+
+
+def comparison_of(study: StudyBase, draw: Draw, repeats: int = 3) -> Comparison:
+    """The comparison of ``repeats`` runs of every point, with values as drawn."""
+    return filled(dataset_of(study, repeats), draw)
+
+
+def filled(data: Dataset, draw: Draw) -> Comparison:
+    """The comparison of these runs with other values; earlier comparisons of them change too."""
+    work = {point.key: point for point in data.points}
+    for (key, target), runs in data.runs.items():
+        for run in runs:
+            run._values = dict(draw(target, work[key]))
+    return compare(data)
+
+
+def dataset_of(study: StudyBase, repeats: int = 3) -> Dataset:
+    """Every run of a study, without values."""
+    store = cast(ResultStore, SimpleNamespace(study=study, directory=Path("/made-up")))
+    names = [target.name for target in study.target]
+    columns = [TargetColumn(target.name, target, store) for target in study.target]
+    data = Dataset([store], columns, study.baseline, [], {}, {}, {})
+    for params in study.workload[0].values():
+        for name in names:
+            point = _point(study, name, params)
+            work = WorkloadPoint.of(point)
+            if name == names[0]:
+                data.points.append(work)
+            place = (work.key, name)
+            data.planned[place], data.point_ids[place] = repeats, point.point_id
+            data.runs[place] = [
+                RunData(_run(point, repeat), name, store) for repeat in range(1, repeats + 1)
+            ]
+    return data
+
+
+def _point(study: StudyBase, target: str, params: dict[str, Any]) -> Point:
+    workload = study.workload[0]
+    return Point(
+        target=target,
+        workload=workload.label,
+        workload_index=0,
+        kind=workload.kind,
+        engine="native",
+        params=params,
+    )
+
+
+def _run(point: Point, repeat: int) -> Any:
+    return _record(point, PlannedRun(order=repeat, repeat=repeat, point_id=point.point_id))
+
+
+def noisy(draw: random.Random, means: Mapping[str, float], noise: float) -> Draw:
+    """Throughput around a mean that each target has at all points."""
+
+    def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
+        del point
+        return {"throughput_mb_s.all": means[target] * draw.lognormvariate(0, noise)}
+
+    return values
+
+
+def told(comparison: Comparison) -> dict[str, list[str]]:
+    """The sentences of its verdicts, by question."""
+    return {
+        verdict.question: [text.replace("\u00a0", " ") for text in verdict.sentences()]
+        for verdict in verdicts(comparison)
+    }

@@ -1,0 +1,226 @@
+"""The answer: who is ahead, by how much, how sure, and where it is worse."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.verdict import Verdict, questions_of, verdicts
+from support.made_comparisons import comparison_of, dataset_of, filled, noisy, study_of
+
+RATE = "throughput_mb_s.all"
+P99 = "latency_p99_ns.read"
+
+
+def made(
+    means: Mapping[str, float],
+    *,
+    noise: float = 0.02,
+    repeats: int = 3,
+    seed: int = 7,
+    **study: object,
+) -> Comparison:
+    found = study_of(list(means), **study)  # type: ignore[arg-type]
+    return comparison_of(found, noisy(random.Random(seed), means, noise), repeats)
+
+
+def only(comparison: Comparison) -> Verdict:
+    (verdict,) = verdicts(comparison)
+    return verdict
+
+
+@pytest.mark.parametrize("targets", [("A", "B"), ("A", "B", "C")])
+def test_of_identical_targets_one_brief_in_twenty_names_a_winner(targets: tuple[str, ...]) -> None:
+    data = dataset_of(study_of(targets))
+    briefs, named, single = 400, 0, 0
+    for seed in range(briefs):
+        draw = noisy(random.Random(seed), dict.fromkeys(targets, 100.0), 0.05)
+        comparison = filled(data, draw)
+        named += bool(only(comparison).winner)
+        rows = comparison.rows.values()
+        single += any(r.decided for row in rows for t in row.ratios.values() for r in t.values())
+    assert named <= 0.05 * briefs
+    # What the correction is for: interval by interval many more would have found a difference.
+    assert single > 0.10 * briefs
+
+
+def test_the_headline_is_the_middle_of_the_points_and_says_of_how_many() -> None:
+    times = {("4KiB", 0): 2.0, ("4KiB", 100): 3.0, ("4MiB", 0): 4.0, ("4MiB", 100): 8.0}
+    study = study_of(("new", "old"), mixes=(0, 100))
+    draw = random.Random(3)
+
+    def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
+        size = "4KiB" if point.params["block_size"] == 4096 else "4MiB"
+        more = times[size, point.params["read_percent"]] if target == "new" else 1.0
+        return {RATE: 100 * more * draw.lognormvariate(0, 0.01)}
+
+    verdict = only(comparison_of(study, values))
+    assert verdict.kind == "winner"
+    assert verdict.winner == "new"
+    assert verdict.index == 0
+    assert verdict.headline is not None
+    assert verdict.headline.times.estimate == pytest.approx(3.0, rel=0.05)
+    assert verdict.headline.where.replace("\u00a0", " ").startswith("reads only, 4 KiB")
+    assert (verdict.comparisons, verdict.points, verdict.won) == (4, 4, 4)
+    assert verdict.ahead == {"new": 4, "old": 0}
+    assert verdict.least == pytest.approx(2.0, rel=0.05)
+    assert verdict.most == pytest.approx(8.0, rel=0.05)
+    assert verdict.basis.startswith("One of 4 comparisons;")
+    assert verdict.sentences()[0].endswith(", the middle one of 4 points.")
+
+
+def test_more_comparisons_make_wider_intervals() -> None:
+    few = only(made({"A": 100.0, "B": 90.0}, sizes=("4KiB",), mixes=(0,)))
+    many = only(made({"A": 100.0, "B": 90.0}))
+    assert few.winner == "A"
+    assert few.comparisons == 1
+    assert few.basis.endswith("the only comparison")
+    assert few.headline is not None
+    assert many.headline is not None
+    widths = [v.headline.times.half_width_percent for v in (few, many) if v.headline]
+    assert widths[0] is not None
+    assert widths[1] is not None
+    assert widths[0] < widths[1]
+
+
+def test_the_baseline_wins_by_a_ratio_above_one() -> None:
+    verdict = only(made({"disk": 50.0, "memory": 100.0}, mixes=(0,)))
+    assert verdict.winner == "memory"
+    assert verdict.headline is not None
+    assert verdict.headline.times.estimate > 1.9
+    assert verdict.amount.endswith("×")
+    assert "Disk" not in verdict.sentences()[0]  # a name stands as the user wrote it
+
+
+def test_of_three_the_next_best_is_named() -> None:
+    verdict = only(made({"slow": 50.0, "best": 120.0, "next": 100.0}, noise=0.005, mixes=(0,)))
+    assert verdict.winner == "best"
+    assert verdict.index == 1
+    assert verdict.headline is not None
+    assert verdict.headline.behind == "next"
+    assert "as next, the next best" in verdict.sentences()[0]
+
+
+def test_where_each_is_ahead_somewhere_it_depends() -> None:
+    study = study_of(("A", "B"), mixes=(0, 100), sizes=("4KiB",))
+    draw = random.Random(1)
+
+    def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
+        ahead = (target == "A") == (point.params["read_percent"] == 0)
+        return {RATE: (200.0 if ahead else 100.0) * draw.lognormvariate(0, 0.01)}
+
+    verdict = only(comparison_of(study, values))
+    assert verdict.kind == "depends"
+    assert verdict.winner == ""
+    assert verdict.sentences()[0] == (
+        "No target is ahead everywhere: A is ahead at 1 of 2 points, and B at 1."
+    )
+    assert verdict.sentences()[1].startswith("The largest difference: ")
+
+
+def test_alike_targets_are_not_told_apart() -> None:
+    verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
+    assert verdict.kind == "undecided"
+    first, second = verdict.sentences()
+    assert first == "The repeats cannot tell A and B apart in throughput."
+    assert second.replace("\u00a0", " ") == (
+        "A moves 0.95 to 1.06 times as much data per second as B at writes only, 4 KiB, 1 job."
+    )
+
+
+def test_several_alike_targets_are_listed() -> None:
+    verdict = only(made({"A": 100.0, "B": 100.0, "C": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
+    first, *_ = verdict.sentences()
+    assert first == "The repeats cannot tell A, B and C apart in throughput."
+
+
+def test_the_points_of_a_lead_are_counted_in_plain_words() -> None:
+    verdict = only(made({"A": 100.0, "B": 50.0}))
+    for won, words in (
+        (4, "the middle one of 4 points."),
+        (2, "the middle one of the 2 points (of 4) where this is decided."),
+        (1, "the only one of 4 points where this is decided."),
+    ):
+        assert replace(verdict, won=won, points=4).sentences()[0].endswith(f", {words}")
+
+
+def test_single_runs_decide_nothing() -> None:
+    verdict = only(made({"A": 100.0, "B": 10.0}, repeats=1))
+    assert verdict.kind == "undecided"
+    assert verdict.sentences() == ["A and B ran once at each point: nothing is decided."]
+
+
+def test_a_disadvantage_at_any_point_is_said_beside_the_advantages() -> None:
+    study = study_of(("A", "B"), mixes=(30, 70), sizes=("4KiB",))
+    draw = random.Random(1)
+
+    def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
+        late = 5e6 if target == "A" and point.params["read_percent"] == 70 else 1e6
+        noise = draw.lognormvariate(0, 0.01)
+        rate = 200.0 if target == "A" else 100.0
+        return {RATE: rate * noise, "latency_mean_ns.read": late * noise}
+
+    verdict = only(comparison_of(study, values))
+    assert verdict.winner == "A"
+    assert [s.key for s in verdict.better] == [RATE]
+    (worse,) = verdict.worse
+    assert (worse.ahead, worse.behind, worse.points, worse.of) == ("B", "A", 1, 2)
+    assert worse.example.times.estimate == pytest.approx(5.0, rel=0.1)
+    assert verdict.sentences()[1] == "It is worse in read latency, mean, at 1 of 2 points."
+
+
+def test_money_and_capacity_are_divided_by() -> None:
+    comparison = made(
+        {"fast": 200.0, "cheap": 100.0},
+        facts={
+            "fast": "price = 4000\ncapacity = '10TB'",
+            "cheap": "price = 1000\ncapacity = '10TB'",
+        },
+        mixes=(0,),
+    )
+    throughput, cost = verdicts(comparison)
+    assert (throughput.winner, cost.winner) == ("fast", "cheap")
+    assert cost.question == "cost"
+    assert cost.headline is not None
+    assert cost.headline.times.estimate == pytest.approx(2.0, rel=0.05)
+    assert "for the same money" in cost.sentences()[0]
+
+
+def test_a_study_asks_what_it_wants_in_its_order() -> None:
+    comparison = made(
+        {"A": 200.0, "B": 100.0},
+        header="question = ['density', 'throughput']",
+        facts={"A": "capacity = '40TB'", "B": "capacity = '10TB'"},
+        mixes=(0,),
+    )
+    asked = [q.name for q in questions_of(comparison, comparison.sections)]
+    assert asked == ["density", "throughput"]
+    assert [(v.question, v.winner) for v in verdicts(comparison)] == [
+        ("density", "B"),
+        ("throughput", "A"),
+    ]
+
+
+def test_what_has_no_answer_says_so() -> None:
+    verdict = only(made({"A": 2.0, "B": 1.0}, header="question = ['efficiency']"))
+    assert verdict.kind == "unanswered"
+    assert verdict.sentences() == ["Per watt: no two targets have a value to compare."]
+
+
+def test_one_target_is_compared_with_nothing() -> None:
+    verdict = only(made({"A": 2.0}))
+    assert verdict.kind == "alone"
+    assert verdict.sentences() == ["Only A was measured: there is nothing to compare it with."]
+
+
+def test_plain_values_for_programs() -> None:
+    told = only(made({"A": 200.0, "B": 100.0}, mixes=(0,))).as_dict()
+    assert told["winner"] == "A"
+    assert told["headline"]["behind"] == "B"
+    assert told["comparisons"] == 2
+    assert told["sentences"]

@@ -1,0 +1,81 @@
+"""How run, report and compare end: at most three lines."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from storlab.analysis.answer import Advantage, Verdict
+from storlab.analysis.stats import Interval
+from storlab.cli import conclusion, terminal
+
+HEADLINE = Advantage(
+    key="throughput_mb_s.all",
+    what="throughput",
+    ahead="Disk",
+    behind="Memory",
+    where="70/30 read/write, 256\u00a0KiB, 8\u00a0jobs",
+    times=Interval(1.47, 1.43, 1.51, 3),
+    point_ids=(),
+    run_ids=(),
+)
+VERDICT = Verdict(
+    question="throughput",
+    title="Throughput",
+    kind="winner",
+    workload="",
+    targets=("Disk", "Memory"),
+    winner="Disk",
+    does="moves {times} as much data per second as {other}",
+    headline=HEADLINE,
+    points=1,
+    won=1,
+    ahead={"Disk": 1},
+    comparisons=1,
+    caveat="Only 2 runs of each point: the interval is wide.",
+)
+
+
+def of(workload: str) -> Verdict:
+    return replace(VERDICT, workload=workload)
+
+
+def test_one_question_is_answered_in_three_lines() -> None:
+    assert conclusion.lines([VERDICT]) == [
+        "Disk moves 1.47 times as much data per second as Memory (1.43 to 1.51) at 70/30 "
+        "read/write, 256 KiB, 8 jobs.",
+        "It is not clearly worse in anything that was measured.",
+        "Only 2 runs of each point: the interval is wide.",
+    ]
+
+
+def test_of_several_questions_the_first_is_answered() -> None:
+    second = replace(VERDICT, question="efficiency", winner="Memory")
+    assert conclusion.lines([VERDICT, second]) == conclusion.lines([VERDICT])
+
+
+def test_each_workload_has_its_answer_while_there_is_room() -> None:
+    told = conclusion.lines([of("scan"), of("ingest")])
+    assert [line.partition(":")[0] for line in told] == ["scan", "ingest"]
+    told = conclusion.lines([of(name) for name in ("a", "b", "c", "d")])
+    assert [line.partition(":")[0] for line in told[:2]] == ["a", "b"]
+    assert told[2] == "2 more workloads are answered in the brief and by `storlab compare`."
+
+
+def test_nothing_measured_says_nothing() -> None:
+    assert conclusion.lines([]) == []
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_sentences_wrap_at_words_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=width, no_color=True)
+    monkeypatch.setattr(terminal, "out", console)
+    sentences = conclusion.lines([VERDICT])
+    conclusion.print_lines(sentences)
+    plain = text.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert all(len(line) <= width for line in plain.splitlines())
+    assert " ".join(plain.split()) == " ".join(sentences)

@@ -1,0 +1,263 @@
+"""``storlab gate`` as a CI uses it: exit codes, what it writes, and what it refuses to compare."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from storlab.analysis.gate import _never
+from storlab.base.errors import ExitCode
+from storlab.cli.main import main
+from storlab.lab.results.store import ResultStore
+from support.large_campaign import large_campaign
+from tidy import tree
+
+RULES = """
+[[gate]]
+metric = "throughput"
+target = "Disk"
+at = {{ block_size = "4KiB" }}
+at_least = "{bound}"
+"""
+LOOSE, TIGHT, AMID = "1MB/s", "1TB/s", "1.0 x baseline"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two results of the same work, ``new`` and ``old``."""
+    place = tmp_path_factory.mktemp("gate")
+    for seed, name in enumerate(("new", "old")):
+        large_campaign(place / name, runs=20, repeats=5, draw=random.Random(seed))
+    return place
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "results"))
+
+
+def gate(place: Path, bound: str, *more: str | Path) -> int:
+    (place / "gate.toml").write_text(RULES.format(bound=bound))
+    words: Sequence[str | Path] = ["gate", place / "new", "--rules", place / "gate.toml", *more]
+    return main([str(word) for word in words])
+
+
+def set_environment(directory: Path, **facts: Any) -> None:
+    """As if it had been measured elsewhere."""
+    store = ResultStore.open(directory)
+    shutil.rmtree(directory / ".made", ignore_errors=True)
+    made = ResultStore.create(
+        directory.with_name("made"), store.study_text, store.study, store.plan, facts
+    )
+    for name in ("environment.json", "result.json"):
+        shutil.copy(made.directory / name, directory / name)
+    shutil.rmtree(made.directory)
+
+
+@pytest.mark.parametrize(
+    ("own", "mapped"),
+    [(0, 0), (ExitCode.DISAGREE, 1), (ExitCode.INCONCLUSIVE, 3), (ExitCode.USAGE, 2)],
+)
+def test_the_page_maps_codes_for_a_ci(own: int, mapped: int) -> None:
+    (line,) = re.findall(r"```bash\n(.*)\n```", tree.read("docs/gate.md"))
+    script = f"storlab() {{ return {int(own)}; }}; {line}"
+    assert subprocess.run(["bash", "-ec", script], check=False).returncode == mapped
+
+
+@pytest.mark.parametrize(
+    ("bound", "code"),
+    [(LOOSE, ExitCode.OK), (TIGHT, ExitCode.DISAGREE), (AMID, ExitCode.INCONCLUSIVE)],
+)
+def test_three_verdicts_have_three_exit_codes(
+    place: Path, bound: str, code: ExitCode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(place, bound, "--baseline", place / "old") == code
+    printed = capsys.readouterr().out
+    word = {0: "held: ", 10: "broken: ", 12: "could not tell: "}[code]
+    assert printed.startswith(word)
+    assert "Intervals hold" in printed
+
+
+def test_json_has_a_version_and_each_check(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gate(place, LOOSE, "--json") == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "held"
+    assert {check["target"] for check in told["checks"]} == {"Disk"}
+    assert all(check["runs"] for check in told["checks"])
+
+
+def test_a_ci_reads_junit_and_a_reviewer_markdown(place: Path) -> None:
+    study = place / "new" / "study.toml"
+    assert study.exists()
+    gate(place, TIGHT, "--junit", place / "gate.xml", "--markdown", place / "gate.md")
+    suite = ElementTree.parse(place / "gate.xml").getroot()[0]
+    cases = suite.findall("testcase")
+    assert int(suite.attrib["tests"]) == len(cases) > 0
+    assert int(suite.attrib["failures"]) == len(suite.findall("testcase/failure")) == len(cases)
+    text = (place / "gate.md").read_text()
+    assert text.count("| **broken** |") == len(cases)
+
+
+def test_rules_stand_in_the_study_too(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", str(place / "new")]) == ExitCode.USAGE
+    assert "has no [[gate]] tables" in capsys.readouterr().err
+
+
+def test_unlike_environments_are_refused_by_name(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_environment(place / "new", kernel="Linux 6.8", cpu={"model": "A", "cores": 8})
+    set_environment(place / "old", kernel="Linux 6.5", cpu={"model": "A", "cores": 4})
+    against = ("--baseline", place / "old")
+    assert gate(place, "0.5 x baseline", *against) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert "kernel: Linux 6.8 here, Linux 6.5 in the baseline; and 1 more: cpu.cores" in told
+    accepted = ("--accept", "kernel", "--accept", "cpu")
+    assert gate(place, "0.5 x baseline", *against, *accepted, "--json") == ExitCode.OK
+    fields = [each["field"] for each in json.loads(capsys.readouterr().out)["accepted"]]
+    assert fields == ["kernel", "cpu.cores"]
+
+
+def test_a_saved_baseline_is_a_reference(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", str(place / "old"), "--save", "stable"]) == ExitCode.OK
+    assert gate(place, "0.5 x baseline", "--baseline", "stable") == ExitCode.OK
+    moved = place.with_name("elsewhere")
+    place.rename(moved)  # together with what it refers to
+    assert gate(moved, "0.5 x baseline", "--baseline", "stable") == ExitCode.OK
+    shutil.rmtree(next((moved / "old" / "runs").iterdir()))
+    capsys.readouterr()
+    assert gate(moved, "0.5 x baseline", "--baseline", "stable") == ExitCode.RESULT
+    assert "has other runs than when it became baseline stable" in capsys.readouterr().err
+    assert gate(moved, "0.5 x baseline", "--baseline", "other") == ExitCode.RESULT
+    assert main(["gate", str(moved / "new"), "--save", "../x"]) == ExitCode.USAGE
+
+
+def test_what_breaks_a_rule_is_saved_as_no_baseline(place: Path) -> None:
+    assert gate(place, TIGHT, "--save", "stable") == ExitCode.DISAGREE
+    assert not (place / "baselines").exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("[[gate]]\nmetric = 'iops'\n", "no bound"),
+        ("[[gate]]\nmetric = 'iops'\nat_most = 'fast'\n", "is not a limit"),
+        ("[[gate]]\nmetrics = 'iops'\nat_most = 1\n", "metrics"),
+        ("[gate]\nmetric = 'iops'\nat_most = 1\n", "[[gate]]"),
+        ("", "gate"),
+        ("gate = [", "not valid TOML"),
+    ],
+)
+def test_bad_rules_are_named_with_their_line(
+    place: Path, written: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "bad.toml").write_text(written)
+    code = main(["gate", str(place / "new"), "--rules", str(place / "bad.toml")])
+    assert code == ExitCode.STUDY
+    error = capsys.readouterr().err
+    assert told in error
+    assert "bad.toml" in error
+
+
+HOSTILE = 'a|b\n<script>x</script> [l](javascript:1) `c` "&\x07'
+
+
+def test_names_of_users_stay_text(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("storlab.analysis.points.Section.where", lambda *_: HOSTILE)
+    gate(place, LOOSE, "--junit", place / "gate.xml", "--markdown", place / "gate.md")
+    capsys.readouterr()
+    rows = [r for r in (place / "gate.md").read_text().splitlines() if r.startswith("| **")]
+    assert rows
+    for row in rows:
+        assert "<" not in row
+        assert "a\\|b &#60;script&#62;x&#60;/script&#62; \\[l\\]" in row
+    (case, *_) = ElementTree.parse(place / "gate.xml").getroot().iter("testcase")
+    assert "<script>x</script>" in case.attrib["name"]
+    assert "\x07" not in case.attrib["name"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ('at = { jbs = 1 }\nat_most = "1ms"', "no point has jbs = 1\n  fix: jbs: did you mean"),
+        ('at = { jobs = 7777 }\nat_most = "1ms"', "fix: jobs was 1"),
+        ('target = "Dsk"\nat_most = "1ms"', '1: target: "Dsk" is no target of the results'),
+        ('workload = "x"\nat_most = "1ms"', '1: workload: "x" is no workload of the results'),
+        ('at_most = "1ms"\nat_least = "2ms"', "at_least: 2ms is more than at_most, 1ms"),
+        ('at_most = "1 x baseline"', "[[gate]] 1: at_most: "),
+        ("at_most = nan", "[[gate]] #1 at_most: nan is not a limit"),
+        ('at_mst = "1ms"', 'at_mst is not a field of [[gate]] #1\n  fix: did you mean "at_most"?'),
+    ],
+)
+def test_a_wrong_rule_is_named_with_its_fix(
+    rule: str, words: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = place / "gate.toml"
+    rules.write_text(f'[[gate]]\nmetric = "latency_p99"\n{rule}\n')
+    assert main(["gate", str(place / "new"), "--rules", str(rules)]) == ExitCode.STUDY
+    told = capsys.readouterr().err
+    assert words in told
+    assert "problems" not in told
+
+
+def test_a_missing_file_of_rules_is_no_missing_study(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", str(place / "new"), "--rules", str(place / "no")]) == ExitCode.STUDY
+    assert "docs/gate.md" in capsys.readouterr().err
+
+
+def test_options_that_contradict_are_refused_first(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, where in (
+        (("--save", "a/b", "--json"), "--save"),
+        (("--accept", "kernel", "--json"), "--accept"),
+        (("--baseline", place / "new" / ".." / "new", "--json"), "--baseline"),
+    ):
+        assert gate(place, LOOSE, *words) == ExitCode.USAGE
+        told = json.loads(capsys.readouterr().out)  # one document, whatever is wrong
+        assert told["schema"] == "error"
+        assert told["error"]["where"] == where
+        assert told["error"]["fix"]
+
+
+def test_a_wrong_baseline_is_told_before_missing_rules(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["gate", str(place / "new"), "--baseline"]
+    assert main([*words, str(place / "new")]) == ExitCode.USAGE
+    assert "--baseline: " in capsys.readouterr().err
+    assert main([*words, "never"]) == ExitCode.RESULT
+    assert "never" in capsys.readouterr().err
+    assert main([*words, str(place / "old")]) == ExitCode.USAGE
+    assert "--rules: " in capsys.readouterr().err
+
+
+def test_a_saved_baseline_is_told_as_json_too(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", str(place / "old"), "--save", "stable", "--json"]) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert (told["verdict"], told["checks"]) == (None, [])
+    assert Path(told["saved"]).is_file()
+    assert gate(place, TIGHT, "--save", "other", "--json") == ExitCode.DISAGREE
+    assert json.loads(capsys.readouterr().out)["saved"] is None
+
+
+def test_a_vague_baseline_is_why_repeats_do_not_help() -> None:
+    exact, vague = [100.0, 100.1, 99.9], [95.0, 105.0]
+    assert "the baseline's 2 repeats are too few" in _never(exact, vague, 0.9, 0.95)
+    assert "they lie on the bound" in _never(exact, vague, 1.0, 0.95)
+    assert "they lie on the bound" in _never(exact, [], 100.0, 0.95)

@@ -1,0 +1,370 @@
+"""What doctor says of GPUs on machines of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.machine import storage
+from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
+from storlab.workloads.gpudirect.machine.memory import Demand
+from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ProbedGpu, Trouble, read
+from storlab.workloads.gpudirect.machine.storage import Drive, Layer, Under
+from support.pci_trees import CLOSED_DRIVER, GIB, OPEN_DRIVER, PciTree, acs_config
+
+SWITCH = ("pci0000:40", "0000:40:01.1", "0000:41:00.0")
+GPU_PLACE = (*SWITCH, "0000:42:00.0", "0000:43:00.0")
+DRIVE_PLACE = (*SWITCH, "0000:42:01.0", "0000:44:00.0")
+LIBRARIES = Libraries(cuda=("libcuda.so.1",), cufile=("libcufile.so.0",))
+GPU = ProbedGpu(0, "NVIDIA H100 NVL", "0000:43:00.0", "9.0", 94 * GIB, 90 * GIB)
+FOUND = Probe(
+    gpus=(GPU,),
+    cuda={"path": "libcuda.so.1", "version": "13.0"},
+    cufile={"path": "/lib/libcufile.so.0", "version": "1.15", "compat_allowed": True},
+)
+DIRECT = Demand("read", "direct", (0,), workers=32, queue_depth=1, block_size=1 << 20)
+DRIVE = Drive("nvme0n1", "pcie", "0000:44:00.0")
+XFS = Under("xfs", frozenset({"rw"}), (), (DRIVE,))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> PciTree:
+    """On which P2PDMA is possible, and no nvidia-fs is loaded."""
+    tree = PciTree(tmp_path)
+    tree.text("proc/driver/nvidia/version", OPEN_DRIVER)
+    tree.text("proc/driver/nvidia/params", 'RegistryDwords: "RMForceStaticBar1=1;ForceP2P=0"')
+    tree.text("proc/sys/kernel/osrelease", "6.8.0-60")
+    tree.text("boot/config-6.8.0-60", "CONFIG_PCI_P2PDMA=y")
+    tree.text("sys/module/nvme_core/parameters/multipath", "N")
+    for place in (SWITCH, GPU_PLACE[:-1], DRIVE_PLACE[:-1]):
+        tree.device(place, config=acs_config(0))
+    tree.gpu(GPU_PLACE)
+    tree.nvme(DRIVE_PLACE, "259:0")
+    return tree
+
+
+def _machine(tree: PciTree, found: Probe = FOUND) -> Machine:
+    return Machine(tree.root, {}, lambda _: found, is_root=True, processor="x86_64")
+
+
+def _rows(checks: Sequence[Check]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+def _machine_rows(tree: PciTree, found: Probe = FOUND) -> dict[str, Check]:
+    return _rows(examine_machine(LIBRARIES, _machine(tree, found)))
+
+
+def _bad(checks: Sequence[Check]) -> dict[str, str]:
+    return {check.name: check.what for check in checks if check.status != "ok"}
+
+
+def test_a_machine_without_a_gpu_has_one_line(tmp_path: Path) -> None:
+    def never(libraries: Libraries) -> Probe:
+        raise AssertionError(libraries)
+
+    (row,) = examine_machine(LIBRARIES, Machine(tmp_path, {}, never))
+    assert (row.status, "no NVIDIA GPU" in row.what) == ("ok", True)
+
+
+def test_a_machine_on_which_all_is_well(tree: PciTree) -> None:
+    checks = examine_machine(LIBRARIES, _machine(tree))
+    assert _bad(checks) == {}
+    rows = _rows(checks)
+    assert rows["GPU driver"].what == "NVIDIA 580.65.06, open kernel modules"
+    assert rows["GPU path"].what == "direct, by the kernel's P2PDMA, for local NVMe drives"
+    assert "NVIDIA H100 NVL, compute 9.0, 96.6 GB of 101 GB free" in rows["GPU 0"].what
+    assert "compatibility mode allowed" in rows["cuFile configuration"].what
+    assert "16KiB" in rows["small GPU I/O"].what
+
+
+def _old_kernel(tree: PciTree) -> None:
+    tree.text("proc/sys/kernel/osrelease", "5.15.0-91")
+
+
+def _multipath(tree: PciTree) -> None:
+    tree.text("sys/module/nvme_core/parameters/multipath", "Y")
+
+
+def _dynamic(tree: PciTree) -> None:
+    tree.text("proc/driver/nvidia/params", 'RegistryDwords: ""')
+
+
+def _closed(tree: PciTree) -> None:
+    tree.text("proc/driver/nvidia/version", CLOSED_DRIVER)
+
+
+def _unbuilt(tree: PciTree) -> None:
+    tree.text("boot/config-6.8.0-60", "CONFIG_PCI=y")
+
+
+def _refused(tree: PciTree) -> None:
+    tree.text("etc/cufile.json", '{"properties": {"use_pci_p2pdma": false}}')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what", "fix"),
+    [
+        (_old_kernel, "kernel 5.15.0-91", "Linux 6.2"),
+        (_multipath, "nvme_core multipath=Y", "nvme_core.multipath=N"),
+        (_dynamic, "static BAR1", "RMForceStaticBar1=1"),
+        (_closed, "proprietary kernel modules", "open ones"),
+        (_unbuilt, "CONFIG_PCI_P2PDMA", "run one that has it"),
+        (_refused, "use_pci_p2pdma is false", "set use_pci_p2pdma to true"),
+    ],
+)
+def test_what_p2pdma_lacks_is_named(
+    tree: PciTree, spoil: Callable[[PciTree], None], what: str, fix: str
+) -> None:
+    spoil(tree)
+    rows = _machine_rows(tree)
+    assert what in rows["P2PDMA"].what
+    path = rows["GPU path"]
+    assert (path.status, fix in path.fix) == ("warning", True)
+    assert "host memory (compatibility mode)" in path.what
+    tree.text("proc/driver/nvidia-fs/version", "version: 2.24")
+    path = _machine_rows(tree)["GPU path"]
+    assert (path.status, "nvidia-fs" in path.what) == ("ok", True)
+
+
+def test_an_old_gpu_cannot_do_p2pdma(tree: PciTree) -> None:
+    old = replace(FOUND, gpus=(replace(GPU, compute="7.5"),))
+    assert "GPU 0 (7.5) is older than Ampere" in _machine_rows(tree, old)["P2PDMA"].what
+
+
+def test_grace_cannot_do_p2pdma(tree: PciTree) -> None:
+    machine = replace(_machine(tree), processor="aarch64")
+    assert "Grace" in _rows(examine_machine(LIBRARIES, machine))["P2PDMA"].what
+
+
+def test_without_compatibility_mode_it_refuses(tree: PciTree) -> None:
+    _old_kernel(tree)
+    strict = replace(FOUND, cufile={**FOUND.cufile, "compat_allowed": False})
+    assert "refuses to open (5001)" in _machine_rows(tree, strict)["GPU path"].what
+
+
+def test_forced_compatibility_mode_is_told(tree: PciTree) -> None:
+    machine = replace(_machine(tree), environment={"CUFILE_FORCE_COMPAT_MODE": "true"})
+    row = _rows(examine_machine(LIBRARIES, machine))["GPU path"]
+    assert (row.status, row.what) == ("warning", "host memory: compatibility mode is forced")
+
+
+def test_a_library_that_does_not_count_is_told(tree: PciTree) -> None:
+    old = replace(FOUND, cufile={"version": "1.14", "path": "x"})
+    assert "does not count" in _machine_rows(tree, old)["proof of path"].what
+
+
+def test_a_probe_that_hangs_is_a_warning_and_for_a_study_an_error(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = Probe(trouble=Trouble("no answer within 20 s", "look at /proc/modules"))
+    assert _machine_rows(tree, hung)["GPU libraries"].status == "warning"
+    rows = _target_rows(tree, monkeypatch, XFS, hung)
+    assert (rows["libcuda"].status, rows["libcuda"].fix) == ("error", "look at /proc/modules")
+
+
+def test_an_iommu_that_translates_is_told(tree: PciTree) -> None:
+    tree.text("sys/class/iommu/dmar0/x", "1")
+    tree.text("proc/cmdline", "iommu=pt")
+    assert "passes through (iommu=pt)" in _machine_rows(tree)["IOMMU"].what
+    place = tree.root / "sys/devices" / Path(*GPU_PLACE)
+    tree.text(str((place / "iommu_group/type").relative_to(tree.root)), "DMA-FQ")
+    row = _machine_rows(tree)["IOMMU"]
+    assert (row.status, "0000:43:00.0" in row.what) == ("warning", True)
+
+
+def test_little_locked_memory_is_told(tree: PciTree) -> None:
+    tree.text("proc/self/limits", "Max locked memory         65536      65536     bytes")
+    machine = replace(_machine(tree), is_root=False)
+    assert _rows(examine_machine(LIBRARIES, machine))["GPU memlock"].status == "warning"
+    assert "GPU memlock" not in _machine_rows(tree)
+
+
+def _target(
+    tree: PciTree,
+    monkeypatch: pytest.MonkeyPatch,
+    lies_on: Under,
+    found: Probe = FOUND,
+    demands: Sequence[Demand] = (DIRECT,),
+) -> list[Check]:
+    monkeypatch.setattr(storage, "under", lambda place, root: lies_on)
+    return examine_target([Path("/data")], demands, LIBRARIES, _machine(tree, found))
+
+
+def _target_rows(
+    tree: PciTree,
+    monkeypatch: pytest.MonkeyPatch,
+    lies_on: Under,
+    found: Probe = FOUND,
+    demands: Sequence[Demand] = (DIRECT,),
+) -> dict[str, Check]:
+    return _rows(_target(tree, monkeypatch, lies_on, found, demands))
+
+
+def test_a_target_on_which_all_is_well(tree: PciTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = _target(tree, monkeypatch, XFS)
+    assert _bad(checks) == {}
+    rows = _rows(checks)
+    assert rows["PCIe distance"].what == "nvme0n1 and GPU 0 meet below one PCIe switch"
+    assert rows["ACS"].what == "redirects nothing between them"
+    assert rows["nvme0n1 link"].what == "32 GT/s x4 (15.8 GB/s)"
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({"rw"}, "warning"), ({"data=writeback"}, "warning"), ({"rw", "data=ordered"}, "ok")],
+)
+def test_ext4_must_say_that_it_is_ordered(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch, options: set[str], status: str
+) -> None:
+    lies_on = replace(XFS, file_system="ext4", options=frozenset(options))
+    assert _target_rows(tree, monkeypatch, lies_on)["GPU file system"].status == status
+
+
+@pytest.mark.parametrize(
+    ("lies_on", "name", "status", "with_nvidia_fs"),
+    [
+        (replace(XFS, layers=(Layer("md0", "raid0"),)), "GPU layers", "warning", "ok"),
+        (replace(XFS, layers=(Layer("md0", "raid5"),)), "GPU layers", "warning", "warning"),
+        (replace(XFS, layers=(Layer("dm-0", "LVM"),)), "GPU layers", "warning", "warning"),
+        (replace(XFS, drives=(Drive("nvme1n1", "rdma", None),)), "GPU drive", "warning", "ok"),
+        (replace(XFS, drives=(Drive("nvme1n1", "tcp", None),)), "GPU drive", "warning", "warning"),
+        (replace(XFS, drives=(Drive("sda", "unknown", None),)), "GPU drive", "warning", "warning"),
+        (replace(XFS, file_system="btrfs"), "GPU file system", "warning", "warning"),
+        (replace(XFS, file_system="nfs4"), "GPU file system", "warning", "warning"),
+    ],
+)
+def test_what_a_direct_path_does_not_go_through(
+    tree: PciTree,
+    monkeypatch: pytest.MonkeyPatch,
+    lies_on: Under,
+    name: str,
+    status: str,
+    with_nvidia_fs: str,
+) -> None:
+    assert _target_rows(tree, monkeypatch, lies_on)[name].status == status
+    tree.text("proc/driver/nvidia-fs/version", "version: 2.24")
+    assert _target_rows(tree, monkeypatch, lies_on)[name].status == with_nvidia_fs
+
+
+def test_a_drive_of_another_node_is_told(tree: PciTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.nvme(
+        ("pci0000:c0", "0000:c0:01.1", "0000:c1:00.0"), "259:1", "nvme1n1", node=1,
+        link=(16.0, 2, 32.0, 4),
+    )  # fmt: skip
+    drives = (DRIVE, Drive("nvme1n1", "pcie", "0000:c1:00.0"))
+    rows = _target_rows(tree, monkeypatch, replace(XFS, drives=drives))
+    far = rows["PCIe distance"]
+    assert (far.status, far.what.startswith("nvme1n1 and GPU 0 meet across NUMA nodes")) == (
+        "warning",
+        True,
+    )
+    assert "16 GT/s x2 (3.9 GB/s), and it could 32 GT/s x4" in rows["nvme1n1 link"].what
+
+
+def test_a_switch_that_redirects_is_told(tree: PciTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tree.root / "sys/bus/pci/devices/0000:42:00.0/config"
+    place.write_bytes(acs_config(0b01100))
+    assert _bad(_target(tree, monkeypatch, XFS)).keys() == {"ACS"}
+
+
+def test_a_gpu_that_idles_is_not_blamed_for_a_slow_link(tree: PciTree, tmp_path: Path) -> None:
+    place = tree.root / "sys/devices" / Path(*GPU_PLACE)
+    (place / "current_link_speed").write_text("2.5 GT/s PCIe\n")
+    assert "while idle" in _machine_rows(tree)["GPU 0 link"].what
+    (place / "current_link_width").write_text("8\n")
+    assert _machine_rows(tree)["GPU 0 link"].status == "warning"
+
+
+@pytest.mark.parametrize(
+    ("demand", "needs"),
+    [
+        (DIRECT, {0: 32 << 20}),
+        (replace(DIRECT, gpus=(0, 1), workers=5, queue_depth=4), {0: 12 << 20, 1: 8 << 20}),
+        (replace(DIRECT, gpus=(0, 1, 2), workers=1), {0: 1 << 20, 1: 0, 2: 0}),
+        (replace(DIRECT, path="host"), {0: 0}),
+    ],
+)
+def test_what_a_point_takes_of_each_gpu(demand: Demand, needs: dict[int, int]) -> None:
+    assert {gpu: demand.bytes_on(gpu) for gpu in needs} == needs
+
+
+def test_gpu_memory_that_is_too_small_is_an_error_before_any_run(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = replace(DIRECT, label="deep", workers=1024, queue_depth=128)
+    rows = _target_rows(tree, monkeypatch, XFS, demands=(DIRECT, deep))
+    row = rows["GPU memory"]
+    assert row.status == "error"
+    assert row.what.startswith("deep: buffers of 1MiB on GPU 0 take 137 GB, and 96.6 GB")
+    assert _target_rows(tree, monkeypatch, XFS)["GPU memory"].status == "ok"
+
+
+def test_buffers_that_a_drive_cannot_see_all_of_are_told(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = tree.root / "sys/devices" / Path(*GPU_PLACE) / "resource"
+    small = f"0x{1 << 40:x} 0x{(1 << 40) + (256 << 20) - 1:x} 0x14220c"
+    resource.write_text(f"0x0 0x0 0x0\n{small}\n")
+    assert "GPU aperture" not in _target_rows(tree, monkeypatch, XFS)
+    many = replace(DIRECT, workers=257)
+    row = _target_rows(tree, monkeypatch, XFS, demands=(many,))["GPU aperture"]
+    assert (row.status, "BAR1 shows 268 MB" in row.what) == ("warning", True)
+
+
+def test_a_gpu_that_is_not_there_is_an_error(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = _target_rows(tree, monkeypatch, XFS, demands=(replace(DIRECT, gpus=(3,)),))
+    assert (rows["GPU"].status, "knows: 0" in rows["GPU"].what) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("path", "trouble", "cufile_asked"),
+    [("direct", None, True), ("direct", Trouble("no GPU", ""), True), ("bounce", None, False)],
+)
+def test_the_libraries_are_asked_once_and_cufile_only_where_it_is_needed(
+    tree: PciTree,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    trouble: Trouble | None,
+    cufile_asked: bool,
+) -> None:
+    """Without a GPU the probe itself does not open cuFile."""
+    asked = []
+
+    def probing(libraries: Libraries) -> Probe:
+        asked.append(libraries.cufile)
+        return replace(FOUND, trouble=trouble)
+
+    monkeypatch.setattr(storage, "under", lambda place, root: XFS)
+    machine = replace(_machine(tree), probing=probing)
+    examine_target([Path("/data")], [replace(DIRECT, path=path)], LIBRARIES, machine)
+    assert asked == [LIBRARIES.cufile if cufile_asked else ()]
+
+
+def test_bounce_needs_no_cufile_and_host_nothing(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {
+        "details": {
+            "gpus": [{"number": 0, "name": "x", "pci": "0000:43:00.0", "compute": "9.0",
+                      "memory_bytes": GIB, "free_bytes": GIB, "more": 1}],
+            "libraries": {
+                "cuda": {"path": "libcuda.so.1", "version": "13.0"},
+                "cufile": {"error": {"what": "not found", "fix": "pip install storlab[gpu]"}},
+            },
+        }
+    }  # fmt: skip
+    found = read(answer)
+    bounce = replace(DIRECT, path="bounce")
+    assert _bad(_target(tree, monkeypatch, XFS, found, (bounce,))) == {}
+    rows = _target_rows(tree, monkeypatch, XFS, found)
+    assert (rows["libcufile"].status, rows["libcufile"].what) == ("error", "not found")
+    host = replace(DIRECT, path="host")
+    broken = Probe(trouble=Trouble("broken", ""))
+    assert _target(tree, monkeypatch, XFS, broken, (host,)) == []

@@ -1,0 +1,164 @@
+"""Words, drawings and candidates of a history, without a directory."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from storlab.analysis.environments import Difference
+from storlab.analysis.stats import Interval
+from storlab.figures.trend import Mark, Trend, Turn, date_text, draw_trend
+from storlab.history.record import PointRecord, Record
+from storlab.history.series import Candidate, history_of
+from storlab.history.words import candidate_text, field_text, shift_levels, shift_sign, shift_text
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+FACTS = {"kernel": "Linux 6.8", "targets.Disk.drives.1.firmware": "A", "targets.Other.kind": "file"}
+
+
+def record(number: int, value: float | None, facts: dict[str, Any]) -> Record:
+    values = {}
+    if value is not None:
+        values["throughput_mb_s.all"] = {
+            "estimate": value, "low": value * 0.99, "high": value * 1.01, "runs": [value, value],
+        }  # fmt: skip
+    point: PointRecord = {
+        "kind": "block", "workload": "block", "engine": "native",
+        "params": {"jobs": 1, "block_size": 4096}, "target": "Disk", "point_id": "p",
+        "started_at": (BEGIN + timedelta(days=number)).isoformat(), "runs": 2, "failed": 0,
+        "flags": [], "values": values,
+    }  # fmt: skip
+    return {
+        "study": "s", "plan_hash": str(number), "created_at": BEGIN.isoformat(),
+        "imported": not facts, "facts": facts, "points": [point],
+    }  # fmt: skip
+
+
+def made(facts: list[dict[str, Any]], change: int, missing: tuple[int, ...] = ()) -> Any:
+    """A point whose throughput falls from 100 to 90 at a result; noise is 1 %."""
+    records = {
+        f"/results/{i:03d}": record(
+            i, None if i in missing else (100 if i < change else 90) + (i * 7 % 5 - 2) * 0.3, own
+        )
+        for i, own in enumerate(facts)
+    }
+    (point,) = history_of(records).points
+    return point
+
+
+def test_candidates_are_those_of_the_target_nearest_and_rarest_first() -> None:
+    facts = [
+        {
+            **FACTS,
+            "kernel": "Linux 6.9" if i >= 21 else "Linux 6.8",
+            "targets.Disk.drives.1.firmware": "B" if i >= 20 else "A",
+            "targets.Other.kind": "null" if i >= 20 else "file",
+            "cpu.governor": str(i),
+            "memory.total_bytes": 2 if i >= 30 else 1,
+        }
+        for i in range(40)
+    ]
+    point = made(facts, 20)
+    (shift,) = point.series[0].shifts
+    assert shift.index == 20
+    assert shift.verdict == "worse"
+    named = [(c.difference.field, c.offset, c.elsewhere) for c in shift.candidates]
+    assert named == [("drives.1.firmware", 0, 0), ("cpu.governor", 0, 38), ("kernel", 1, 0)]
+
+
+def test_between_two_results_all_that_lack_the_quantity_are_near() -> None:
+    facts = [{**FACTS, "kernel": "new" if i >= 18 else "old"} for i in range(40)]
+    point = made(facts, 21, missing=(18, 19, 20))
+    (shift,) = point.series[0].shifts
+    assert shift.index == 21
+    assert [(c.difference.field, c.offset) for c in shift.candidates] == [("kernel", 0)]
+
+
+def test_nothing_is_known_of_imported_results() -> None:
+    point = made([FACTS if i < 20 else {} for i in range(40)], 20)
+    (shift,) = point.series[0].shifts
+    assert shift.candidates == ()
+
+
+def test_a_change_below_the_resolution_of_a_value_is_none() -> None:
+    records = {f"/r/{i}": record(i, 1000.0 if i < 20 else 1000.5, dict(FACTS)) for i in range(40)}
+    (point,) = history_of(records).points
+    assert point.shifts == []
+
+
+def test_words_of_a_change() -> None:
+    point = made([FACTS] * 40, 20)
+    (shift,) = point.series[0].shifts
+    assert shift_text(shift) == "10\u00a0% less"
+    assert shift_sign(shift) == "−10\u00a0%"
+    levels = shift_levels(shift).replace("\u00a0", " ")
+    assert levels.startswith("100 MB/s to 90.0 MB/s, 9.")
+    assert levels.endswith("% less")
+
+
+def test_words_of_facts() -> None:
+    assert field_text("drives.2.firmware") == "firmware of drive 2"
+    assert field_text("versions.storlab") == "storlab"
+    assert field_text("cpu.model") == "CPU model"
+    assert field_text("settings.runtime") == "runtime"
+    late = Candidate(Difference("kernel", "b", None), 1, 2)
+    told = candidate_text(late).replace("\u00a0", " ")
+    assert told == "kernel: unknown, then b (1 result later, changed 2 times elsewhere)"
+    assert len(candidate_text(Candidate(Difference("x", "y" * 9999, "z"), 0, 0))) < 300
+
+
+@pytest.mark.parametrize("number", [1, 2, 40, 1000])
+@pytest.mark.parametrize("step", [timedelta(minutes=5), timedelta(days=1), timedelta(days=40)])
+def test_a_drawing_is_sound_at_any_length_and_pace(number: int, step: timedelta) -> None:
+    marks = [
+        Mark(BEGIN + i * step, Interval(100.0 + i % 7, 99.0, 108.0, 2), [99.5, 101.0])
+        for i in range(number)
+    ]
+    turns = [Turn(number // 2, "<−5 %>")] if number > 10 else []
+    for wide in (False, True):
+        svg, shares = draw_trend(Trend(marks, turns, "MB/s"), wide=wide)
+        root = ElementTree.fromstring(svg)
+        assert len(shares) == number
+        assert shares == sorted(shares)
+        assert all(0 < share < 1 for share in shares)
+        texts = [e.text or "" for e in root.iter() if e.tag.endswith("text")]
+        assert any("MB/s" in text for text in texts)
+        assert ("<−5 %>" in texts) == bool(turns)
+        values = [float(t) for t in texts if re.fullmatch(r"\d+(\.\d+)?", t)]
+        assert len(values) >= 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "words"),
+    [
+        (117_000, 126_000, "ns", ["µs", "115.0", "117.5", "120.0", "122.5", "125.0", "127.5"]),
+        (1_301_000, 1_304_000, "ns", ["ms", "1.300", "1.301", "1.302", "1.303", "1.304", "1.305"]),
+        (0.26, 1.24, "W", ["W", "0.00", "0.25", "0.50", "0.75", "1.00", "1.25", "1.50"]),
+        (1e9, 3e9, "ns", ["s", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0", "3.5"]),
+    ],
+)
+def test_a_tick_says_its_own_value(low: float, high: float, unit: str, words: list[str]) -> None:
+    marks = [
+        Mark(BEGIN + timedelta(days=i), Interval(v, None, None, 1), [v])
+        for i, v in enumerate((low, high))
+    ]
+    svg, _ = draw_trend(Trend(marks, [], unit))
+    texts = [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
+    assert texts[: len(words)] == words
+
+
+def test_values_that_do_not_vary_have_an_axis() -> None:
+    for value in (0.0, 1e-9, 5.0, 1e12):
+        mark = Mark(BEGIN, Interval(value, None, None, 1), [value])
+        svg, shares = draw_trend(Trend([mark], [], "ns"))
+        assert "nan" not in svg
+        assert len(shares) == 1
+
+
+def test_dates_are_utc_and_unknown_ones_are_dashes() -> None:
+    assert date_text(datetime(2026, 11, 20, 11, 30, tzinfo=UTC)) == "20 Nov 2026, 11:30"
+    assert date_text(datetime.fromtimestamp(0, UTC)) == "–"

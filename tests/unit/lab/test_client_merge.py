@@ -1,0 +1,274 @@
+"""Outcomes of clients as one, and what it says of each."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from storlab import _native
+from storlab.base.units import NS_PER_MS, NS_PER_S
+from storlab.cluster.offsets import ClockOffset
+from storlab.cluster.task import ClientPlace
+from storlab.lab.site.merge import Client, merge
+from storlab.lab.site.report import ClientReport, NicBytes
+from storlab.model.result import (
+    CpuUse,
+    EngineInfo,
+    Failure,
+    OperationTotals,
+    RunOutcome,
+    Sample,
+    VerifyReport,
+)
+from storlab.model.samples import summarise_latency
+
+ENGINE = EngineInfo(name="native", version="1")
+
+
+def histogram(*values: int) -> bytes:
+    made = _native.Histogram()
+    for value in values:
+        made.record(value)
+    return made.to_v2()
+
+
+def client(
+    name: str,
+    *latencies: int,
+    start_ns: int = 100 * NS_PER_S,
+    offset_ns: int = 0,
+    drift_ns: int = 0,
+    seconds: int = 3,
+    operation: str = "read",
+    report: dict[str, Any] | None = None,
+    **outcome: Any,
+) -> Client:
+    """Made the same I/O in each second, from ``start_ns`` of the controller's clock on."""
+    begin = start_ns + offset_ns
+    samples = [
+        Sample(
+            number,
+            begin + number * NS_PER_S,
+            begin + (number + 1) * NS_PER_S,
+            operation,
+            len(latencies),
+            4096 * len(latencies),
+            histogram(*latencies),
+            worker_cpu_ns=7,
+        )
+        for number in range(seconds)
+    ]
+    totals = OperationTotals(
+        operations=seconds * len(latencies),
+        bytes=4096 * seconds * len(latencies),
+        latency=summarise_latency(histogram(*latencies * seconds)),
+        late_operations=1,
+        errors={"EIO": 2},
+    )
+    cpu = CpuUse(user_ns=3, system_ns=4, cores=2, worker_ns=5, machine_busy_percent=40.0)
+    given: dict[str, Any] = {
+        "status": "finished",
+        "engine": ENGINE,
+        "window_start_ns": begin,
+        "window_end_ns": begin + seconds * NS_PER_S,
+        "samples": samples,
+        "totals": {operation: totals},
+        "cpu": cpu,
+        "first_io_late_ns": 1000,
+    }
+    return Client(
+        ClientPlace(name=name, host=f"host-{name}", rank=1),
+        ClientReport(outcome=RunOutcome(**given | outcome), **report or {}),
+        ClockOffset(offset_ns, 2000),
+        ClockOffset(offset_ns + drift_ns, 3000),
+    )
+
+
+def merged(*clients: Client, planned_s: int | None = 3) -> RunOutcome:
+    return merge(clients, NS_PER_S, None if planned_s is None else planned_s * NS_PER_S, "block")
+
+
+def test_the_sum_is_equal_to_its_parts() -> None:
+    whole = merged(
+        client("a", 1000, 2000),
+        client("b", 3000, offset_ns=10**12),
+        client("c", 4000, operation="write"),
+    )
+    assert whole.totals["read"].operations == 9
+    assert whole.totals["read"].bytes == 9 * 4096
+    assert whole.totals["write"].operations == 3
+    assert (whole.totals["read"].late_operations, whole.totals["read"].errors) == (2, {"EIO": 4})
+    reads = [sample for sample in whole.samples if sample.operation == "read"]
+    assert [sample.latency for sample in reads] == [histogram(1000, 2000, 3000)] * 3
+    latency = whole.totals["read"].latency
+    assert latency is not None
+    assert latency.count == 9
+    assert (whole.status, whole.engine) == ("finished", ENGINE)
+
+
+def test_the_window_is_what_all_have_in_common() -> None:
+    late = client("b", 1000, start_ns=100 * NS_PER_S + 30 * NS_PER_MS, offset_ns=-(10**10))
+    whole = merged(client("a", 1000), late)
+    assert whole.window_start_ns == 100 * NS_PER_S + 30 * NS_PER_MS
+    assert whole.window_end_ns == 103 * NS_PER_S
+    assert whole.cluster is not None
+    assert whole.cluster.window_kept == pytest.approx(0.99)
+    assert [c.window_share for c in whole.cluster.clients] == [pytest.approx(0.99)] * 2
+
+
+def test_cpu_times_are_summed_and_shares_are_the_largest() -> None:
+    busy = CpuUse(user_ns=30, system_ns=40, cores=4, worker_ns=None, machine_busy_percent=90.0)
+    cpu = merged(client("a", 1), client("b", 1)).cpu
+    assert cpu is not None
+    assert (cpu.user_ns, cpu.system_ns, cpu.cores, cpu.worker_ns) == (6, 8, 4, 10)
+    cpu = merged(client("a", 1), client("b", 1, cpu=busy)).cpu
+    assert cpu is not None
+    assert (cpu.cores, cpu.worker_ns, cpu.machine_busy_percent) == (6, None, 90.0)
+    assert merged(client("a", 1), client("b", 1, cpu=None)).cpu is None
+
+
+def test_cores_that_clients_share_are_counted_once() -> None:
+    """Three clients of a machine with two cores have no six: they would seem a third as busy."""
+    use = CpuUse(user_ns=3, system_ns=4, cores=2, worker_ns=5, machine_cores=2)
+    local = [client(name, 1, cpu=use) for name in "abc"]
+    local = [replace(c, place=c.place.model_copy(update={"host": "localhost"})) for c in local]
+    cpu = merged(*local).cpu
+    assert cpu is not None
+    assert (cpu.cores, cpu.machine_cores, cpu.worker_ns) == (2, 2, 15)
+    apart = merged(*local, client("d", 1, cpu=use)).cpu
+    assert apart is not None
+    assert (apart.cores, apart.machine_cores) == (4, 4)
+
+
+def test_what_each_client_did_is_kept() -> None:
+    nics = {"nic_bytes": NicBytes(50, 375_000_000, 3 * 10**9), "nic_speeds": [10**9], "armed_ns": 9}
+    whole = merged(
+        client("a", 1000, 3000, offset_ns=5, drift_ns=-2, report=nics),
+        client("b", 1000, operation="write", first_io_late_ns=4000),
+    )
+    assert whole.cluster is not None
+    a, b = whole.cluster.clients
+    assert (a.name, a.host, a.offset_ns, a.drift_ns, a.round_trip_ns) == (
+        "a",
+        "host-a",
+        5,
+        -2,
+        3000,
+    )
+    assert (a.operations, a.bytes, a.bytes_read) == (6, 6 * 4096, 6 * 4096)
+    assert (a.bytes_s, a.operations_s, a.latency_mean_ns) == (
+        2 * 4096,
+        2,
+        pytest.approx(2000, 1e-3),
+    )
+    assert (a.nic_received_bytes, a.nic_sent_bytes, a.armed_ns) == (50, 375_000_000, 9)
+    assert a.nic_busy_percent == pytest.approx(100.0)
+    assert (b.bytes_read, b.nic_received_bytes, b.nic_busy_percent) == (0, None, None)
+    assert whole.cluster.start_skew_ns == 3000
+    assert not whole.cluster.nics_seen
+    assert whole.first_io_late_ns == 4000
+
+
+def test_without_the_speed_of_a_nic_nobody_knows_how_busy_it_was() -> None:
+    nics = {"nic_bytes": NicBytes(50, 50, 10**9), "nic_speeds": [10**9, None]}
+    whole = merged(client("a", 1, report=nics))
+    assert whole.cluster is not None
+    assert whole.cluster.clients[0].nic_busy_percent is None
+    assert whole.cluster.nics_seen
+
+
+def test_a_start_that_was_not_told_gives_no_skew() -> None:
+    whole = merged(client("a", 1), client("b", 1, first_io_late_ns=None))
+    assert whole.cluster is not None
+    assert whole.cluster.start_skew_ns is None
+
+
+def test_a_failure_names_its_client() -> None:
+    failure = Failure(message="No space left", errno=28, path="/x")
+    whole = merged(
+        client("a", 1),
+        client("b", 1, status="failed", failure=failure),
+        client("c", 1, status="failed", failure=failure),
+    )
+    assert whole.status == "failed"
+    assert whole.failure is not None
+    assert whole.failure.message == "b: No space left (and 1 more clients)"
+    assert (whole.failure.errno, whole.failure.path) == (28, "/x")
+    assert merged(client("a", 1), client("b", 1, status="cancelled")).status == "cancelled"
+
+
+def test_what_all_say_is_said_once() -> None:
+    notes = ["posix threads", "mine"]
+    whole = merged(client("a", 1, notes=notes), client("b", 1, notes=["posix threads"]))
+    assert whole.notes == ["posix threads", "a: mine"]
+
+
+def test_findings_of_verification_are_added() -> None:
+    report = VerifyReport(checked_blocks=5, bad_blocks={"lost": 1}, examples=[])
+    whole = merged(client("a", 1, verify=report), client("b", 1, verify=report))
+    assert whole.verify is not None
+    assert (whole.verify.checked_blocks, whole.verify.bad_blocks) == (10, {"lost": 2})
+
+
+def test_bytes_of_devices_are_those_of_all() -> None:
+    device = {"device": {"read_bytes": 5, "written_bytes": 1, "devices": ["sda"]}}
+    whole = merged(client("a", 1, details=device), client("b", 1, details=device))
+    assert whole.details["device"]["read_bytes"] == 10
+    assert whole.details["device"]["devices"] == ["host-a:sda", "host-b:sda"]
+    assert merged(client("a", 1, details=device), client("b", 1)).details["device"] is None
+
+
+def test_samples_of_each_client_are_kept_on_one_clock() -> None:
+    whole = merged(client("a", 1, offset_ns=10**12), client("b", 1, offset_ns=-(10**9)))
+    rows = pq.read_table(io.BytesIO(whole.raw["clients.parquet"])).to_pylist()
+    assert [row["client"] for row in rows] == ["a"] * 3 + ["b"] * 3
+    assert {row["start_ns"] for row in rows} == {(100 + n) * NS_PER_S for n in range(3)}
+
+
+def test_no_client_is_no_run() -> None:
+    with pytest.raises((ValueError, IndexError)):
+        merged()
+
+
+def test_windows_that_have_nothing_in_common() -> None:
+    whole = merged(client("a", 1), client("b", 1, start_ns=200 * NS_PER_S))
+    assert whole.cluster is not None
+    assert whole.cluster.window_kept == 0
+    assert whole.samples == []
+
+
+def test_a_report_travels_as_it_is() -> None:
+    report = client("a", 1000, report={"notes": ["x"]}).report
+    assert ClientReport.unpack(report.pack()) == report
+
+
+@pytest.mark.parametrize("content", [b"", b"not compressed", ClientReport().pack()[:-3]])
+def test_a_damaged_report_is_said_to_be_damaged(content: bytes) -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        ClientReport.unpack(content)
+
+
+def test_fixed_work_ends_with_the_last_client_and_the_first_is_told_beside_it() -> None:
+    """Clocks differ by hours; until the first has ended, both were at work."""
+    short = client("a", 1000, seconds=2, offset_ns=10**13)
+    long = client("b", 1000, 2000, seconds=4, start_ns=100 * NS_PER_S + NS_PER_S // 2)
+    whole = merged(short, long, planned_s=None).cluster
+    assert whole is not None
+    assert [c.done_ns for c in whole.clients] == [2 * NS_PER_S, 4 * NS_PER_S + NS_PER_S // 2]
+    # In 2 s two operations of the one, and in the 1.5 s that it had three of the other.
+    assert whole.bytes_s_till_first_done == pytest.approx((2 + 3) * 4096 / 2)
+
+
+def test_without_fixed_work_or_others_nothing_is_done_first() -> None:
+    timed = merged(client("a", 1000), client("b", 1000)).cluster
+    assert timed is not None
+    assert [c.done_ns for c in timed.clients] == [None, None]
+    assert timed.bytes_s_till_first_done is None
+    alone = merged(client("a", 1000), planned_s=None).cluster
+    assert alone is not None
+    assert alone.clients[0].done_ns == 3 * NS_PER_S
+    assert alone.bytes_s_till_first_done is None

@@ -1,0 +1,97 @@
+"""What a client says while it is busy with what does not use the link."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from storlab.base.units import NS_PER_S
+from storlab.cluster.client import ClientEnd
+from storlab.lab.site import telling
+from storlab.lab.site.client_task import ClientTask, nic_bytes_around
+from storlab.lab.site.report import NicBytes
+from storlab.lab.site.telling import ClientReporter, Teller
+from storlab.process.counters import CounterReading
+from storlab.process.execution import Interrupted, StopRequest
+
+
+class FakeEnd:
+    """Counts what it was told."""
+
+    def __init__(self) -> None:
+        self.stop = StopRequest()
+        self.told: list[dict[str, Any]] = []
+        self.twice = threading.Event()
+        self.order = SimpleNamespace(lost_after_ns=60 * NS_PER_S)
+        self.thread = threading.get_ident()
+
+    def tell(self, snapshot: dict[str, Any]) -> None:
+        assert threading.get_ident() == self.thread, "the link is of one thread"
+        self.told.append(snapshot)
+        if len(self.told) > 1:
+            self.twice.set()
+
+
+def test_who_removes_a_large_file_is_not_taken_for_lost() -> None:
+    end = FakeEnd()
+    assert Teller(cast(ClientEnd, end)).during("clean", lambda: end.twice.wait(60.0))
+    assert end.told[:2] == [{"phase": "clean"}] * 2
+
+
+def test_what_goes_wrong_there_is_raised_here() -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        Teller(cast(ClientEnd, FakeEnd())).during("clean", fail)
+
+
+def test_what_is_made_durable_is_told_of_meanwhile() -> None:
+    """As of a data set that is being laid out: the words of the thread that does it go out."""
+    end = FakeEnd()
+    teller = Teller(cast(ClientEnd, end))
+    reporter = ClientReporter(teller)
+
+    def work() -> bool:
+        reporter.step("t: laying out", 10.0)
+        reporter.step_progress(4.0)
+        return end.twice.wait(60.0)
+
+    assert teller.during("prepare", work)
+    assert end.told[0] == {"phase": "prepare", "text": "t: laying out", "total": 10.0, "done": 4.0}
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_who_hangs_falls_silent(monkeypatch: pytest.MonkeyPatch, endless: bool) -> None:
+    """As on a mount whose server has gone; but the last of all may take as long as it takes."""
+    monkeypatch.setattr(telling, "POLL_S", 0.001)
+    end = FakeEnd()
+    end.order.lost_after_ns = 0
+    teller = Teller(cast(ClientEnd, end))
+    told = teller.during(
+        "prepare", lambda: end.twice.wait(60.0 if endless else 0.2), endless=endless
+    )
+    assert told is endless
+    assert bool(end.told) is endless
+
+
+def test_who_waits_for_the_first_client_ends_when_asked_to() -> None:
+    task = object.__new__(ClientTask)
+    end = FakeEnd()
+    task._end = cast(ClientEnd, end)
+    task._teller = Teller(task._end)
+    task._await_others()
+    assert end.told == [{"phase": "prepare"}]
+    end.stop.ask()
+    with pytest.raises(Interrupted):
+        task._await_others()
+
+
+def test_no_byte_of_a_window_is_missing_however_late_it_is_looked() -> None:
+    late = [CounterReading(t, (10 * t, t)) for t in (0, 90, 400, 950, 1100)]
+    assert nic_bytes_around(late, 100, 1000) == NicBytes(10_100, 1010, 1010)
+    assert nic_bytes_around(late, 100, 5000) == NicBytes(10_100, 1010, 1010)
+    assert nic_bytes_around(late[:1], 0, 10) is None

@@ -1,0 +1,148 @@
+"""Runs on clients, as the lab sees them, with ranks that are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from storlab.cluster.session import START_NS, Gathered
+from storlab.contracts.family import Access
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.site import clients as module
+from storlab.lab.site.claimed import claim_of, claim_once
+from storlab.lab.site.clients import ClientsSite
+from storlab.lab.study.file import load_study
+from storlab.model.result import Failure
+from storlab.process.execution import StopRequest
+
+STUDY = """
+[study]
+name = "lost"
+settle = "10s"
+[cluster]
+hosts = ["localhost"]
+clients = 2
+[[target]]
+name = "t"
+directory = "{place}"
+{target}
+[[workload]]
+{workload}
+"""
+CHECKPOINT = 'kind = "checkpoint"\nprofile = "llama3-405b-8gpu-415gb"\nscale = 0.001'
+
+
+class LostSession:
+    """Of a run whose clients have all ended without an outcome."""
+
+    def wait(self, _: float) -> Gathered:
+        return Gathered({}, [], Failure(message="client-2: ended without an outcome"))
+
+    def end(self) -> None: ...
+
+
+def store_of(place: Path, target: str, workload: str) -> Any:
+    path = place / "study.toml"
+    path.write_text(STUDY.format(place=place, target=target, workload=workload))
+    loaded = load_study(path)
+    plan = make_plan(loaded)
+    return SimpleNamespace(study=loaded.study, plan=plan, study_text=loaded.text, directory=place)
+
+
+def guard_of(place: Path) -> Any:
+    access = {"t": Access()}
+    return SimpleNamespace(base=place, access=access, campaign="own", consent=None, stores={})
+
+
+@pytest.mark.parametrize(
+    ("workload", "target", "asked"),
+    [(CHECKPOINT, "", ["after"]), ('kind = "block"', 'size = "1MiB"', [])],
+)
+def test_what_lost_clients_have_left_is_put_right(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workload: str,
+    target: str,
+    asked: list[str],
+) -> None:
+    """They cannot say that they have left something; half a checkpoint would stay."""
+    store = store_of(tmp_path, target, workload)
+    plan, run = store.plan, store.plan.runs[0]
+    guard = guard_of(tmp_path)
+    chosen = [SimpleNamespace(rank=rank, name=f"client-{rank}") for rank in (1, 2)]
+    clients: Any = SimpleNamespace(begin=lambda *_: (LostSession(), chosen))
+    reporter: Any = SimpleNamespace(run_progress=lambda _: None)
+    site = ClientsSite(clients, store, guard, StopRequest(), reporter)
+    done: list[str] = []
+    monkeypatch.setattr(module.ClientsSite, "_do", lambda _, task, *__: done.append(task))
+    point = plan.points[run.point_id]
+    outcome = site.run(run, point, None, tmp_path / "work", {})  # type: ignore[arg-type]
+    assert outcome.status == "failed"
+    assert site.after(run, point) is bool(asked)
+    assert done == asked
+
+
+@pytest.mark.parametrize(
+    ("more", "keep", "told"),
+    [
+        ("", True, "`storlab clean {place}` goes on with it"),
+        ("keep_data = true", False, "`storlab clean {place}` goes on with it"),
+        ("keep_data = true", True, "the next campaign there looks for 160 s whether this one"),
+    ],
+)
+def test_what_was_not_cleaned_up_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, keep: bool, told: str
+) -> None:
+    """Who keeps the data is not told to remove it."""
+    store = store_of(tmp_path, f'size = "1MiB"\n{more}', 'kind = "block"')
+    notes: list[str] = []
+    orders: list[Any] = []
+    clients: Any = SimpleNamespace(most=2)
+    reporter: Any = SimpleNamespace(note=notes.append)
+
+    def fail(_: Any, task: str, where: str, count: int, arguments: Any, stop: Any) -> None:
+        orders.append((task, count, arguments["claim"]["ends"]))
+        raise PrepareError("cleaning up", Failure(message="c1: said nothing"))
+
+    monkeypatch.setattr(module.ClientsSite, "_do", fail)
+    site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter)
+    assert site.clean_up(keep=keep) == []
+    kept = bool(more) and keep
+    assert orders == [("clean", 1 if kept else 2, True)]
+    (note,) = notes
+    assert "c1: said nothing" in note
+    assert told.format(place=tmp_path) in note
+    assert ("storlab clean" in note) is not kept
+    assert note.startswith(f"{tmp_path}: not given up" if kept else "not cleaned up")
+
+
+def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = f'size = "1MiB"\n[[target]]\nname = "u"\nkeep_data = true\ndirectory = "{tmp_path}"'
+    store = store_of(tmp_path, f'{beside}\nsize = "1MiB"', 'kind = "block"')
+    notes: list[str] = []
+
+    def fail(*_: Any) -> None:
+        raise PrepareError("cleaning up", Failure(message="c1: said nothing"))
+
+    monkeypatch.setattr(module.ClientsSite, "_do", fail)
+    clients: Any = SimpleNamespace(most=2)
+    reporter: Any = SimpleNamespace(note=notes.append)
+    ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter).clean_up()
+    (note,) = notes
+    assert note.endswith("goes on with it, and removes what the study keeps, too")
+
+
+def test_a_campaign_stays_away_no_longer_than_clients_may_take_to_come_up(tmp_path: Path) -> None:
+    store = store_of(tmp_path, 'size = "1MiB"', 'kind = "block"')
+    claim = claim_of(store, tmp_path, "own")
+    assert claim["holder"]["away_ns"] > START_NS + store.study.study.settle
+    assert (claim["directories"], claim["ends"]) == ([str(tmp_path)], False)
+    once = claim_once(store, tmp_path, "own", "t")
+    assert once["holder"] == {**claim["holder"], "away_ns": 0}
+    assert once["directories"] == [str(tmp_path)]

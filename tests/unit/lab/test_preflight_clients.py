@@ -1,0 +1,253 @@
+"""The table of clients, from facts that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storlab.cluster.offsets import ClockOffset
+from storlab.cluster.session import Gathered
+from storlab.contracts.check import Check
+from storlab.lab.plan.clients import cluster_problems, counts_of
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.clients import _checks, _unreachable
+from storlab.lab.study.file import LoadedStudy, load_study
+from storlab.model.result import Failure
+
+STUDY = """
+[study]
+name = "table"
+[cluster]
+{cluster}
+[[target]]
+name = "t"
+{target}
+[[workload]]
+kind = "{kind}"
+{workload}
+"""
+CLUSTER = 'hosts = ["c[1-3]"]\nmount = "/mnt/s"'
+TARGET = 'directory = "/mnt/s/here"\nsize = "1MiB"'
+NAMES = ("c1", "c2", "c3")
+MOUNT = {"kind": "nfs4", "source": "srv:/x", "options": "rw"}
+FACT: dict[str, Any] = {
+    "storlab": "1.0",
+    "build": "optimised",
+    "python": "3.11.2",
+    "kernel": "6.1",
+    "cpu_level": "x86-64-v3",
+    "cores": 8,
+    "memlock_bytes": -1,
+    "load": 0.1,
+    "mount": MOUNT,
+    "nics": {"e0": 100 * 10**9},
+    "problems": {},
+    "sees": list(NAMES),
+    "free": {"/mnt/s/here": 10**12},
+}
+CLOCKS = [{name: ClockOffset(5 * 10**9, 40_000) for name in NAMES}] * 2
+
+
+def loaded(tmp_path: Path, **given: str) -> LoadedStudy:
+    path = tmp_path / "study.toml"
+    values = {"cluster": CLUSTER, "target": TARGET, "kind": "block", "workload": "jobs = 4"}
+    path.write_text(STUDY.format_map(values | given))
+    return load_study(path)
+
+
+def table(
+    tmp_path: Path,
+    clocks: Any = CLOCKS,
+    study: Mapping[str, str] | None = None,
+    resumed: bool = False,
+    **changes: Any,
+) -> dict[str, Check]:
+    """Checks by name; ``changes`` are those of a client's facts."""
+    made = loaded(tmp_path, **study or {})
+    facts = {name: FACT | changes.get(name, {}) for name in NAMES}
+    checks = _checks(made.study, make_plan(made), facts, clocks, resumed=resumed)
+    return {c.name: c for c in checks}
+
+
+def test_clients_that_are_alike(tmp_path: Path) -> None:
+    checks = table(tmp_path)
+    assert {check.status for check in checks.values()} == {"ok"}
+    assert checks["cluster"].what == "3 clients answer"
+    assert checks["version of storlab"].what == "1.0"
+    assert checks["mount server"].what == "srv:/x"
+    assert checks["shared"].what == "every client sees the files of all others"
+    assert checks["clocks"].what.startswith("known to 20 us at worst (c")
+    assert checks["network"].what == "100 Gbit/s"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name", "status"),
+    [
+        ("storlab", "1.1", "version of storlab", "error"),
+        ("build", "for tests", "build of storlab", "error"),
+        ("python", "3.12.0", "version of Python", "warning"),
+        ("kernel", "5.4", "kernel", "warning"),
+        ("cpu_level", "x86-64-v4", "level of the processor", "warning"),
+        ("mount", MOUNT | {"kind": "ext4"}, "mount type", "warning"),
+        ("mount", MOUNT | {"source": "other:/x"}, "mount server", "warning"),
+        ("mount", MOUNT | {"options": "ro"}, "mount options", "warning"),
+        ("nics", {"e0": 10**9}, "network", "warning"),
+    ],
+)
+def test_one_that_differs_is_named(
+    tmp_path: Path, key: str, value: Any, name: str, status: str
+) -> None:
+    check = table(tmp_path, c2={key: value})[name]
+    assert check.status == status
+    assert " on 2, but " in check.what
+    assert check.what.endswith(" on c2")
+    assert check.fix == "make the clients alike"
+
+
+def test_a_missing_mount_is_an_error(tmp_path: Path) -> None:
+    checks = table(tmp_path, c1={"mount": None}, c3={"mount": None})
+    assert checks["mount"].status == "error"
+    assert checks["mount"].what.startswith("nothing is mounted at /mnt/s on c1, c3:")
+    assert "mount type" not in checks
+
+
+def test_without_a_mount_in_the_study_none_is_asked_for(tmp_path: Path) -> None:
+    study = {"cluster": 'hosts = ["c[1-3]"]'}
+    checks = table(tmp_path, study=study, c1={"mount": None})
+    assert not [name for name in checks if name.startswith("mount")]
+
+
+def test_what_is_not_shared_is_an_error(tmp_path: Path) -> None:
+    check = table(tmp_path, c2={"sees": ["c2"]}, c1={"sees": ["c1", "c3"]})["shared"]
+    assert check.status == "error"
+    assert check.what.startswith("c1 does not see the files of c2:")
+    assert "(2 of 3 clients)" in check.what
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    checks = table(tmp_path, c2={"problems": {"/mnt/s/here": "Permission denied"}, "sees": []})
+    assert checks["directory"].status == "error"
+    assert checks["directory"].what == "c2: /mnt/s/here: Permission denied"
+    assert checks["directory"].fix.startswith("make the target's directory")
+    assert "shared" not in checks
+
+
+def test_what_refuses_a_directory_says_what_to_do(tmp_path: Path) -> None:
+    """To make a directory does not help against a file of somebody else in it."""
+    lock = {"/mnt/s/here/lock": "is not a lock of this version"}
+    moved = {"problems": lock, "fixes": {"/mnt/s/here/lock": "move it away"}, "sees": []}
+    check = table(tmp_path, c1=moved, c2=moved)["directory"]
+    assert check.what.startswith("c1: /mnt/s/here/lock: is not a lock of this version; c2: ")
+    assert check.fix == "move it away"
+    missing = {"problems": {"/mnt/s/here": "Permission denied"}, "sees": []}
+    both = table(tmp_path, c1=moved, c2=missing)["directory"].fix
+    assert both.startswith("move it away; make the target's directory")
+
+
+def test_space_is_for_all_clients_together(tmp_path: Path) -> None:
+    needed = 3 * 4 * 2**20
+    assert table(tmp_path, c2={"free": {"/mnt/s/here": needed}})["space"].status == "ok"
+    check = table(tmp_path, c2={"free": {"/mnt/s/here": needed - 1}})["space"]
+    assert check.status == "error"
+    assert check.what.startswith("t needs 12.6 MB, 12.6 MB are free")
+
+
+def test_each_directory_has_its_own_space(tmp_path: Path) -> None:
+    """A second system with little space is no reason to refuse the first."""
+    free = {"free": {"/mnt/s/here": 10**12, "/mnt/s/small": 1}}
+    assert table(tmp_path, c1=free)["space"].status == "ok"
+
+
+def test_data_that_may_be_there_already_refuse_nothing(tmp_path: Path) -> None:
+    """A campaign that has laid out most of its space could never be resumed."""
+    full = {"free": {"/mnt/s/here": 5}}
+    assert table(tmp_path, c1=full)["space"].status == "error"
+    check = table(tmp_path, c1=full, resumed=True)["space"]
+    assert (check.status, "less what is there already" in check.what) == ("warning", True)
+    kept = {"target": TARGET + "\nkeep_data = true"}
+    assert table(tmp_path, study=kept, c1=full)["space"].status == "warning"
+
+
+def test_data_that_clients_share_are_there_once(tmp_path: Path) -> None:
+    study = {"target": 'directory = "/mnt/s/here"', "kind": "training"}
+    study["workload"] = 'profile = "unet3d-small"\naccelerators = 3'
+    made = loaded(tmp_path, **study)
+    needed = make_plan(made).data_bytes_by_target["t"]
+    checks = table(tmp_path, study=study, c1={"free": {"/mnt/s/here": needed}})
+    assert checks["space"].status == "ok"
+
+
+def test_clocks_that_are_not_known_well(tmp_path: Path) -> None:
+    first = {**CLOCKS[0], "c3": ClockOffset(0, 2_000_002)}
+    check = table(tmp_path, clocks=[first, CLOCKS[1]])["clocks"]
+    assert check.status == "warning"
+    assert "1000 us at worst (c3)" in check.what
+    assert "interface" in check.fix
+    assert (
+        table(tmp_path, clocks=[{**first, "c3": ClockOffset(0, 2_000_000)}] * 2)["clocks"].status
+        == "ok"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"cores": 3}, "cores"),
+        ({"memlock_bytes": 65536}, "memlock"),
+        ({"load": 2.1}, "load"),
+    ],
+)
+def test_clients_that_are_short_of_something(
+    tmp_path: Path, change: dict[str, Any], name: str
+) -> None:
+    check = table(tmp_path, c2=change)[name]
+    assert check.status == "warning"
+    assert "c2" in check.what
+    assert "c1" not in check.what
+
+
+def test_clients_of_one_machine_share_its_cores(tmp_path: Path) -> None:
+    study = {"cluster": 'hosts = ["localhost"]\nclients = 3'}
+    assert "cores" not in table(tmp_path)
+    check = table(tmp_path, study=study)["cores"]
+    assert check.what == "12 jobs share fewer cores on this machine"
+
+
+def test_nics_without_a_speed_are_left_out(tmp_path: Path) -> None:
+    unknown = {"nics": {"e0": None}}
+    assert "network" not in table(tmp_path, c1=unknown, c2=unknown, c3=unknown)
+
+
+def test_clients_that_cannot_be_reached() -> None:
+    failure = Failure(message="c2: said nothing for 10 s (check)", fix="see whether it is up")
+    check = _unreachable(Gathered({}, [], failure, {"c2": "silent"}), {})
+    assert (check.name, check.status, check.what) == ("cluster", "error", failure.message)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"target": TARGET + "\npower_state = 1"}, "each gets its former state back"),
+        ({"target": 's3 = "embedded:/x"', "kind": "object"}, "can only be reached from"),
+        ({"target": 'directory = "here"\nsize = "1MiB"'}, "starts from where storlab is"),
+        ({"target": 'directory = "/mnt/other"\nsize = "1MiB"'}, "is not below the mount point"),
+        ({"target": 'directory = "/mnt/s/../../tmp"\nsize = "1MiB"'}, 'has ".." in it'),
+        ({"target": 'directory = "/mnt/shared"\nsize = "1MiB"'}, "is not below the mount point"),
+    ],
+)
+def test_what_cannot_be_spread(tmp_path: Path, given: dict[str, str], what: str) -> None:
+    problems = cluster_problems(loaded(tmp_path, **{"workload": "", **given}).study)
+    assert [what in problem.what for problem in problems] == [True]
+    assert problems[0].fix
+
+
+def test_how_many_clients_points_have(tmp_path: Path) -> None:
+    more = CLUSTER + "\nclients = [1, 3]"
+    made = loaded(tmp_path, cluster=more)
+    assert counts_of(made.study) == [1, 3]
+    plan = make_plan(made)
+    assert sorted(point.clients or 0 for point in plan.points.values()) == [1, 3]
+    assert counts_of(loaded(tmp_path).study) == [3]

@@ -1,0 +1,56 @@
+"""Doctor asks the families that know more of machines and targets, and only those of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storlab.contracts.check import Check
+from storlab.lab.preflight import families
+from storlab.model.point import Point
+from storlab.model.study import Target
+
+TARGET = Target(name="here", path="data", size=4096)
+
+
+class Knowing:
+    """A family that examines."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def examine_machine(self) -> list[Check]:
+        return [Check(name=self.name, status="ok", what="machine")]
+
+    def examine_target(
+        self, target: Target, points: Sequence[Point], places: Sequence[Path]
+    ) -> list[Check]:
+        what = f"{target.name}: {len(points)} of {points[0].kind} in {places}"
+        return [Check(name=self.name, status="warning", what=what)]
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    table: dict[str, Any] = {"a": Knowing("first"), "b": Knowing("second"), "c": object()}
+    monkeypatch.setattr(families, "FAMILIES", table)
+
+
+def _point(kind: str) -> Point:
+    return Point(
+        target="here", workload="w", workload_index=0, kind=kind, engine="native", params={}
+    )
+
+
+def test_only_the_families_of_a_study_examine_its_machine() -> None:
+    names = [check.name for check in families.family_machine_checks({"b", "c"})]
+    assert names == ["second"]
+    assert len(families.family_machine_checks({"a", "b", "c"})) == 2
+
+
+def test_each_is_given_its_own_points() -> None:
+    points = [_point("a"), _point("c"), _point("a")]
+    (check,) = families.family_target_checks(TARGET, points, Path("/base"))
+    assert check.what == f"here: 2 of a in {[Path('/base/data')]}"

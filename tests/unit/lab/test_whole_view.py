@@ -1,0 +1,17 @@
+"""What of all clients together is seen while they run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from storlab.lab.site.whole import whole_snapshot
+from support.run_records import SNAPSHOT
+
+
+def test_clients_are_summed_and_their_latencies_put_together() -> None:
+    slow = {**asdict(SNAPSHOT), "bytes_s": 1e6, "latency_bins": [[32, 10], [50, 1]]}
+    clients = {"c1": asdict(SNAPSHOT), "c2": slow, "c3": {"phase": "prepare"}}
+    whole = whole_snapshot({"phase": "load", "clients": clients})
+    assert whole.bytes_s == SNAPSHOT.bytes_s + 1e6
+    assert whole.note.startswith("slowest c3")
+    assert whole.latency_bins == [[30, 1], [32, 100], [41, 9], [50, 1]]
