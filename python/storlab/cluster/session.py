@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from storlab.model.result import Failure
 START_NS = 120 * NS_PER_S  # from mpiexec to the first sign of rank 0
 _LOOK_S = 0.05
 _OUTPUT_S = 2.0  # for what mpiexec printed last
+_STARTS = 3  # of mpiexec, where MPI itself does not come up
 _GRACE_S = 2.0  # of mpiexec, once all has been gathered
 
 
@@ -54,8 +56,11 @@ class Session:
         self._seen_ns: int | None = None  # when rank 0 last gave a sign
         self._stamp = 0
         self._result: Gathered | None = None
-        text = order.model_dump_json().encode()
-        self._job = launch.start(launcher, ranks, program, text, directory)
+        self._starts_left = _STARTS
+        self._launch = partial(
+            launch.start, launcher, ranks, program, order.model_dump_json().encode(), directory
+        )
+        self._start()
 
     def live(self) -> dict[str, Any]:
         """What rank 0 last wrote: ``phase``, ``armed``, and ``clients`` by name."""
@@ -80,6 +85,10 @@ class Session:
         """End all of it that is on this machine. Clients elsewhere end without rank 0."""
         self._job.end(0.5)
 
+    def _start(self) -> None:
+        self._starts_left -= 1
+        self._job = self._launch()
+
     def _look(self) -> Gathered | None:
         missing = self._missing()
         code = self._job.poll()
@@ -90,12 +99,24 @@ class Session:
             return self._finish(*self._silent(lost))
         if code is not None:
             self._job.await_output(_OUTPUT_S)
+            if self._missing() and self._can_start_again():
+                self._job.end(0.5)
+                self._start()
+                return None
             if self._missing():
                 return self._finish(*self._died(code))
         if self._is_mute():
             where = "rank 0 gave no sign" if self._seen_ns else "the clients did not start"
             return self._finish(Failure(message=f"{where}: {self._tail()}", fix=_START_FIX), {})
         return None
+
+    def _can_start_again(self) -> bool:
+        """MPI itself gave up before rank 0 gave a sign: nothing has begun, and nobody was lost.
+
+        Seen with MPICH under Slurm: now and then its ranks cannot exchange their addresses.
+        """
+        begun = (self._directory / LIVE).exists()
+        return not begun and self._starts_left > 0 and bool(_NO_MPI.search(self._job.printed))
 
     def _missing(self) -> list[int]:
         return [
@@ -201,6 +222,9 @@ _KILLED = re.compile(r"\bPID\s+(\d+)\s+(RUNNING AT|on node)\s+([^\s,]+)")
 _HYDRA = "RUNNING AT"
 # Slurm: "srun: error: n2: task 2: Killed"; the others are terminated for it.
 _TASK = re.compile(r"^srun: error: \S+: task (\d+): (?!Terminated)", re.MULTILINE)
+# MPICH and Intel MPI: "Fatal error in internal_Init_thread" or PMPI_Init_thread; Open MPI: "It looks
+# like MPI_INIT failed", "*** An error occurred in MPI_Init_thread".
+_NO_MPI = re.compile(r"error in (internal|P?MPI)_Init|MPI_INIT failed|occurred in MPI_Init")
 _NOISE = re.compile(
     r"srun: error: \S+: tasks? \S+: Terminated|\S+: error: .* CANCELLED AT |srun: Force Terminated"
     r"|srun: (launch/slurm|Job step aborted|cluster configuration lacks support for cpu binding)"

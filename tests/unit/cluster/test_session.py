@@ -133,6 +133,38 @@ def test_nobody_waits_for_ever_for_directories_to_be_given_up(begin: Begin, what
     assert sorted(gathered.outcomes) == [1, 2]
 
 
+NO_MPI = "print('Fatal error in internal_Init_thread: Other MPI error', flush=True)"
+COUNT = """
+starts = here / 'starts'
+count = len(starts.read_text()) + 1 if starts.exists() else 1
+starts.write_text('x' * count)
+"""
+
+
+def test_an_mpi_that_does_not_come_up_is_started_again(begin: Begin) -> None:
+    session = begin(
+        f"{COUNT}\nif count < 3: {NO_MPI}; sys.exit(1)\n"
+        "live(); outcomes(1, 2); write('clocks.json', CLOCKS)"
+    )
+    assert end_of(session).failure is None
+
+
+@pytest.mark.parametrize(
+    ("script", "starts"),
+    [
+        (f"{NO_MPI}; sys.exit(1)", 3),  # not for ever
+        (f"live(); {NO_MPI}; sys.exit(1)", 1),  # something had begun
+        ("print('ssh: no such host', flush=True); sys.exit(1)", 1),  # will not pass
+    ],
+)
+def test_what_does_not_pass_is_not_started_again(begin: Begin, script: str, starts: int) -> None:
+    session = begin(f"{COUNT}\n{script}")
+    failure = end_of(session).failure
+    assert failure is not None
+    assert failure.message.startswith("a, b: ended without an outcome (mpiexec: 1): ")
+    assert len((session._directory / "starts").read_text()) == starts
+
+
 def test_silent_clients_are_named(begin: Begin) -> None:
     lost = (
         "{'phase': 'load', 'after_ns': 60 * 10**9, 'clients': {'b': 'said nothing during: load'}}"
