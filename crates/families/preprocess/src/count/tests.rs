@@ -117,8 +117,9 @@ proptest! {
 #[test]
 fn a_budget_that_is_short_takes_several_passes() {
     let values: Vec<u32> = (0..40_000u32).map(|value| value % 20_000).collect();
-    let budget = Budget::new(2 * SCATTER_BYTES + 100_000);
-    let (files, passes, found) = count(&budget, &values, 2, 2, LIMIT).unwrap();
+    // Of two workers, one may find all work done: its share of the memory then serves the tables.
+    let budget = Budget::new(SCATTER_BYTES + 100_000);
+    let (files, passes, found) = count(&budget, &values, 2, 1, LIMIT).unwrap();
     assert_eq!(files, expected(&values, 2));
     assert!((2..64).contains(&passes), "{passes} passes");
     assert_eq!(found, 20_000);
