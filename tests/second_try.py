@@ -1,8 +1,8 @@
 """Integration tests that failed, once more and alone: what `make test-python` does in the end.
 
 They run real servers, clusters and browsers, and a machine that stands still for some seconds can
-fail one of 2,000. A defect fails twice, and so does the build. What passed only now is named, so that
-nobody takes it for a pass: it is a test, or a race of the product, to be mended.
+fail one of 2,000. A defect fails twice, and so does the build. What passed only now is named, so
+that nobody takes it for a pass: it is a test, or a race of the product, to be mended.
 
 Unit and property tests have no second try, and neither have failures in more than three files: that
 is not a stall.
@@ -38,18 +38,24 @@ def refusal(failed: list[str]) -> str | None:
     return None
 
 
+def tell(heading: str, tests: list[str]) -> None:
+    """To stdout, before pytest goes on."""
+    sys.stdout.write("\n  ".join([heading, *tests]) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     """Exit code of the second try; 1 where there is none."""
     failed = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
     refused = refusal(failed)
     if refused is not None:
-        print(refused, file=sys.stderr)
+        sys.stderr.write(f"{refused}\n")
         return 1
-    print(f"A second try, alone, of {len(failed)} that failed:", *failed, sep="\n  ", flush=True)
+    tell(f"A second try, alone, of {len(failed)} that failed:", failed)
     again = [sys.executable, "-m", "pytest", "--last-failed", "--last-failed-no-failures=none"]
     code = subprocess.run(again, check=False).returncode
     if code == 0:
-        print("PASSED ONLY ON A SECOND TRY, to be mended:", *failed, sep="\n  ", flush=True)
+        tell("PASSED ONLY ON A SECOND TRY, to be mended:", failed)
     return code
 
 

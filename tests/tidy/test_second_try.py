@@ -37,9 +37,7 @@ def second_try() -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "pytest", "-q"], check=False, capture_output=True, text=True
     )
     assert first.returncode == 1, first.stdout
-    return subprocess.run(
-        [sys.executable, SECOND_TRY], check=False, capture_output=True, text=True
-    )
+    return subprocess.run([sys.executable, SECOND_TRY], check=False, capture_output=True, text=True)
 
 
 def test_a_test_that_stalled_passes_and_is_named(tree: Path) -> None:

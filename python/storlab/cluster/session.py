@@ -52,7 +52,6 @@ class Session:
     ) -> None:
         self._order = order
         self._directory = directory
-        self._begun_ns = monotonic_ns()
         self._seen_ns: int | None = None  # when rank 0 last gave a sign
         self._stamp = 0
         self._result: Gathered | None = None
@@ -87,6 +86,7 @@ class Session:
 
     def _start(self) -> None:
         self._starts_left -= 1
+        self._begun_ns = monotonic_ns()
         self._job = self._launch()
 
     def _look(self) -> Gathered | None:
@@ -99,12 +99,12 @@ class Session:
             return self._finish(*self._silent(lost))
         if code is not None:
             self._job.await_output(_OUTPUT_S)
-            if self._missing() and self._can_start_again():
-                self._job.end(0.5)
-                self._start()
-                return None
-            if self._missing():
-                return self._finish(*self._died(code))
+        if self._missing() and self._can_start_again():
+            self._job.end(0.5)
+            self._start()
+            return None
+        if code is not None and self._missing():
+            return self._finish(*self._died(code))
         if self._is_mute():
             where = "rank 0 gave no sign" if self._seen_ns else "the clients did not start"
             return self._finish(Failure(message=f"{where}: {self._tail()}", fix=_START_FIX), {})
@@ -113,7 +113,8 @@ class Session:
     def _can_start_again(self) -> bool:
         """MPI itself gave up before rank 0 gave a sign: nothing has begun, and nobody was lost.
 
-        Seen with MPICH under Slurm: now and then its ranks cannot exchange their addresses.
+        Seen with MPICH under Slurm: now and then its ranks cannot exchange their addresses. Then
+        mpiexec may end, or wait for ever.
         """
         begun = (self._directory / LIVE).exists()
         return not begun and self._starts_left > 0 and bool(_NO_MPI.search(self._job.printed))
@@ -222,9 +223,14 @@ _KILLED = re.compile(r"\bPID\s+(\d+)\s+(RUNNING AT|on node)\s+([^\s,]+)")
 _HYDRA = "RUNNING AT"
 # Slurm: "srun: error: n2: task 2: Killed"; the others are terminated for it.
 _TASK = re.compile(r"^srun: error: \S+: task (\d+): (?!Terminated)", re.MULTILINE)
-# MPICH and Intel MPI: "Fatal error in internal_Init_thread" or PMPI_Init_thread; Open MPI: "It looks
-# like MPI_INIT failed", "*** An error occurred in MPI_Init_thread".
-_NO_MPI = re.compile(r"error in (internal|P?MPI)_Init|MPI_INIT failed|occurred in MPI_Init")
+# MPICH and Intel MPI: "Fatal error in internal_Init_thread" or PMPI_Init_thread; Open MPI: "It
+# looks like MPI_INIT failed", "*** An error occurred in MPI_Init_thread"; Slurm, whose PMI2 may
+# read half of a rank's request: "slurmstepd-n2: error: mpi/pmi2: request not begin with 'cmd='".
+_NO_MPI = re.compile(
+    r"error in (internal|P?MPI)_Init|MPI_INIT failed|occurred in MPI_Init"
+    r"|^slurmstepd\S*: error: mpi/pmi2: .*request",
+    re.MULTILINE,
+)
 _NOISE = re.compile(
     r"srun: error: \S+: tasks? \S+: Terminated|\S+: error: .* CANCELLED AT |srun: Force Terminated"
     r"|srun: (launch/slurm|Job step aborted|cluster configuration lacks support for cpu binding)"

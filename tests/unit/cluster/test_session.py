@@ -134,6 +134,10 @@ def test_nobody_waits_for_ever_for_directories_to_be_given_up(begin: Begin, what
 
 
 NO_MPI = "print('Fatal error in internal_Init_thread: Other MPI error', flush=True)"
+NO_PMI = (
+    "print('slurmstepd-n2: error: mpi/pmi2: value not properly terminated in client request')\n"
+    "    print('slurmstepd-n2: error: mpi/pmi2: invalid client request', flush=True)"
+)
 COUNT = """
 starts = here / 'starts'
 count = len(starts.read_text()) + 1 if starts.exists() else 1
@@ -141,9 +145,11 @@ starts.write_text('x' * count)
 """
 
 
-def test_an_mpi_that_does_not_come_up_is_started_again(begin: Begin) -> None:
+@pytest.mark.parametrize("end", ["sys.exit(1)", "time.sleep(600)"])
+@pytest.mark.parametrize("told", [NO_MPI, NO_PMI], ids=["mpi", "slurm"])
+def test_an_mpi_that_does_not_come_up_is_started_again(begin: Begin, told: str, end: str) -> None:
     session = begin(
-        f"{COUNT}\nif count < 3: {NO_MPI}; sys.exit(1)\n"
+        f"{COUNT}\nif count < 3:\n    {told}; {end}\n"
         "live(); outcomes(1, 2); write('clocks.json', CLOCKS)"
     )
     assert end_of(session).failure is None
