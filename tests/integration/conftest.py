@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,3 +202,11 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=need_chromium(), args=arguments)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def hangups_end_programs() -> Iterator[None]:
+    """Also where the tests run under nohup: what they start would ignore SIGHUP as they do."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

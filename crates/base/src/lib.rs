@@ -5,6 +5,7 @@ mod clock;
 mod content;
 pub mod durable;
 mod error;
+mod file_lock;
 mod histogram;
 mod lock;
 mod pattern;
@@ -18,6 +19,7 @@ pub use clock::{
 };
 pub use content::{Content, FileContent, Identity};
 pub use error::{Error, OpKind, Result, failed};
+pub use file_lock::try_lock_file;
 pub use histogram::{Coarse, Counts, Histogram};
 pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share, gcd};

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use s3s::validation::{AwsNameValidation, NameValidation as _};
 use s3s::{S3Result, s3_error};
-use storlab_base::{Error, Result};
+use storlab_base::{Error, Result, try_lock_file};
 
 use crate::bucket::Bucket;
 use crate::errors::failed;
@@ -117,7 +117,7 @@ impl Store {
 fn lock(directory: &Path) -> Result<File> {
     let path = directory.display().to_string();
     let file = File::open(directory).map_err(|error| Error::io("open", &path, 0, error))?;
-    match file.try_lock() {
+    match try_lock_file(&file) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::spec(
             "directory",

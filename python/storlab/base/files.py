@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from pathlib import Path
 
-from storlab.base.clock import sleep_s
 from storlab.base.errors import UsageError
 
-_LOOKS = 200  # a reader looks for microseconds; so many in a row are none
-_LOOK_PAUSE_S = 0.01
 _FIXES = {
     errno.ENOENT: "make its folder first, or name another",
     errno.EISDIR: "name a file in it",
     errno.ENOSPC: "make room, or name another",
     errno.EACCES: "name one in a folder that you may write to",
 }
-
-
-def lock_alone(handle: int) -> None:
-    """Lock an open file as the only one who writes; readers that look at the lock are waited for.
-
-    Raises BlockingIOError where another writer has it, and OSError of a file system without locks.
-    """
-    for _ in range(_LOOKS):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises where it is a writer's
-            fcntl.flock(handle, fcntl.LOCK_UN)
-            sleep_s(_LOOK_PAUSE_S)
-        else:
-            return
-    raise BlockingIOError
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a writer holds the lock of a file at this moment; a look keeps none from it."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def fsync_directory(directory: Path) -> None:

@@ -38,14 +38,17 @@ def resume(
     from storlab.cli.campaign import conclude, live_page, reporter_of
     from storlab.lab.results.store import ResultStore
     from storlab.lab.run.session import resume_study
-    from storlab.process.execution import StopRequest
+    from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
 
     store = ResultStore.open(directory)
     store.check()
     earlier = store.records() if live else []
     if retry_failed:
         earlier = [record for record in earlier if record.status != "failed"]
-    with live_page(live, live_port, store.plan, store.directory, earlier) as page:
+    with (
+        ended_as_by_ctrl_c(),
+        live_page(live, live_port, store.plan, store.directory, earlier) as page,
+    ):
         with StopRequest().installed() as stop:
             summary = resume_study(
                 store,

@@ -46,12 +46,12 @@ def run(
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
     from storlab.lab.study.file import load_study
-    from storlab.process.execution import StopRequest
+    from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
 
     loaded = load_study(study)
     plan = make_plan(loaded)
     directory = out or Path("results") / f"{_slug(plan.study_name)}-{utc_stamp()}"
-    with live_page(live, live_port, plan, directory) as page:
+    with ended_as_by_ctrl_c(), live_page(live, live_port, plan, directory) as page:
         with StopRequest().installed() as stop:
             store, summary = run_study(
                 loaded,

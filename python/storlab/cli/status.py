@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from storlab.base.files import is_locked
+from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 from storlab.lab.results.files import plan_object, read_result, run_id_of, run_objects

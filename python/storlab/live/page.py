@@ -45,10 +45,17 @@ class LivePage:
         self._plan, self._directory, self._names = plan, directory, names
         self._announce, self._port, self._earlier = announce, port, earlier
         self._feed = Feed(plan.study_name, __version__)
-        self._server: LiveServer | None = None
+        self._is_open = False
         self._is_over = False
 
     def __enter__(self) -> LivePage:
+        """Raises UsageError where the port is taken."""
+        try:
+            self._server = LiveServer(self._feed, self._port)
+        except OSError as error:
+            raise UsageError(
+                "--live-port", f"{self._port}: {error.strerror}", "choose another, or none"
+            ) from error
         return self
 
     def __exit__(
@@ -58,10 +65,12 @@ class LivePage:
         trace: TracebackType | None,
     ) -> None:
         server = self._server
-        if server is None:
+        if not self._is_open:
+            server.stop()
             return
-        self._scrape_file.unlink(missing_ok=True)
-        with suppress(OSError):  # that of another campaign lies there, or it was never made
+        with suppress(OSError):  # somebody else's, or never made
+            self._scrape_file.unlink(missing_ok=True)
+        with suppress(OSError):  # that of another campaign lies there
             self._scrape_file.parent.rmdir()
         if not self._is_over:
             what = f"{error.where}: {error.what}" if isinstance(error, StorlabError) else ""
@@ -74,26 +83,17 @@ class LivePage:
         server.stop()
 
     def beside(self, reporter: Reporter) -> Reporter:
-        """Both reporters as one. From now on the page can be looked at.
-
-        Raises UsageError where the port is taken.
-        """
-        try:
-            server = LiveServer(self._feed, self._port)
-        except OSError as error:
-            raise UsageError(
-                "--live-port", f"{self._port}: {error.strerror}", "choose another, or none"
-            ) from error
+        """Both reporters as one. From now on the page can be looked at."""
         self._feed.earlier(rows_of(self._earlier, self._plan, self._names))
-        self._server = server
-        server.start()
-        self._write_scrape_file(server)
-        self._announce(server.url)
+        self._is_open = True
+        self._server.start()
+        self._write_scrape_file(self._server)
+        self._announce(self._server.url)
         return Beside(reporter, FeedReporter(self._feed, self._names))
 
     def over(self, text: str, sentences: Sequence[str] = (), brief: Path | None = None) -> None:
         """How it went. Pages that are open load the brief before the program ends."""
-        if self._server is None:
+        if not self._is_open:
             return
         self._server.brief = brief
         self._is_over = True

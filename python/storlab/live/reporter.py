@@ -120,8 +120,8 @@ class FeedReporter(Reporter):
         if snapshot is not None:
             self._phase = snapshot.phase if self._run is not None else ""
             moment |= {
-                "bytes_s": round(snapshot.bytes_s),
-                "operations_s": round(snapshot.operations_s, 1),
+                "bytes_s": _rounded(snapshot.bytes_s, 0),
+                "operations_s": _rounded(snapshot.operations_s, 1),
                 "p99_ns": snapshot.latency_p99_ns,
                 "heat": heat_of(snapshot.latency_bins),
                 "cpu_percent": _rounded(snapshot.cpu_percent),
@@ -274,5 +274,6 @@ def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
     return [low, "".join(str(math.ceil(shade)) for shade in shades)]
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
+def _rounded(value: float | None, digits: int = 2) -> float | None:
+    """None for what JSON has no number for, too."""
+    return None if value is None or not math.isfinite(value) else round(value, digits)

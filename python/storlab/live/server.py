@@ -67,7 +67,8 @@ class LiveServer(ThreadingHTTPServer):
 
     def stop(self) -> None:
         """Listen no longer."""
-        self.shutdown()
+        if self._thread.ident is not None:  # else there is no loop to end, and it would be awaited
+            self.shutdown()
         self.server_close()
 
     def verify_request(self, request: object, client_address: object) -> bool:

@@ -171,11 +171,11 @@ class Snapshot:
 
     phase: Literal["prepare", "armed", "ramp", "measure", "drain", "done"]
     elapsed_ns: int  # since the phase began
-    phase_ns: int | None  # expected length of the phase
-    operations_s: float  # over the last interval
-    bytes_s: float
-    latency_p99_ns: int | None
-    cpu_percent: float | None  # of one core
+    phase_ns: int | None = None  # expected length of the phase
+    operations_s: float | None = None  # over the last interval; None: the engine does not tell
+    bytes_s: float | None = None
+    latency_p99_ns: int | None = None
+    cpu_percent: float | None = None  # of one core
     note: str = ""  # what else is worth seeing: "slowest c07, 80 MB/s"
     latency_bins: Sequence[Sequence[int]] = ()  # [bin, operations]; bin n begins at 2^(n/2) ns
 

@@ -33,7 +33,7 @@ from storlab.process.session_cpu import SessionTrace, is_alive
 
 GRACE_NS = 600 * NS_PER_S  # beyond what a run should take, before it counts as hung
 STEP_NS = 5_000_000  # of the wall clock against the run's clock: it was set
-ENDED = Snapshot("done", 0, None, 0.0, 0.0, None, None)
+ENDED = Snapshot("done", 0)
 _MOST_TEXT = 32 * 1024  # bytes from either end of what a program printed
 _LAST_LINES = 6  # of standard error, in a failure
 
@@ -134,7 +134,7 @@ class ChildRun(ABC):
         if self.has_ended:
             return ENDED
         elapsed_ns = monotonic_ns() - self.started_ns
-        return Snapshot("measure", elapsed_ns, None, 0.0, 0.0, None, self._cpu_percent)
+        return Snapshot("measure", elapsed_ns, cpu_percent=self._cpu_percent)
 
     @property
     def has_ended(self) -> bool:

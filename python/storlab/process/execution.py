@@ -31,7 +31,6 @@ class StopRequest:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._asked_by_name = False
-        self._terminals: list[int] = []
 
     @property
     def requested(self) -> bool:
@@ -49,36 +48,64 @@ class StopRequest:
 
     @contextmanager
     def installed(self) -> Iterator[StopRequest]:
-        """Listen to the signals inside the block. Only in the main thread.
+        """Listen to the signals inside the block; in another thread than the main one, to none.
 
         Under nohup SIGHUP stays without effect.
         """
-        numbers = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
-        self._terminals = [fd for fd in _OUTPUTS if os.isatty(fd)]
-        before = {number: signal.signal(number, self._on_signal) for number in numbers}
-        try:
+        with _handled(_SIGNALS, self._on_signal):
             yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            self._leave_terminal()
-        elif self._asked_by_name:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        else:
+        if number != signal.SIGHUP:  # of which a terminal that goes may send several
+            if self._asked_by_name:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
             self._asked_by_name = True
         self._event.set()
 
-    def _leave_terminal(self) -> None:
-        """What is still to be said goes nowhere: a terminal that has gone takes nothing."""
-        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        for fd in self._terminals:
-            os.dup2(nowhere, fd)
-        os.close(nowhere)
-        self._terminals = []
+
+@contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """Inside the block SIGTERM and SIGHUP raise KeyboardInterrupt: what is open gets closed."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with _handled((signal.SIGTERM, signal.SIGHUP), interrupt):
+        yield
+
+
+@contextmanager
+def _handled(
+    signals: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Only the main thread has handlers; what is ignored from outside stays so."""
+    terminals = [fd for fd in _OUTPUTS if os.isatty(fd)]
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave(terminals)
+        handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _leave(terminals: list[int]) -> None:
+    """What is still to be said goes nowhere: a terminal that has gone takes nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    for fd in terminals:
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
+    terminals.clear()
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -7,8 +7,6 @@ one never takes what another has kept.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import shutil
@@ -22,6 +20,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError, RunError
 from storlab.base.files import replace_file
+from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
@@ -206,16 +205,15 @@ def _claim(home: Path, stack: ExitStack) -> None:
             _write_marker(home, _Marker())
         handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_alone(handle)
         except BlockingIOError:
             os.close(handle)
             raise GuardError(
                 str(home), "is in use by another campaign", "wait until it has ended"
             ) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                os.close(handle)
-                raise  # else a file system without locks: nobody can be kept out
+        except OSError:
+            os.close(handle)
+            raise
         with suppress(FileNotFoundError):
             if os.fstat(handle).st_ino == (home / LOCK).stat().st_ino:
                 stack.callback(os.close, handle)

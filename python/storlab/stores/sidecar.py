@@ -1,8 +1,10 @@
 """Which data files are storlab's own: each has a ``<file>.storlab.json`` beside it.
 
 The sidecar is written before its file is made, and names the campaign that made the file and, once
-it is there, its inode. A file that somebody put in its place later has another inode, and is not
-touched. A campaign holds a lock on the sidecar from before its first run to its end.
+it is there, its inode and the token that an extended attribute of the file holds. A file that
+somebody put in its place later may get the inode of the one that was deleted, but not the token,
+and is not touched. Where a file system has no such attributes, a laid-out file has its size, too. A
+campaign holds a lock on the sidecar from before its first run to its end.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,10 +20,12 @@ from typing import Any, Literal
 
 from storlab import __version__
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import fsync_directory, is_locked, lock_alone, write_durably
+from storlab.base.files import fsync_directory, write_durably
+from storlab.base.locks import is_locked, lock_alone
 
 SUFFIX = ".storlab.json"
 _MARK = "storlab data file"
+_ATTRIBUTE = "user.storlab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Sidecar:
     storlab_version: str
     state: Literal["started", "complete"]
     inode: int | None = None
+    token: str = ""  # as in the file's attribute; empty: there are none on its file system
     campaign: str = ""  # that made the file; empty: one of a storlab that did not say
     written_by: str = ""  # the last campaign that writes to it
     schema_version: int = 1
@@ -77,7 +83,19 @@ def made_by_storlab(data_file: Path) -> bool:
     status = data_file.stat()
     if sidecar.inode is None:
         return status.st_size == 0
-    return status.st_ino == sidecar.inode
+    token = _token_of(data_file) if sidecar.token else None
+    if token is None:
+        is_whole = sidecar.state == "started" or status.st_size == sidecar.size
+        return status.st_ino == sidecar.inode and is_whole
+    return (status.st_ino, token) == (sidecar.inode, sidecar.token)
+
+
+def _token_of(data_file: Path) -> str | None:
+    """ "" where the file has none; None where nobody knows: NFS before 4.2 shows no attributes."""
+    try:
+        return os.getxattr(data_file, _ATTRIBUTE).decode(errors="replace")
+    except OSError as error:
+        return "" if error.errno == errno.ENODATA else None
 
 
 def is_complete(data_file: Path, size: int) -> bool:
@@ -155,6 +173,16 @@ class DataFileHold:
             return handle
         os.close(handle)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.data_file))
+
+    def mark(self, handle: int) -> str:
+        """Give the open file the token that it had, or a new one; "" where it takes none."""
+        before = read_sidecar(self.data_file)
+        token = (before.token if before else "") or secrets.token_hex(8)
+        try:
+            os.setxattr(handle, _ATTRIBUTE, token.encode())
+        except OSError:
+            return ""
+        return token
 
     def write(self, sidecar: Sidecar) -> None:
         """Write the sidecar in one step. The lock goes over to the new file before its name does.
@@ -237,8 +265,6 @@ def _open_and_lock(path: Path, flags: int = 0) -> int:
         try:
             lock_alone(handle)
         except OSError as error:
-            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                break
             os.close(handle)
             if error.errno != errno.EBADF or access == os.O_RDWR:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,6 +42,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = directory / "results" / "two-ssds"
     assert main(["run", str(study), "--out", str(out), "--no-report", "--quiet"]) == 0
     return directory
+
+
+def test_a_study_runs_in_a_thread_of_its_own(place: Path) -> None:
+    """As the server of somebody's dashboard may start it: signals belong to the main thread."""
+    out = place / "results" / "in-a-thread"
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(storlab.run, place / "study.toml", out=out, progress=False)
+    assert len(job.result().runs()) == 8
 
 
 def test_every_example_runs(

@@ -78,11 +78,16 @@ def test_labels_are_folded_and_numbers_are_not(
     assert max(map(len, printed.splitlines())) <= 50
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("hangups_end_programs")
 def test_ctrl_c_while_the_brief_is_written_says_how_to_get_it(
-    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
 ) -> None:
     capsys.readouterr()
-    interrupted = lambda _store, **_options: signal.raise_signal(signal.SIGINT)  # noqa: E731
+    interrupted = lambda _store, **_options: signal.raise_signal(number)  # noqa: E731
     monkeypatch.setattr("storlab.brief.write_brief", interrupted)
     assert main(["resume", str(results)]) == ExitCode.INTERRUPTED
     printed = capsys.readouterr().out

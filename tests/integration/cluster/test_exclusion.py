@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conftest import need_mpi
 from storlab.base.errors import ExitCode
-from storlab.base.files import is_locked
+from storlab.base.locks import is_locked
 from storlab.base.units import NS_PER_S
 from storlab.lab.results.store import ResultStore
 from support.cluster_lab import Lab, kill, stop, wait_for

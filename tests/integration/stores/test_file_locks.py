@@ -180,7 +180,7 @@ def test_a_reader_that_looks_keeps_no_campaign_out(tmp_path: Path) -> None:
         hold.begin(1, 1, writes=True)
         data.touch()
     code = (
-        "import sys, pathlib; from storlab.base.files import is_locked\n"
+        "import sys, pathlib; from storlab.base.locks import is_locked\n"
         "path = pathlib.Path(sys.argv[1]); print('go', flush=True)\n"
         "while True: is_locked(path)\n"
     )

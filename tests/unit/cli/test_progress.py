@@ -41,9 +41,10 @@ def test_figures_of_a_snapshot() -> None:
     assert snapshot_figures(SNAPSHOT, "IOPS") == "250 MB/s, 12,345 IOPS, p99 1.5 ms, CPU 87 %"
     whole = replace(SNAPSHOT, note="slowest c07: 18 MB/s")
     assert snapshot_figures(whole, "IOPS").endswith("CPU 87 %, slowest c07: 18 MB/s")
-    early = Snapshot("ramp", 0, None, 0.0, 0.0, None, None)
+    early = Snapshot("ramp", 0, None, 0.0, 0.0)
     assert snapshot_figures(early, "IOPS") == "0 MB/s, 0 IOPS"
     assert snapshot_figures(early, rate_unit("object")) == "0 MB/s, 0 requests/s"
+    assert snapshot_figures(Snapshot("measure", 0, cpu_percent=40.0), "IOPS") == "CPU 40 %"
 
 
 def test_a_run_in_one_line() -> None:

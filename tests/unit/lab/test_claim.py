@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import lock_alone
+from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.lab.site import claim as module
 from storlab.lab.site.claim import LOCK, Claim, Holder, await_claim, holder_now

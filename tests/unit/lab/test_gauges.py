@@ -54,18 +54,19 @@ def test_power_now_is_of_all_parts_also_where_a_counter_wraps(
 
 
 @pytest.mark.parametrize(
-    ("sampling", "values", "watts"),
+    ("sampling", "values", "counter_max", "watts"),
     [
-        ("instantaneous", [10.0, 30.0], 15.0),
-        ("interval_mean", [10.0], 5.0),
-        ("counter", [100.0, 140.0], 10.0),
-        ("counter", [990.0, 30.0], 10.0),
-        ("counter", [990.0], None),
-        ("instantaneous", [], None),
+        ("instantaneous", [10.0, 30.0], None, 15.0),
+        ("interval_mean", [10.0], None, 5.0),
+        ("counter", [100.0, 140.0], 1000.0, 10.0),
+        ("counter", [990.0, 30.0], 1000.0, 10.0),
+        ("counter", [990.0, 30.0], None, None),
+        ("counter", [990.0], 1000.0, None),
+        ("instantaneous", [], None, None),
     ],
 )
 def test_a_sensor_says_what_its_kind_allows(
-    sampling: str, values: list[float], watts: float | None
+    sampling: str, values: list[float], counter_max: float | None, watts: float | None
 ) -> None:
     unit = "J" if sampling == "counter" else "W"
     info = SensorInfo.model_validate(
@@ -76,7 +77,7 @@ def test_a_sensor_says_what_its_kind_allows(
             "boundary": "wall",
             "unit": unit,
             "sampling": sampling,
-            "counter_max": 1000.0,
+            "counter_max": counter_max,
             "share": 0.5,
         }
     )

@@ -151,6 +151,17 @@ def test_only_files_of_ours_are_removed(tmp_path: Path) -> None:
     assert foreign.read_text() == replaced.read_text() == "precious"
 
 
+def test_without_attributes_a_file_of_another_size_is_somebodys(tmp_path: Path) -> None:
+    """As one that got the inode of a deleted one; while it is laid out it may have any size."""
+    data = tmp_path / "data"
+    lay_out(data)
+    data.write_bytes(b"years of work")
+    assert not made_by_storlab(data)
+    assert cleaned([data]) == []
+    put_sidecar(data, Sidecar(SIZE, 1, "0", "started", data.stat().st_ino))
+    assert made_by_storlab(data)
+
+
 def test_a_lonely_sidecar_goes_with_its_file(tmp_path: Path) -> None:
     data = tmp_path / "data"
     lay_out(data)

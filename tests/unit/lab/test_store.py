@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -155,6 +156,37 @@ def test_create_refuses_a_directory_in_use(tmp_path: Path) -> None:
         make_store(tmp_path / "result")
     assert (tmp_path / "result" / "mine").read_text() == "precious"
     assert [entry.name for entry in tmp_path.iterdir()] == ["result"]
+
+
+def test_an_empty_directory_stays_the_one_that_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user may stand in it; it may be a mount, or have a mode of its own."""
+    directory = tmp_path / "result"
+    directory.mkdir(mode=0o750)
+    monkeypatch.chdir(directory)
+    inode = directory.stat().st_ino
+    store = make_store(Path())
+    assert (directory.stat().st_ino, directory.stat().st_mode & 0o777) == (inode, 0o750)
+    store.check()
+    assert Path.cwd() == directory
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result"]
+
+
+def test_a_directory_that_cannot_be_filled_is_left_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _content: bytes) -> None:
+        if path.name == "plan.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_bytes(b"")
+
+    monkeypatch.setattr("storlab.lab.results.store.write_durably", full)
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new"):
+        with pytest.raises(ResultError, match="cannot be made: No space left"):
+            make_store(tmp_path / name)
+    assert [entry.name for entry in tmp_path.rglob("*")] == ["there"]
 
 
 @pytest.mark.parametrize(

@@ -15,3 +15,10 @@ def test_clients_are_summed_and_their_latencies_put_together() -> None:
     assert whole.bytes_s == SNAPSHOT.bytes_s + 1e6
     assert whole.note.startswith("slowest c3")
     assert whole.latency_bins == [[30, 1], [32, 100], [41, 9], [50, 1]]
+
+
+def test_clients_whose_engine_tells_no_rates_have_none_together() -> None:
+    silent = {"phase": "measure", "bytes_s": None, "elapsed_ns": 5, "cpu_percent": 40.0}
+    whole = whole_snapshot({"phase": "load", "clients": {"c1": silent, "c2": silent}})
+    assert (whole.bytes_s, whole.operations_s, whole.cpu_percent) == (None, None, 80.0)
+    assert whole.note == "load"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from queue import Empty
 from typing import Any
 
@@ -13,7 +14,7 @@ from storlab.contracts.reporter import Gauge
 from storlab.lab.run.progress import PlainReporter
 from storlab.live.feed import MOMENT, MOST_MOMENTS, MOST_RUNS, QUEUE_LENGTH, Feed, Watcher
 from storlab.live.reporter import Beside, FeedReporter, heat_of, rows_of
-from storlab.model.result import Failure
+from storlab.model.result import Failure, Snapshot
 from support.live_pages import HOSTILE, a_plan, a_record, named
 from support.run_records import SNAPSHOT
 from unit.cli.test_progress import terminal
@@ -171,3 +172,16 @@ def test_the_thread_ends_with_the_campaign() -> None:
     seen = len(state_of(feed)["moments"])
     state = state_of(feed)
     assert (len(state["moments"]), state["stage"]) == (seen, "concludes")
+
+
+def test_what_nobody_knows_is_no_zero_and_breaks_nothing() -> None:
+    """An engine that tells no rates before its end, and a meter that knows no power."""
+    feed = Feed("s", "1")
+    reporter = FeedReporter(feed, named)
+    reporter.gauges(lambda: [Gauge("power", "", "wall", math.nan)])
+    reporter.run_progress(Snapshot("measure", 5, cpu_percent=math.inf))
+    reporter.tick()
+    state = state_of(feed)
+    moment = dict(zip(state["fields"], state["moments"][0], strict=True))
+    names = ("bytes_s", "operations_s", "power_w", "cpu_percent")
+    assert [moment[name] for name in names] == [None] * 4

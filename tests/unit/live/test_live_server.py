@@ -6,7 +6,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -168,12 +168,17 @@ def test_connections_are_bounded(server: LiveServer) -> None:
         stream.__exit__()
 
 
-def opened(tmp_path: Path, urls: list[str], **more: object) -> LivePage:
+def live_page_of(tmp_path: Path, urls: list[str], port: int = 0) -> LivePage:
     plan = a_plan("disk", HOSTILE)
     earlier = [a_record(plan, number) for number in range(2)]
-    page = LivePage(plan, tmp_path, named, urls.append, earlier=earlier, **more)  # type: ignore[arg-type]
-    page.beside(PlainReporter(terminal()[0]))
-    return page
+    return LivePage(plan, tmp_path, named, urls.append, port=port, earlier=earlier)
+
+
+@contextmanager
+def opened(tmp_path: Path, urls: list[str]) -> Iterator[LivePage]:
+    with live_page_of(tmp_path, urls) as page:
+        page.beside(PlainReporter(terminal()[0]))
+        yield page
 
 
 def test_a_session_from_its_earlier_runs_to_its_brief(tmp_path: Path) -> None:
@@ -224,5 +229,21 @@ def test_a_session_that_breaks_says_so(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path, server: LiveServer) -> None:
-    with pytest.raises(UsageError, match="--live-port"):
-        opened(tmp_path, [], port=server.port)
+    page = live_page_of(tmp_path, [], port=server.port)
+    with pytest.raises(UsageError, match="--live-port"), page:
+        pass
+
+
+def test_a_page_that_nobody_came_to_see_ends(tmp_path: Path) -> None:
+    """As when the guard refuses the study: nothing is served yet."""
+    with pytest.raises(UsageError, match="there"), live_page_of(tmp_path, []):
+        raise UsageError("there", "it broke", "mend it")
+
+
+def test_a_place_for_prometheus_that_is_somebodys(tmp_path: Path) -> None:
+    """The page says where the metrics are; the campaign goes on."""
+    directory = tmp_path / "out"
+    (tmp_path / live_page.SCRAPE_FOLDER).write_text("precious")
+    with opened(directory, []):
+        pass
+    assert (tmp_path / live_page.SCRAPE_FOLDER).read_text() == "precious"

@@ -35,7 +35,7 @@ class FakeRun:
     endless: bool = False
 
     def snapshot(self) -> Snapshot:
-        return Snapshot("measure", 0, None, 0.0, 1e6, None, None)
+        return Snapshot("measure", 0, bytes_s=1e6)
 
     def cancel(self) -> None:
         self.endless = False

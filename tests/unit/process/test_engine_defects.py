@@ -130,7 +130,7 @@ class Silent:
     """Has ended, and has nothing to show for it."""
 
     def snapshot(self) -> Snapshot:
-        return Snapshot("done", 0, None, 0.0, 0.0, None, None)
+        return Snapshot("done", 0)
 
     def cancel(self) -> None:
         pass

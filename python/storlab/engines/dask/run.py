@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from storlab.base.clock import monotonic_ns
@@ -50,7 +51,7 @@ class DaskRun(DataframeRun):
         seconds = max(progress[-1][0] - progress[0][0], 1) / NS_PER_S
         units = (progress[-1][1] - progress[0][1]) / seconds
         moved = (progress[-1][2] - progress[0][2]) / seconds
-        return Snapshot(plain.phase, plain.elapsed_ns, None, units, moved, None, plain.cpu_percent)
+        return replace(plain, operations_s=units, bytes_s=moved)
 
     def finish(self) -> RunOutcome:
         """The outcome; its CPU is that of the workers, wherever they are."""

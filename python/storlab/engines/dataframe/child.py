@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import os
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from storlab.base.clock import monotonic_ns
+from storlab.base.locks import await_alone
 from storlab.engines.dataframe.encode import Journal, encode_units
 from storlab.engines.dataframe.layout import (
     CATEGORICAL,
@@ -372,7 +372,7 @@ def _library(engine: str) -> Library:
 def _await_others(directory: Path) -> None:
     """Whom a killed storlab left at work here: two would take a part's file from each other."""
     held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: forked workers hold it, too
-    fcntl.flock(held, fcntl.LOCK_EX)
+    await_alone(held)
 
 
 def begin(job: dict[str, Any], engine: str) -> None:

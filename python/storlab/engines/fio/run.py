@@ -73,10 +73,10 @@ class FioRun(ChildRun):
         elapsed_ns = monotonic_ns() - self._begun_ns
         if elapsed_ns < 0 or self._waits:
             waits: Literal["prepare", "armed"] = "armed" if self.armed() else "prepare"
-            return Snapshot(waits, 0, None, 0.0, 0.0, None, None)
+            return Snapshot(waits, 0)
         seen = self._seen[-2:]
         if self._job.ramp_ns and not (seen and seen[-1].status.figures.measuring):
-            return Snapshot("ramp", elapsed_ns, self._job.ramp_ns, 0.0, 0.0, None, None)
+            return Snapshot("ramp", elapsed_ns, self._job.ramp_ns)
         elapsed_ns = max(0, elapsed_ns - self._job.ramp_ns)
         window_ns = self._job.window_ns
         phase = "drain" if window_ns is not None and elapsed_ns > window_ns else "measure"
@@ -269,10 +269,10 @@ def _sync_note(job: BlockJob, final: Figures) -> list[str]:
     return [f"fio flushed after every {done:.3g} writes, though asked for every {asked}"]
 
 
-def _rates(seen: list[_Seen]) -> tuple[float, float, float | None]:
+def _rates(seen: list[_Seen]) -> tuple[float | None, float | None, float | None]:
     """Operations/s, bytes/s and CPU percent of one core, between the last two documents."""
     if not seen:
-        return 0.0, 0.0, None
+        return None, None, None
     now = seen[-1].status
     then = seen[-2].status if len(seen) == 2 and seen[-2].status.figures.measuring else None
     if then is None:
@@ -280,7 +280,7 @@ def _rates(seen: list[_Seen]) -> tuple[float, float, float | None]:
     else:
         span_s = (now.timestamp_ms - then.timestamp_ms) / 1000
     if span_s <= 0:
-        return 0.0, 0.0, None
+        return None, None, None
     totals = [0.0, 0.0, 0.0]
     for sign, status in ((1, now), (-1, then)):
         if status is not None:

@@ -39,9 +39,9 @@ class GdsioRun(ChildRun):
             return ENDED
         job, elapsed_ns = self._job, monotonic_ns() - self.started_ns
         if elapsed_ns < job.ramp_ns:
-            return Snapshot("ramp", elapsed_ns, job.ramp_ns, 0.0, 0.0, None, self._cpu_percent)
+            return Snapshot("ramp", elapsed_ns, job.ramp_ns, cpu_percent=self._cpu_percent)
         elapsed_ns -= job.ramp_ns
-        return Snapshot("measure", elapsed_ns, job.window_ns, 0.0, 0.0, None, self._cpu_percent)
+        return Snapshot("measure", elapsed_ns, job.window_ns, cpu_percent=self._cpu_percent)
 
     def finish(self) -> RunOutcome:
         """The outcome of a gdsio that has ended."""

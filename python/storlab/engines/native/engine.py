@@ -112,7 +112,7 @@ class NativeRun:
     def snapshot(self) -> Snapshot:
         """What is happening now."""
         if self._run is None:
-            return Snapshot("done", 0, None, 0.0, 0.0, None, None)
+            return Snapshot("done", 0)
         return Snapshot(**json.loads(self._run.snapshot()))
 
     def armed(self) -> bool:

@@ -54,15 +54,15 @@ class WarpRun(ChildRun):
         load_ns = self._phases.load_ns
         if load_ns is None:
             elapsed_ns = now_ns - self.started_ns
-            return Snapshot("prepare", elapsed_ns, None, 0.0, 0.0, None, percent)
+            return Snapshot("prepare", elapsed_ns, cpu_percent=percent)
         elapsed_ns = now_ns - load_ns
         if elapsed_ns < self._job.ramp_ns:
-            return Snapshot("ramp", elapsed_ns, self._job.ramp_ns, 0.0, 0.0, None, percent)
+            return Snapshot("ramp", elapsed_ns, self._job.ramp_ns, cpu_percent=percent)
         elapsed_ns -= self._job.ramp_ns
         window_ns = self._job.window_ns or 0
         if elapsed_ns <= window_ns:
-            return Snapshot("measure", elapsed_ns, window_ns, 0.0, 0.0, None, percent)
-        return Snapshot("drain", elapsed_ns - window_ns, None, 0.0, 0.0, None, percent)
+            return Snapshot("measure", elapsed_ns, window_ns, cpu_percent=percent)
+        return Snapshot("drain", elapsed_ns - window_ns, cpu_percent=percent)
 
     def looked(self) -> None:
         """Where it is."""

@@ -245,7 +245,9 @@ def _watts_now(info: SensorInfo, readings: Sequence[Reading]) -> float | None:
         return None
     energy_j = last.value - first.value
     if energy_j < 0:
-        energy_j += info.counter_max or math.nan
+        if info.counter_max is None:
+            return None  # it began anew, and nobody knows from where
+        energy_j += info.counter_max
     return energy_j / (last.time_ns - first.time_ns) * NS_PER_S * info.share
 
 

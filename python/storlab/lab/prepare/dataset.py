@@ -14,7 +14,7 @@ from pathlib import Path
 from storlab import __version__
 from storlab.base.errors import PreflightError, RunError
 from storlab.base.seeds import derive_seed
-from storlab.base.units import format_bytes_si
+from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.offers import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
@@ -158,8 +158,8 @@ def _lay_out_one(
         hold.write(sidecar)  # first, so that a crash leaves no file that nobody owns
     fd = hold.open_to_lay_out()
     try:
-        inode = os.fstat(fd).st_ino
-        hold.write(replace(sidecar, inode=inode))
+        sidecar = replace(sidecar, inode=os.fstat(fd).st_ino, token=hold.mark(fd))
+        hold.write(sidecar)
         os.ftruncate(fd, 0)
         os.ftruncate(fd, member.size)
         whole = member.size // GRAIN * GRAIN
@@ -170,7 +170,7 @@ def _lay_out_one(
         use_direct = direct and supports_direct(path)
         part = member.model_copy(update={"size": whole})
         fill([part], direct=use_direct, seed=seed, stop=stop, reporter=reporter)
-    hold.write(replace(sidecar, inode=inode, state="complete"))
+    hold.write(replace(sidecar, state="complete"))
 
 
 def fill(
@@ -211,7 +211,8 @@ class ByteMeter:
 
     def add(self, snapshot: Snapshot) -> None:
         """One more snapshot of a run."""
-        self._bytes += snapshot.bytes_s * max(0, snapshot.elapsed_ns - self._last_ns) / 1e9
+        elapsed_ns = max(0, snapshot.elapsed_ns - self._last_ns)
+        self._bytes += (snapshot.bytes_s or 0.0) * elapsed_ns / NS_PER_S
         self._last_ns = snapshot.elapsed_ns
         self._reporter.step_progress(self._bytes, snapshot)
 

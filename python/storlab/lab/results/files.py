@@ -21,18 +21,26 @@ REPLACED = ".replaced-"
 
 def read_result(directory: Path) -> dict[str, Any]:
     """``result.json``, of a format that this version reads."""
-    if not directory.is_dir():
+    path = directory / "result.json"
+    try:
+        is_directory, is_result = directory.is_dir(), path.exists()
+    except OSError as error:
+        raise ResultError(
+            str(directory),
+            f"cannot be read: {error.strerror}",
+            "give yourself the right to read it, or name another",
+        ) from error
+    if not is_directory:
         raise ResultError(
             str(directory), "is not a directory", "give the directory that run printed"
         )
-    path = directory / "result.json"
-    if not path.exists():
+    if not is_result:
         raise ResultError(
             str(directory),
             "is not a result directory (no result.json)",
             "give the one that run printed",
         )
-    result = json_object(path, path.read_bytes())
+    result = json_object(path, read(path))
     check_version(path, result)
     return result
 
@@ -80,6 +88,15 @@ def read_checked(run_dir: Path, name: str) -> bytes:
     if sums.get(name) != hashlib.sha256(content).hexdigest():
         raise damaged(run_dir / name, "its content is not what was written", run_dir)
     return content
+
+
+def is_vacant(directory: Path) -> bool:
+    """Whether it is missing or empty, so that a campaign may begin there. Raises ResultError."""
+    try:
+        return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    except OSError as error:
+        what = f"cannot be looked into: {error.strerror}"
+        raise ResultError(str(directory), what, "choose another with --out") from error
 
 
 def read(path: Path) -> bytes:

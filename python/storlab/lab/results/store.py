@@ -19,7 +19,6 @@ name by one rename. The lock dies with its writer, and so tells leftovers from l
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -36,7 +35,8 @@ from storlab import __version__
 from storlab.base.clock import utc_now_iso
 from storlab.base.collector import without_collector
 from storlab.base.errors import ResultError
-from storlab.base.files import fsync_directory, is_locked, lock_alone, replace_file, write_durably
+from storlab.base.files import fsync_directory, replace_file, write_durably
+from storlab.base.locks import await_alone, is_locked, lock_alone
 from storlab.lab.results.files import REPLACED, SCHEMA_VERSION, read_checked, read_result
 from storlab.lab.results.read import (
     read_environment,
@@ -52,6 +52,7 @@ from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
 from storlab.model.study import StudyBase
 
 _NEW = ".new-"
+_FOLDERS = ("runs", "prepare", "verify")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -92,22 +93,14 @@ class ResultStore:
         Raises ResultError when the directory exists and is not empty, or cannot be made.
         """
         directory = directory.absolute()
-        temporary = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
         environment = {"schema_version": SCHEMA_VERSION, **environment}
         files = _head_files(study_text, plan, environment)
         try:
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir()
-            for name in ("runs", "prepare", "verify"):
-                (temporary / name).mkdir()
-            for name, content in files.items():
-                write_durably(temporary / name, content)
-            fsync_directory(temporary)
-            temporary.rename(directory)
-            fsync_directory(directory.parent)
+            if directory.is_dir():
+                _fill_empty(directory, files)
+            else:
+                _make_whole(directory, files)
         except OSError as error:
-            shutil.rmtree(temporary, ignore_errors=True)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise ResultError(
                     str(directory),
@@ -161,6 +154,9 @@ class ResultStore:
                     f"another campaign is running here (process {holder or 'unknown'})",
                     f"wait for it; look with `storlab status {self.directory}`",
                 ) from None
+            except OSError as error:
+                what = f"cannot be locked: {error.strerror}"
+                raise ResultError(str(path), what, "choose another file system") from error
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
             self._clean_leftovers()
@@ -330,7 +326,7 @@ class ResultStore:
             new = self.runs_dir / f"{_NEW}{run_id}-{stamp}"
             new.mkdir()
             handle = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            await_alone(handle)
             if new.exists():
                 break
             os.close(handle)  # somebody cleaned it between mkdir and flock
@@ -365,6 +361,43 @@ class ResultStore:
                 shutil.rmtree(old, ignore_errors=True)
             else:
                 old.rename(home)
+
+
+def _make_whole(directory: Path, files: Mapping[str, bytes]) -> None:
+    """A new directory with all that every result has, in one step. Raises OSError."""
+    temporary = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir()
+        _fill_empty(temporary, files)
+        temporary.rename(directory)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    fsync_directory(directory.parent)
+
+
+def _fill_empty(directory: Path, files: Mapping[str, bytes]) -> None:
+    """All that every result has, in a directory that is there: a mount, or where its user stands.
+
+    Raises OSError, with nothing left in it.
+    """
+    if any(directory.iterdir()):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(directory))
+    (directory / _FOLDERS[0]).mkdir()  # of two campaigns that came at once, one gets on
+    try:
+        for name in _FOLDERS[1:]:
+            (directory / name).mkdir()
+        for name, content in files.items():
+            write_durably(directory / name, content)
+        fsync_directory(directory)
+    except OSError:
+        for name in _FOLDERS:
+            shutil.rmtree(directory / name, ignore_errors=True)
+        for name in files:
+            (directory / name).unlink(missing_ok=True)
+        raise
 
 
 def _head_files(study_text: str, plan: Plan, environment: dict[str, Any]) -> dict[str, bytes]:
@@ -408,8 +441,8 @@ def _remove_if_dead(leftover: Path) -> None:
     except OSError:
         return  # finished or cleaned by somebody else in this moment
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(leftover, ignore_errors=True)
+        if lock_alone(handle):  # else nobody knows whether its writer lives
+            shutil.rmtree(leftover, ignore_errors=True)
     except BlockingIOError:
         pass  # its writer lives
     finally:

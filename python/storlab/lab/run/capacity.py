@@ -23,6 +23,7 @@ from storlab.lab.plan.clients import point_problems
 from storlab.lab.plan.plan import make_plan, plan_of
 from storlab.lab.preflight.preflight import refuse_errors
 from storlab.lab.results.environment import describe_environment
+from storlab.lab.results.files import is_vacant
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign
 from storlab.lab.run.session import (
@@ -227,7 +228,7 @@ def open_search(loaded: LoadedStudy, directory: Path) -> ResultStore | None:
 
     Raises ResultError where it holds anything else than a search of this study.
     """
-    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+    if is_vacant(directory):
         return None
     store = ResultStore.open(directory)
     if not store.environment.get("capacity") or store.study_text != loaded.text:

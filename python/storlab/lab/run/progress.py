@@ -183,10 +183,11 @@ class LiveReporter(Reporter):
             return
         elapsed_ns = min(monotonic_ns() - self._started_ns, self._count.expected_ns)
         left = format_duration(_whole_seconds(self._count.expected_ns - elapsed_ns))
+        told = snapshot_figures(snapshot, self._unit)
         self._progress.update(
             self._current,
             completed=elapsed_ns,
-            figures=f"{snapshot.phase}, {left} left, {snapshot_figures(snapshot, self._unit)}",
+            figures=", ".join(filter(None, (snapshot.phase, f"{left} left", told))),
         )
         self._update_campaign(elapsed_ns)
 
@@ -238,8 +239,14 @@ def rate_unit(kind: str) -> str:
 
 
 def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
-    """Throughput, rate, p99 and client CPU of the last interval; of a cluster its slowest."""
-    parts = [f"{snapshot.bytes_s / MB:,.0f} MB/s", f"{snapshot.operations_s:,.0f} {unit}"]
+    """What the engine tells of throughput, rate, p99 and CPU of the last interval; of a cluster its
+    slowest.
+    """
+    parts = []
+    if snapshot.bytes_s is not None:
+        parts.append(f"{snapshot.bytes_s / MB:,.0f} MB/s")
+    if snapshot.operations_s is not None:
+        parts.append(f"{snapshot.operations_s:,.0f} {unit}")
     if snapshot.latency_p99_ns is not None:
         parts.append(f"p99 {format_latency(snapshot.latency_p99_ns)}")
     if snapshot.cpu_percent is not None:

@@ -21,6 +21,7 @@ from storlab.lab.preflight.clients import check_clients
 from storlab.lab.preflight.preflight import check_study, refuse_errors
 from storlab.lab.prepare import dataset
 from storlab.lab.results.environment import describe_environment
+from storlab.lab.results.files import is_vacant
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign, Summary
 from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
@@ -48,7 +49,7 @@ def run_study(
     Raises GuardError, PreflightError, EngineError or ResultError before anything is written, and
     ResultError later when results cannot be stored.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    if not is_vacant(directory):
         raise ResultError(
             str(directory),
             "exists already and is not an empty directory",

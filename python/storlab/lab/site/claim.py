@@ -7,7 +7,6 @@ stands until its campaign has been away for longer than it said that it would be
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import is_locked, lock_alone
+from storlab.base.locks import is_locked, lock_alone
 from storlab.base.units import NS_PER_S
 
 LOCK = "storlab-cluster.lock"
@@ -27,7 +26,6 @@ _MADE_BY = "storlab"
 _LINGER_NS = 60 * NS_PER_S  # for a task of the same campaign whose end nobody waited for
 _NAP_S = 0.1
 _BORNE = 100  # looks: to lock the file, to write it and to have it on the server takes a while
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 # Written in place: a full disk, on which cleaning up makes room, takes it. Never shorter than what
 # was there, in one piece: nobody reads the end of another name behind it.
 _LENGTH = 1024
@@ -91,7 +89,7 @@ class Claim:
     def _take(self) -> bool:
         handle = _open(self.path)
         try:
-            _lock(handle)
+            lock_alone(handle)
             # Somebody may have been faster, or have removed the file.
             if _is_same(handle, self.path) and _read(self.path) == self._watch.found:
                 _write(handle, self._own)
@@ -132,7 +130,7 @@ def await_claim(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
 def holder_now(directory: Path, campaign: str) -> Holder | None:
     """Who but that campaign works there at this moment. Raises GuardError, OSError."""
     found = _read(directory / LOCK)
-    at_work = found is not None and found.campaign != campaign and _is_locked(directory / LOCK)
+    at_work = found is not None and found.campaign != campaign and is_locked(directory / LOCK)
     return found if at_work else None
 
 
@@ -151,7 +149,7 @@ class _Watch:
     def is_free(self) -> bool:
         """Whether no other campaign is there. Raises GuardError for one that is at work."""
         self.found = found = _read(self.path)
-        locked = _is_locked(self.path)
+        locked = is_locked(self.path)
         if found is None or found.campaign == self._own.campaign:
             if locked and (found is None or found.task != self._own.task):
                 self._check_lingering()
@@ -204,24 +202,6 @@ def _open(path: Path) -> int:
     with suppress(OSError):  # another user's campaign has to lock it, too
         os.fchmod(handle, 0o666)
     return handle
-
-
-def _lock(handle: int) -> None:
-    """Raises BlockingIOError. Where a file system has no locks, what the file says is all."""
-    try:
-        lock_alone(handle)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        return is_locked(path)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        return False
 
 
 def _is_same(handle: int, path: Path) -> bool:

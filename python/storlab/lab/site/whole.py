@@ -129,7 +129,8 @@ def meeting_times(
 def whole_snapshot(live: dict[str, Any]) -> Snapshot:
     """Sums over all clients, and the slowest named."""
     clients: dict[str, dict[str, Any]] = live["clients"]
-    rates = {name: c.get("bytes_s") or 0.0 for name, c in clients.items()}
+    bytes_s = _sum_known(clients, "bytes_s")
+    rates = {} if bytes_s is None else {n: c.get("bytes_s") or 0.0 for n, c in clients.items()}
     phases = [c.get("phase") for c in clients.values()]
     loading = [p for p in phases if p in ("ramp", "measure", "drain")]
     phase = min(loading, key=("ramp", "measure", "drain").index) if loading else "prepare"
@@ -142,13 +143,19 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
         phase=phase,  # type: ignore[arg-type]
         elapsed_ns=longest if loading else 0,
         phase_ns=max(lengths, default=None) if loading else None,
-        operations_s=sum(c.get("operations_s") or 0.0 for c in clients.values()),
-        bytes_s=sum(rates.values()),
+        operations_s=_sum_known(clients, "operations_s"),
+        bytes_s=bytes_s,
         latency_p99_ns=max(latencies, default=None),
-        cpu_percent=sum(c.get("cpu_percent") or 0.0 for c in clients.values()),
+        cpu_percent=_sum_known(clients, "cpu_percent"),
         note=note,
         latency_bins=_whole_bins(clients.values()),
     )
+
+
+def _sum_known(clients: dict[str, dict[str, Any]], name: str) -> float | None:
+    """None where no client tells it."""
+    known = [c[name] for c in clients.values() if c.get(name) is not None]
+    return sum(known) if known else None
 
 
 def _whole_bins(clients: Iterable[dict[str, Any]]) -> list[list[int]]:

@@ -7,7 +7,6 @@ reads its standard input, which ends when the parent is gone, however that happe
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import secrets
@@ -24,6 +23,7 @@ import storlab
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import replace_file
+from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import Credentials, S3Store
 from storlab.process.session_cpu import TICK_NS, account
@@ -191,9 +191,13 @@ def _claim(directory: Path, stack: ExitStack) -> None:
     """Make the directory and its marker where they are missing, and lock the marker."""
     while True:
         _make(directory)
-        handle = os.open(directory / MARKER, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = os.open(directory / MARKER, os.O_RDWR | os.O_CLOEXEC)  # so NFS locks it, too
+        except OSError as error:
+            what = f"{MARKER} cannot be opened: {error.strerror}"
+            raise PreflightError(f"embedded:{directory}", what, "choose another place") from error
+        try:
+            lock_alone(handle)
             if os.fstat(handle).st_ino == (directory / MARKER).stat().st_ino:
                 stack.callback(os.close, handle)
                 return

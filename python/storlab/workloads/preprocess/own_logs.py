@@ -6,7 +6,6 @@ anew; what is in there and is not preprocessing's own is refused.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import FieldProblems, GuardError, PreflightError, ResultError, UsageError
+from storlab.base.locks import lock_alone
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import get_engine
@@ -309,7 +309,7 @@ def _held(directory: Path) -> Iterator[None]:
         raise PreflightError(f"--out {directory}", what, "name another directory") from error
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_alone(handle)
         except BlockingIOError:
             what = "another process is preprocessing into it"
             raise ResultError(f"--out {directory}", what, "wait for it, or end it") from None

@@ -67,7 +67,7 @@ class LookupRun:
 
     def snapshot(self) -> Snapshot:
         phase = "measure" if self._thread.is_alive() else "done"
-        return Snapshot(phase, 0, self._job.window_ns, 0.0, 0.0, None, None)  # type: ignore[arg-type]
+        return Snapshot(phase, 0, self._job.window_ns)  # type: ignore[arg-type]
 
     def cancel(self) -> None:
         self._stop.set()

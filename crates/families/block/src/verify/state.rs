@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use storlab_base::{Error, Result};
+use storlab_base::{Error, Result, try_lock_file};
 use storlab_run::order::Member;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -288,7 +288,7 @@ impl Drop for LockedFile {
 }
 
 fn lock(path: &Path, file: File) -> Result<LockedFile> {
-    match file.try_lock() {
+    match try_lock_file(&file) {
         Ok(()) => Ok(LockedFile(file)),
         Err(TryLockError::WouldBlock) => {
             let what = format!("{} is in use by another run", path.display());
