@@ -1,6 +1,6 @@
 use std::fs::{File, TryLockError};
 
-/// As [`File::try_lock`], but on a file system without locks it is no error: nobody can be kept out.
+/// As [`File::try_lock`], but a file system without locks is no error: nobody can be kept out.
 ///
 /// # Errors
 ///
