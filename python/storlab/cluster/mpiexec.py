@@ -49,6 +49,9 @@ _SETTINGS: dict[Vendor, dict[str, str]] = {
     "intel": {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "I_MPI_PIN": "0"},
     "slurm": {
         "MPIR_CVAR_NOLOCAL": "1",
+        # By UCX, MPICH tells Slurm 4 KiB of an address, and Slurm reads no more than 1 KiB of what
+        # it is told: whether that does depends on how many of those bytes are 0.
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
         "FI_PROVIDER": "tcp",
         "UCX_TLS": "tcp,self",
         "OMPI_MCA_btl": "tcp,self",
