@@ -55,7 +55,7 @@ BOUNCE = 'path = ["bounce", "host"]\n'
 ONE = 'block_size = "64KiB"\nworkers = 2\n'
 
 
-def write_study(place: Path, more: str, *, runtime: str = "200ms", old: bool = False) -> None:
+def write_study(place: Path, more: str, *, runtime: str = "600ms", old: bool = False) -> None:
     found = simulators()
     cufile = found.cufile_without_statistics if old else found.cufile
     libraries = f'cuda_library = "{found.cuda}"\n'

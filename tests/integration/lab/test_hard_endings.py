@@ -25,7 +25,7 @@ STUDY = """
 name = "endings"
 repeats = {repeats}
 ramp = 0
-runtime = "60ms"
+runtime = "200ms"
 interval = "20ms"
 [[target]]
 name = "one"

@@ -21,7 +21,7 @@ STUDY = """
 name = "unlocked"
 repeats = 1
 ramp = 0
-runtime = "60ms"
+runtime = "200ms"
 interval = "20ms"
 [[target]]
 name = "file"

@@ -17,7 +17,7 @@ STUDY = """
 name = "identity"
 repeats = 1
 ramp = 0
-runtime = "60ms"
+runtime = "200ms"
 interval = "20ms"
 [[target]]
 name = "file"

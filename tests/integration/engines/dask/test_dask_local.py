@@ -184,7 +184,7 @@ def test_the_live_view_is_told_of_units_and_bytes(tmp_path: Path, long_job: Prep
         snapshot = going.snapshot()
         seen.append((snapshot.operations_s, snapshot.bytes_s))
     assert going.wait(0).failure is None
-    assert any(units > 0 and moved > 0 for units, moved in seen)
+    assert any(units and moved for units, moved in seen)
 
 
 @pytest.mark.parametrize("left", ["vocabulary", "encode"])

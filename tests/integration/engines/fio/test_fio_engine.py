@@ -189,11 +189,10 @@ def test_cancelling_ends_it_soon_and_says_so(data: Path, tmp_path: Path) -> None
     work_dir = tmp_path / "work"
     work_dir.mkdir()
     handle = FioEngine().start(job_on(data, window_ns=60_000_000_000), work_dir)
-    while handle.snapshot().operations_s == 0:
+    while not (snapshot := handle.snapshot()).operations_s:
         assert handle.wait(0.05) is None
-    snapshot = handle.snapshot()
     assert snapshot.phase == "measure"
-    assert snapshot.bytes_s > 0
+    assert snapshot.bytes_s
     assert snapshot.phase_ns == 60_000_000_000
     handle.cancel()
     outcome = handle.wait(20)

@@ -203,7 +203,7 @@ def test_cancel_ends_a_long_run_and_keeps_what_was_measured(data: Path, tmp_path
     job = make_job(data, jobs=64, window_ns=600 * 10**9)
     handle = NativeEngine().start(job, tmp_path)
     deadline = time.monotonic() + 20
-    while handle.snapshot().operations_s == 0 and time.monotonic() < deadline:
+    while not handle.snapshot().operations_s and time.monotonic() < deadline:
         time.sleep(0.02)
     assert handle.snapshot().phase == "measure"
     handle.cancel()

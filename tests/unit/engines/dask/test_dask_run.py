@@ -27,7 +27,7 @@ def test_units_and_bytes_become_rates(tmp_path: Path) -> None:
     launch = Launch("Dask", [sys.executable, "-c", SCRIPT], {}, tmp_path)
     run = DaskRun(order([], tmp_path), launch, EngineInfo(name="dask", version="1"), [])
     rates = []
-    while not rates or rates[-1][0] == 0:
+    while not rates or not rates[-1][0]:
         assert run.wait(0.05) is None
         snapshot = run.snapshot()
         rates.append((snapshot.operations_s, snapshot.bytes_s))
