@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from storlab.model.job import Arrival, RereadJob, WeightedSize
+from storlab.model.job import Arrival, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
 
 
