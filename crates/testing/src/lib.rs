@@ -326,7 +326,10 @@ fn list(held: &Held, seen: &Seen) -> Response<Reply> {
     let most: usize = seen.query["max-keys"].parse().unwrap();
     let after = seen.query.get("continuation-token").cloned().unwrap_or_default();
     let from = (std::ops::Bound::Excluded(after.clone()), std::ops::Bound::Unbounded);
-    let all = held.objects.range::<String, _>(from).filter(|(key, _)| held.prefix_ignored || key.starts_with(prefix));
+    let all = held
+        .objects
+        .range::<String, _>(from)
+        .filter(|(key, _)| held.prefix_ignored || key.starts_with(prefix));
     let page: Vec<_> = all.take(most + 1).collect();
     let mut text = String::from("<ListBucketResult>");
     for (key, object) in page.iter().take(most) {
