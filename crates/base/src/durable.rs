@@ -25,12 +25,20 @@ pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     file.sync_all().map_err(failed("sync", path))
 }
 
+/// Give what was written aside its name. It stays once the directory is flushed.
+///
+/// # Errors
+/// [`crate::Error::Io`].
+pub fn rename(aside: &Path, path: &Path) -> Result<()> {
+    fs::rename(aside, path).map_err(failed("rename", aside))
+}
+
 /// Give what was written and flushed aside its name, for good.
 ///
 /// # Errors
 /// [`crate::Error::Io`].
 pub fn name(aside: &Path, path: &Path) -> Result<()> {
-    fs::rename(aside, path).map_err(failed("rename", aside))?;
+    rename(aside, path)?;
     flush(match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -133,6 +133,8 @@ impl UringBackend {
         in_flight: usize,
         ways: &[Taskrun],
     ) -> Result<Self> {
+        // First: only Drop gives back what is registered below, so that nothing after it may fail.
+        let wake = EventFd::new().map_err(|e| Error::io("eventfd", "io_uring", 0, e))?;
         let (ring, taskrun) = build(batch + 2, in_flight + 2, ways)?;
         let mut ring = Box::new(ring);
         if !ring.params().is_feature_ext_arg() {
@@ -152,7 +154,6 @@ impl UringBackend {
         ] {
             features.extend(has.then_some(name));
         }
-        let wake = EventFd::new().map_err(|e| Error::io("eventfd", "io_uring", 0, e))?;
         let mut backend = UringBackend {
             submitter: ManuallyDrop::new(submitter),
             sq: ManuallyDrop::new(sq),

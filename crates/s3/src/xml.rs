@@ -34,6 +34,16 @@ pub struct Page {
     pub next: Option<String>,
 }
 
+impl Page {
+    /// Without keys that do not begin with `prefix`, which was asked for. A store that does not
+    /// keep to it must not cost anybody his objects.
+    #[must_use]
+    pub fn below(mut self, prefix: &str) -> Self {
+        self.objects.retain(|object| object.key.starts_with(prefix));
+        self
+    }
+}
+
 /// An `Error` body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorBody {
@@ -72,6 +82,15 @@ pub struct UploadPage {
     pub uploads: Vec<Upload>,
     /// `key-marker` and `upload-id-marker` of the next page; None: this was the last.
     pub next: Option<(String, String)>,
+}
+
+impl UploadPage {
+    /// As [`Page::below`].
+    #[must_use]
+    pub fn below(mut self, prefix: &str) -> Self {
+        self.uploads.retain(|upload| upload.key.starts_with(prefix));
+        self
+    }
 }
 
 /// Of a `ListObjectsV2` answer.

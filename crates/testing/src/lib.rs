@@ -53,6 +53,8 @@ pub struct Held {
     pub protected: Vec<String>,
     /// As MinIO lists uploads: a prefix is a whole key, and none is the whole bucket.
     pub whole_keys: bool,
+    /// Objects are listed whatever prefix is asked for.
+    pub prefix_ignored: bool,
     /// So many uploads are on a page of their listing; 0 for all.
     pub uploads_page: usize,
     /// Objects of one byte that are listed and nothing else: prefix, how many, shards.
@@ -324,7 +326,10 @@ fn list(held: &Held, seen: &Seen) -> Response<Reply> {
     let most: usize = seen.query["max-keys"].parse().unwrap();
     let after = seen.query.get("continuation-token").cloned().unwrap_or_default();
     let from = (std::ops::Bound::Excluded(after.clone()), std::ops::Bound::Unbounded);
-    let all = held.objects.range::<String, _>(from).filter(|(key, _)| key.starts_with(prefix));
+    let all = held
+        .objects
+        .range::<String, _>(from)
+        .filter(|(key, _)| held.prefix_ignored || key.starts_with(prefix));
     let page: Vec<_> = all.take(most + 1).collect();
     let mut text = String::from("<ListBucketResult>");
     for (key, object) in page.iter().take(most) {

@@ -50,9 +50,12 @@ def write_output(path: Path, content: bytes) -> None:
     """Write what a user asked for where the user said: whole or not at all.
 
     A symbolic link is followed, and what is no regular file (``/dev/stdout``, a pipe) is written
-    to instead of being replaced. Raises UsageError naming the path.
+    to instead of being replaced. Raises UsageError naming the path, also for a block device: that
+    would overwrite what is on it.
     """
     try:
+        if path.is_block_device():
+            raise UsageError(str(path), "is a block device", "name a file")
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:

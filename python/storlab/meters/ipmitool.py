@@ -18,6 +18,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError
 from storlab.base.secrets import hide
 from storlab.base.units import NS_PER_S
+from storlab.process.parent_death import start_child
 
 PROMPT = b"ipmitool> "
 LONG_ANSWERS = 24  # a login with ipmitool's own repeats, or a whole SDR, ends before so many waits
@@ -79,7 +80,7 @@ class Shell:
         found = program()
         if found is None:
             raise MeterError("ipmitool", "is not installed", "install the package ipmitool")
-        self._process = subprocess.Popen(
+        self._process = start_child(
             [found, *connection.arguments(), "shell"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

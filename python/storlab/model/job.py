@@ -38,15 +38,15 @@ class Job(Table):
         """What the engine needs and nobody may store: handed over apart from the order."""
         return {}
 
-    def touches(self) -> set[str]:
-        """Names of the files and devices that it writes to; what they held is then gone."""
-        return set()
+    def touches(self) -> list[Member]:
+        """Files and devices that it writes to; what they held is then gone."""
+        return []
 
 
 class Member(Table):
     """One file or device of a target. The job touches ``[offset, offset + size)`` bytes of it."""
 
-    path: str  # what to open; may be /proc/self/fd/N where the guard holds the device
+    path: str  # what to open; /proc/PID/fd/N where the guard holds the device
     name: str  # what to call it in messages
     kind: MemberKind
     size: int = Field(gt=0)

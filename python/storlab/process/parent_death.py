@@ -49,6 +49,24 @@ def start_child(
     return _STARTER.submit(_start, command, death_signal, pass_fds, options).result()
 
 
+def run_child(
+    command: Sequence[str], timeout_s: float, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """What such a program prints, once it has ended.
+
+    Raises OSError where it cannot be run, ``subprocess.TimeoutExpired`` where it takes longer: it
+    is then gone.
+    """
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start_child(command, **pipes, **options) as process:
+        try:
+            printed = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *printed)
+
+
 def _start(
     command: Sequence[str],
     death_signal: signal.Signals,

@@ -167,6 +167,12 @@ def device_number(path: Path | str) -> int | None:
     return status.st_rdev if stat.S_ISBLK(status.st_mode) else None
 
 
+def place_of(path: Path | str) -> str:
+    """The same for all paths that lead to one file or block device."""
+    number = device_number(path)
+    return os.path.realpath(path) if number is None else f"block device {number}"
+
+
 def read_fact(path: Path) -> str | None:
     """The stripped text of a sysfs file, None when it is missing, unreadable or empty."""
     try:

@@ -34,6 +34,25 @@ def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize("verb", ["export", "schema"])
+def test_no_block_device_is_written_to(
+    verb: str,
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    device, link = tmp_path / "sdb", tmp_path / "by-id"
+    device.write_bytes(b"somebody's data")  # stands in for one, which only root can make
+    link.symlink_to(device)
+    for name, so in (("is_block_device", True), ("is_file", False)):
+        monkeypatch.setattr(Path, name, lambda path, so=so: (path.resolve() == device) is so)
+    results = [str(made / "a")] if verb == "export" else []
+    assert main([verb, *results, "--output", str(link)]) == ExitCode.USAGE
+    assert f"{link}: is a block device\n  fix: name a file" in capsys.readouterr().err
+    assert device.read_bytes() == b"somebody's data"
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     link, file = tmp_path / "link", tmp_path / "file"
     link.symlink_to(file)

@@ -45,6 +45,33 @@ READERS = (
     "read._kept, read.os.sched_getaffinity = kept, lambda _: {0, 1}\n"
     "list(read._read([('a', 'b')] * read.ALONE))"
 )
+SLOW = (  # a program that says what it is told to, and heeds nothing any more
+    "import os\n"
+    "def slow(name, text=''):\n"
+    "    path = Path(name).absolute()\n"
+    "    path.write_text(f'#!/bin/sh\\nprintf \"{text}\"\\ntouch ready\\nexec sleep 600\\n')\n"
+    "    path.chmod(0o755)\n"
+    "    return path\n"
+)
+ANALYSIS = (
+    f"{SLOW}from storlab.engines.warp.run import WarpRun\n"
+    "from storlab.process.child import Launch\n"
+    "launch = Launch('warp', [str(slow('slow'))], {}, Path.cwd())\n"
+    "WarpRun._compare(types.SimpleNamespace(launch=launch), None, {'requests.csv.zst': b''})"
+)
+IPMITOOL = (
+    f"{SLOW}from storlab.meters import ipmitool\n"
+    "place = slow('ipmitool', 'ipmitool> ').parent\n"
+    "os.environ['PATH'] = f'{place}:' + os.environ['PATH']\n"
+    "shell = ipmitool.Shell(ipmitool.Connection())"
+)
+EMBEDDED = (
+    "from storlab.stores.s3 import embedded\n"
+    "ready = str(Path('ready').absolute())\n"
+    "words = 'import pathlib, time; pathlib.Path(%r).touch(); time.sleep(600)'\n"
+    "embedded._BOOTSTRAP = words % ready\n"
+    "embedded.EmbeddedServer(Path('store')).__enter__()"
+)
 PARENT = (
     "import signal, sys, types\nfrom pathlib import Path\n"
     f"sys.path += [{str(HERE)!r}, {str(TESTS / 'integration/engines/warp')!r}, {str(TESTS)!r}]\n"
@@ -60,6 +87,9 @@ PARENT = (
         (RANKS, ["rank-0", "rank-1"]),
         (UNITS, ["ready"]),
         (READERS, ["ready"]),
+        (ANALYSIS, ["ready"]),
+        (IPMITOOL, ["ready"]),
+        (EMBEDDED, ["ready"]),
     ],
 )
 def test_nothing_outlives_a_killed_parent(

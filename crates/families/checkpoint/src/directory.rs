@@ -16,12 +16,17 @@ use crate::rank::{Crew, Order, Rank, RankTimes, slots};
 use crate::run::{Home, LOOK, Look};
 use crate::spec::{CheckpointJob, Cold};
 
+#[cfg(test)]
+mod tests;
+
 /// See the module.
 pub struct Directory {
     crew: Arc<Crew>,
     shelf: Shelf,
     /// Where the checkpoint that is being written lies.
     aside: PathBuf,
+    /// What the files of the next restore are compared with.
+    expected: Option<Content>,
     orders: Vec<Sender<Order>>,
     answers: Option<Receiver<Result<RankTimes>>>,
     backend: Option<(&'static str, Vec<&'static str>)>,
@@ -40,7 +45,7 @@ impl Directory {
         });
         let (aside, device) = (PathBuf::new(), DeviceCounters::of(home));
         let (orders, answers, backend) = (Vec::new(), None, None);
-        Directory { crew, shelf, aside, orders, answers, backend, device }
+        Directory { crew, shelf, aside, expected: None, orders, answers, backend, device }
     }
 
     /// Every rank carries out the order. `None` when the run is to end; the first error of a rank
@@ -179,15 +184,16 @@ impl Home for Directory {
         None
     }
 
-    fn chill(&mut self, number: u32) -> Result<u64> {
-        let directory = self.shelf.whole(number);
+    fn chill(&mut self, manifest: &Manifest) -> Result<u64> {
+        self.expected = Some(self.crew.content.of_seed(manifest.seed));
+        let directory = self.shelf.whole(manifest.number);
         self.drop_caches(&directory)?;
         self.resident(&directory)
     }
 
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let (number, directory) = (manifest.number, self.shelf.whole(manifest.number));
-        let content = self.crew.content.of_seed(manifest.seed);
+        let content = self.expected.take().ok_or_else(mistake)?;
         self.order_all(&Order::Restore { number, content, directory }, look)
     }
 

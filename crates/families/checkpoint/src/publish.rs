@@ -89,7 +89,7 @@ impl Shelf {
         let mut gone = path.to_owned();
         if let Some(number) = name_of(path).strip_prefix(WHOLE) {
             gone = self.home.join(format!("{PARTIAL}{number}"));
-            fs::rename(path, &gone).map_err(failed("rename", path))?;
+            durable::rename(path, &gone)?;
         }
         fs::remove_dir_all(&gone).map_err(failed("remove", &gone))
     }
@@ -136,22 +136,24 @@ impl Shelf {
         let text = serde_json::to_vec(manifest)
             .map_err(|e| failed("write", &path)(io::Error::other(e)))?;
         let unnamed = aside.join(format!("{MANIFEST}.partial"));
-        fs::write(&unnamed, text).map_err(failed("write", &path))?;
-        if self.sync == SyncMode::Fsync {
-            durable::flush(&unnamed)?;
+        match self.sync {
+            SyncMode::Fsync => durable::write(&unnamed, &text)?,
+            SyncMode::None => fs::write(&unnamed, &text).map_err(failed("write", &unnamed))?,
         }
-        fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
-        if self.sync == SyncMode::Fsync {
-            durable::flush(&aside)?;
+        self.name(&unnamed, &path)?;
+        match self.publish {
+            Publish::Rename => self.name(&aside, &self.whole(manifest.number)),
+            Publish::InPlace if self.sync == SyncMode::Fsync => durable::flush(&self.home),
+            Publish::InPlace => Ok(()),
         }
-        let whole = self.whole(manifest.number);
-        if aside != whole {
-            fs::rename(&aside, &whole).map_err(failed("rename", &aside))?;
+    }
+
+    /// For good, where the order flushes.
+    fn name(&self, aside: &Path, path: &Path) -> Result<()> {
+        match self.sync {
+            SyncMode::Fsync => durable::name(aside, path),
+            SyncMode::None => durable::rename(aside, path),
         }
-        if self.sync == SyncMode::Fsync {
-            durable::flush(&self.home)?;
-        }
-        Ok(())
     }
 
     /// It failed, perhaps when it had its name already: remove what there is of it. The error that

@@ -62,12 +62,13 @@ pub trait Home {
     /// words.
     fn discard(&mut self, number: u32) -> Option<String>;
 
-    /// Out of the caches with it. Bytes that lie in them nevertheless.
-    fn chill(&mut self, _number: u32) -> Result<u64> {
+    /// Out of the caches with it, and all that reading it needs is made. Bytes of it that lie in
+    /// the caches nevertheless.
+    fn chill(&mut self, _manifest: &Manifest) -> Result<u64> {
         Ok(0)
     }
 
-    /// Every rank reads its files. `None` when the run is to end.
+    /// Every rank reads its files of what was chilled. `None` when the run is to end.
     ///
     /// # Errors
     /// The first of a rank, which ends it for all.
@@ -238,7 +239,7 @@ impl<H: Home> Checkpoints<'_, H> {
         if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
             return Err(written_otherwise());
         }
-        let resident = self.home.chill(number)?;
+        let resident = self.home.chill(&manifest)?;
         if !self.meet() {
             return Ok(false);
         }

@@ -9,7 +9,7 @@ use storlab_run::outcome::Status;
 use super::publish::Manifest;
 use super::*;
 
-fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
+pub(crate) fn order(home: &Path, change: impl Fn(&mut Value)) -> Value {
     let mut job = json!({
         "version": 1, "ramp_ns": 0, "interval_ns": 1_000_000_000u64,
         "drain_timeout_ns": 30_000_000_000u64, "seed": 7,

@@ -182,6 +182,29 @@ fn what_a_killed_run_left_of_uploads_is_given_up_by_the_clean_task() {
 }
 
 #[test]
+fn a_store_that_ignores_prefixes_loses_nothing_of_others() {
+    let server = Server::start();
+    server.held().prefix_ignored = true; // nor are those of upload listings heeded
+    let open = |key: &str| (key.to_owned(), Default::default());
+    let others = ["other", "p/own/checkpoint", "p/owner/checkpoint-000001/a"];
+    for key in others {
+        server.held().objects.insert(key.to_owned(), Default::default());
+        server.held().uploads.insert(format!("of {key}"), open(key));
+    }
+    let mut job = checkpoint(&server, 3, 0);
+    job["keep_last"] = json!(1);
+    let done = go(&job).summary;
+    assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
+    server.held().uploads.insert("own".to_owned(), open("p/own/checkpoint-000009/a"));
+    job["task"] = json!("clean");
+    assert_eq!(go(&job).summary.status, Status::Finished);
+    let held = server.held();
+    assert_eq!(held.objects.keys().collect::<Vec<_>>(), others);
+    let uploads: Vec<_> = others.iter().map(|key| format!("of {key}")).collect();
+    assert_eq!(held.uploads.keys().collect::<Vec<_>>(), uploads.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
     let server = Server::start();
     go(&checkpoint(&server, 1, 0));

@@ -104,10 +104,7 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
         loop {
             let page = slot.lasting_list(prefix, after.as_deref()).await?;
             found += page.objects.len();
-            // A store that does not keep to the prefix must not cost anybody his objects.
-            let has_prefix = |key: &String| key.starts_with(prefix);
-            let keys: Vec<_> = page.objects.into_iter().map(|o| o.key).filter(has_prefix).collect();
-            pages.put(keys);
+            pages.put(page.objects.into_iter().map(|object| object.key).collect());
             while pages.crowded() || shared.job.concurrency == 1 {
                 let Some(keys) = pages.take() else { break };
                 slot.lasting_delete(keys).await?;
@@ -161,8 +158,8 @@ async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
 async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
     let (mut found, mut after) = (false, None);
     loop {
-        let page = slot.lasting_uploads(asked, after.as_ref()).await?;
-        for upload in page.uploads.iter().filter(|upload| upload.key.starts_with(prefix)) {
+        let page = slot.lasting_uploads(asked, after.as_ref()).await?.below(prefix);
+        for upload in &page.uploads {
             found = true;
             slot.lasting_abort(upload).await?;
         }
@@ -238,7 +235,7 @@ impl Slot {
     ) -> Result<xml::Page, Error> {
         self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
             let page = slot.wire(start_ns).list(prefix, after).await?;
-            Ok((0, xml::list(&page)?))
+            Ok((0, xml::list(&page)?.below(prefix)))
         })
         .await
     }

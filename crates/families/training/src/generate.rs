@@ -150,8 +150,7 @@ impl Group {
             file.sync()?;
         }
         for (_, path) in self.files.drain(..) {
-            let unnamed = unnamed(&path);
-            fs::rename(&unnamed, &path).map_err(failed("rename", &unnamed))?;
+            durable::rename(&unnamed(&path), &path)?;
         }
         self.bytes = 0;
         Ok(())

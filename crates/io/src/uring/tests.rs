@@ -66,6 +66,41 @@ fn a_ring_that_is_dropped_gives_its_registration_back() {
     }
 }
 
+/// The limit is that of a whole process, which other tests share.
+#[test]
+#[ignore = "run by the test after it, in a process of its own"]
+fn child_for_which_one_descriptor_is_left() {
+    let Some(first) = ring(vec![zeros()], 1, 4096).map(|backend| backend.features()) else {
+        return;
+    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: it writes to what it is given.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    let allow = |most| {
+        let limit = libc::rlimit { rlim_cur: most, ..limit };
+        // SAFETY: it reads what it is given.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    };
+    for _ in 0..40 {
+        let (files, arena) = (Arc::new(vec![zeros()]), Arena::new(1, 4096).unwrap());
+        let next_fd = fs::File::open("/dev/null").unwrap().as_raw_fd();
+        allow(next_fd as u64 + 1);
+        let built = UringBackend::new(files, arena, 1, 1);
+        allow(limit.rlim_cur);
+        assert!(built.is_err());
+    }
+    assert_eq!(ring(vec![zeros()], 1, 4096).unwrap().features(), first);
+}
+
+#[test]
+fn a_ring_that_could_not_be_made_leaves_nothing_registered() {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "uring::tests::child_for_which_one_descriptor_is_left", "--ignored"])
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+}
+
 #[test]
 fn nothing_of_a_dropped_ring_reads_its_eventfd() {
     for (at, _) in TASKRUN.iter().enumerate() {

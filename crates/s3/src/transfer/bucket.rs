@@ -145,7 +145,7 @@ impl Bucket {
         answer.map(drop).map_err(|failure| store_error("DELETE", key, &failure))
     }
 
-    /// All keys below a prefix.
+    /// All keys below a prefix, and no other, whatever the store lists.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the prefix.
@@ -159,7 +159,8 @@ impl Bucket {
             let page = self
                 .request(&call, &RequestBody::none)
                 .and_then(|(_, body)| xml::list(&body))
-                .map_err(|failure| store_error("LIST", prefix, &failure))?;
+                .map_err(|failure| store_error("LIST", prefix, &failure))?
+                .below(prefix);
             keys.extend(page.objects.into_iter().map(|object| object.key));
             match page.next {
                 None => return Ok(keys),
@@ -168,36 +169,32 @@ impl Bucket {
         }
     }
 
-    /// All multipart uploads below a prefix that were begun and not ended. Empty for a store that
-    /// knows none. MinIO matches a prefix here only as a whole key: where nothing is found by it,
+    /// All multipart uploads below a prefix that were begun and not ended, and no other, whatever
+    /// the store lists. Empty for a store that knows none. MinIO matches a prefix here only as a whole key: where nothing is found by it,
     /// the uploads of the whole bucket are looked through.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the prefix.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
-        let found =
-            self.uploads_listed(prefix).map_err(|f| store_error("LIST uploads", prefix, &f))?;
-        if !found.is_empty() {
-            return Ok(found);
-        }
-        match self.uploads_listed("") {
-            // Who may list only below his prefix has been answered already.
-            Err(Failure::Http { status: 403, .. }) => Ok(found),
-            Err(failure) => Err(store_error("LIST uploads", prefix, &failure)),
-            Ok(mut uploads) => {
-                uploads.retain(|upload| upload.key.starts_with(prefix));
-                Ok(uploads)
-            }
-        }
+        let found = match self.uploads_listed(prefix, prefix) {
+            Ok(found) if found.is_empty() => match self.uploads_listed("", prefix) {
+                // Who may list only below his prefix has been answered already.
+                Err(Failure::Http { status: 403, .. }) => Ok(found),
+                whole_bucket => whole_bucket,
+            },
+            found => found,
+        };
+        found.map_err(|failure| store_error("LIST uploads", prefix, &failure))
     }
 
-    fn uploads_listed(&mut self, prefix: &str) -> Answered<Vec<xml::Upload>> {
+    /// Those below `prefix` of all that are listed below `asked`.
+    fn uploads_listed(&mut self, asked: &str, prefix: &str) -> Answered<Vec<xml::Upload>> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let query = xml::uploads_query(prefix, after.as_ref());
+            let query = xml::uploads_query(asked, after.as_ref());
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let page = match self.request(&call, &RequestBody::none) {
-                Ok((_, body)) => xml::uploads(&body)?,
+                Ok((_, body)) => xml::uploads(&body)?.below(prefix),
                 Err(Failure::Http { status: 501, .. }) => return Ok(found),
                 Err(failure) => return Err(failure),
             };

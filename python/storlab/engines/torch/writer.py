@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import shutil
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -97,16 +98,26 @@ class Shelf:
     def publish(self, number: int, manifest: dict[str, Any]) -> None:
         """All files are written: make them one checkpoint."""
         place = self.partial(number)
-        path = place / MANIFEST
-        path.write_text(json.dumps(manifest))
+        # The manifest makes it whole: what it lists has to be durable before it is.
+        for directory, _, _ in os.walk(place, topdown=False) if self.sync else ():
+            flush(Path(directory))
+        unnamed = place / f"{MANIFEST}.partial"
+        unnamed.write_text(json.dumps(manifest))
         if self.sync:
-            flush(path)
-            for directory, _, _ in os.walk(place, topdown=False):
-                flush(Path(directory))
+            flush(unnamed)
+        unnamed.rename(place / MANIFEST)
+        if self.sync:
+            flush(place)
         if self.aside:
             place.rename(self.whole(number))
         if self.sync:
             flush(self.home)
+
+    def discard(self, number: int) -> None:
+        """It failed, perhaps when it had its name already: remove what there is of it."""
+        with suppress(OSError):
+            self.delete(number)
+        shutil.rmtree(self.partial(number), ignore_errors=True)
 
     def delete(self, number: int) -> None:
         """First the name: a crash in between must not leave half a checkpoint under it."""
@@ -185,11 +196,12 @@ class Coordinator:
             }
         )
         self.span("write", f"checkpoint {number}", start_ns, end_ns, total)
+        self.crew.carry_out({"record": True})
 
     def discard(self, number: int) -> None:
         """It failed: remove what there is of it, and say what is left."""
-        shutil.rmtree(self.shelf.partial(number), ignore_errors=True)
-        left = self.shelf.numbers()
+        self.shelf.discard(number)
+        left = [whole for whole in self.shelf.numbers() if whole != number]
         what = f"checkpoint {left[-1]} is the newest whole one" if left else "there is no whole one"
         self.result["notes"].append(f"checkpoint {number} was not published; {what}")
 
@@ -214,7 +226,7 @@ class Coordinator:
         before = moved_bytes(self.counter)
         start_ns = monotonic_ns()
         ranks = self.crew.carry_out({"restore": str(place)})
-        end_ns = monotonic_ns()
+        end_ns = max(rank["moved_ns"] for rank in ranks)
         after = moved_bytes(self.counter)
         total = sum(path.stat().st_size for path in files)
         self.result["details"]["restores"].append(
@@ -230,6 +242,7 @@ class Coordinator:
             }
         )
         self.span("restore", f"checkpoint {number}", start_ns, end_ns, total)
+        self.crew.carry_out({"record": True})
 
     def span(self, kind: str, name: str, start_ns: int, end_ns: int, size: int) -> None:
         """A stretch of the window."""
@@ -270,11 +283,15 @@ class Rank:
                 raise ChildError(
                     {**failure, "fix": "a full file system looks like this"}
                 ) from error
-            self.log.save()
             pipe.send(answer)
 
     def ready(self, _: bool) -> dict[str, Any]:
         """It is."""
+        return {}
+
+    def record(self, _: bool) -> dict[str, Any]:
+        """Keep the operations of the last order: in no time that is measured."""
+        self.log.save()
         return {}
 
     def prepare(self, number: int) -> dict[str, Any]:
@@ -295,8 +312,9 @@ class Rank:
                 begin_ns = monotonic_ns()
                 flush(path)
                 self.log.add("sync", begin_ns, monotonic_ns(), 0)
+        end_ns = monotonic_ns()
         size = sum(path.stat().st_size for path in paths)
-        return self.times(start_ns, moved_ns, size)
+        return self.times(start_ns, moved_ns, end_ns, size)
 
     def save(self, place: Path) -> list[Path]:
         """The files that it has written."""
@@ -321,7 +339,8 @@ class Rank:
             self.log.add("read", begin_ns, monotonic_ns(), path.stat().st_size)
             size += path.stat().st_size
             self.compare(path, tensors, loaded)
-        return self.times(start_ns, monotonic_ns(), size)
+        end_ns = monotonic_ns()
+        return self.times(start_ns, end_ns, end_ns, size)
 
     def compare(self, path: Path, tensors: dict[str, Any], loaded: dict[str, Any]) -> None:
         """Raises ChildError for content that is not what was written."""
@@ -332,14 +351,14 @@ class Rank:
             failure = {"message": f"{path}: what was read is not what was written"}
             raise ChildError({**failure, "operation": "verify", "path": str(path)})
 
-    def times(self, start_ns: int, moved_ns: int, size: int) -> dict[str, Any]:
+    def times(self, start_ns: int, moved_ns: int, end_ns: int, size: int) -> dict[str, Any]:
         """As the native engine tells them."""
         return {
             "rank": self.rank,
             "bytes": size,
             "start_ns": start_ns,
             "moved_ns": moved_ns,
-            "end_ns": monotonic_ns(),
+            "end_ns": end_ns,
         }
 
 
@@ -379,11 +398,12 @@ class Distributed(Rank):
         start_ns = monotonic_ns()
         reader = self.dcp.FileSystemReader(place)
         self.dcp.load(loaded, storage_reader=reader)
-        moved_ns = monotonic_ns()
-        size = sum(path.stat().st_size for path in self._own(Path(place)))
-        self.log.add("read", start_ns, moved_ns, size)
+        loaded_ns = monotonic_ns()
         self.compare(Path(place), self.flat, loaded)
-        return self.times(start_ns, moved_ns, size)
+        end_ns = monotonic_ns()
+        size = sum(path.stat().st_size for path in self._own(Path(place)))
+        self.log.add("read", start_ns, loaded_ns, size)
+        return self.times(start_ns, end_ns, end_ns, size)
 
 
 def flush(path: Path) -> None:

@@ -20,6 +20,7 @@ from storlab.engines.warp.failure import Ended, explain
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.process.child import ENDED, STEP_NS, ChildRun, Launch
+from storlab.process.parent_death import run_child
 from storlab.workloads.object.job import ObjectJob
 
 KILL_AFTER_S = 3.0  # warp writes nothing on SIGINT, so that patience brings nothing
@@ -143,11 +144,9 @@ class WarpRun(ChildRun):
         record.write_bytes(raw["requests.csv.zst"])
         command = [self.launch.command[0], "analyze", "--quiet", "--no-color", "--json"]
         try:
-            done = subprocess.run(
+            done = run_child(
                 [*command, str(record)],
-                capture_output=True,
-                check=False,
-                timeout=_ANALYZE_S,
+                _ANALYZE_S,
                 env=self.launch.child_environment(os.environ),
             )
             start = max(0, done.stdout.find(b"{"))

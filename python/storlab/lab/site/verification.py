@@ -19,10 +19,11 @@ from storlab.base.errors import ResultError
 from storlab.base.files import replace_file
 from storlab.contracts.offers import rereads_members
 from storlab.lab.prepare.precondition import target_slug
-from storlab.model.job import Job, RereadJob
+from storlab.model.job import Job, Member, RereadJob
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import Target
 from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores.devices import place_of
 from storlab.stores.sidecar import DataFileHold, read_sidecar
 
 
@@ -139,12 +140,14 @@ def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
         yield
 
 
-def _forget(root: Path, touched: set[str]) -> None:
+def _forget(root: Path, touched: list[Member]) -> None:
+    """Two targets may have one file or device, each under a name of its own."""
+    overwritten = {place_of(member.path) for member in touched}
     for job_file in root.glob("*/job.json"):
         try:
             earlier = rereads_members().stored_job(job_file.read_bytes())
         except ValidationError:
             continue
-        if touched & {member.name for member in earlier.members}:
+        if overwritten & {place_of(member.path) for member in earlier.members}:
             job_file.unlink()  # first: what is left without it is of no run
             shutil.rmtree(job_file.parent)

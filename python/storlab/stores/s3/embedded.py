@@ -1,7 +1,7 @@
 """storlab's own S3 server for ``s3 = "embedded:DIR"``: a child process over a directory.
 
-It listens on loopback only, with credentials made for this one start, and ends with its parent: it
-reads its standard input, which ends when the parent is gone, however that happened.
+It listens on loopback only, with credentials made for this one start, and ends with its parent,
+however that ends; at the end of its standard input it ends by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from storlab.base.files import replace_file
 from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import Credentials, S3Store
+from storlab.process.parent_death import start_child
 from storlab.process.session_cpu import TICK_NS, account
 from storlab.stores.data_file import is_kernel_place
 
@@ -123,7 +124,7 @@ class EmbeddedServer:
         ready, ready_child = os.pipe()
         self._child.callback(os.close, ready)
         try:
-            process = subprocess.Popen(
+            process = start_child(
                 [sys.executable, "-P", "-c", _BOOTSTRAP],
                 stdin=subprocess.PIPE,
                 stdout=errors,

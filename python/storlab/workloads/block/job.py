@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from storlab.model.job import Arrival, RereadJob, WeightedSize
+from storlab.model.job import Arrival, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
 
 
@@ -96,7 +96,7 @@ class BlockJob(RereadJob):
         kept = self.model_copy(update={"members": members})
         return (kept.model_dump_json(indent=2) + "\n").encode()
 
-    def touches(self) -> set[str]:
+    def touches(self) -> list[Member]:
         """All members, when it writes or trims."""
         writes = bool(self.mix.write or self.mix.trim or self.verify is not None)
-        return {member.name for member in self.members} if writes else set()
+        return self.members if writes else []

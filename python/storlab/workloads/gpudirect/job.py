@@ -65,6 +65,6 @@ class GpuDirectJob(Job):
         found["register"] = found.pop("register_buffers")
         return found
 
-    def touches(self) -> set[str]:
+    def touches(self) -> list[Member]:
         """All members, when it writes."""
-        return {member.name for member in self.members} if self.mix.write else set()
+        return self.members if self.mix.write else []

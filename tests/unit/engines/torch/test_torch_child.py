@@ -6,18 +6,20 @@ import mmap
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.engines.torch import engine
+from storlab.engines.torch import engine, writer
 from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps_of
 from storlab.engines.torch.ranks import Crew, drop_caches
-from storlab.engines.torch.writer import MANIFEST, Shelf, resident_bytes
+from storlab.engines.torch.writer import MANIFEST, Coordinator, Rank, Shelf, resident_bytes
 from storlab.process.child_side import ChildError
 from support.torch_data import FILES, job_of, make_set, payload
 
@@ -163,6 +165,114 @@ def test_a_checkpoint_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
     assert not left.exists()
     shelf.delete(1)
     assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[str]]:
+    """What is flushed from the call on, with the names that lie in it; one path cannot be."""
+
+    def watch(broken: Path) -> list[str]:
+        names: list[str] = []
+
+        def flush(path: Path) -> None:
+            inside = sorted(p.name for p in path.iterdir()) if path.is_dir() else ""
+            names.append(f"{path.name}: {inside}" if inside else path.name)
+            if path == broken:
+                raise ChildError({"message": f"{path}: broken"})
+
+        monkeypatch.setattr(writer, "flush", flush)
+        return names
+
+    return watch
+
+
+@pytest.mark.parametrize("publish", ["rename", "in_place"])
+def test_what_a_manifest_lists_is_durable_before_it(
+    tmp_path: Path, flushed: Callable[[Path], list[str]], publish: str
+) -> None:
+    shelf = Shelf(tmp_path / "checkpoints", sync=True, publish=publish)
+    shelf.open()
+    (shelf.prepare(1, ["rank0/a.pt"]) / "rank0" / "a.pt").touch()
+    names = flushed(Path("/nothing"))
+    shelf.publish(1, {})
+    place = shelf.partial(1).name
+    assert names == [
+        "rank0: ['a.pt']",
+        f"{place}: ['rank0']",
+        f"{MANIFEST}.partial",
+        f"{place}: ['rank0', '{MANIFEST}']",
+        "checkpoints: ['checkpoint-000001']",
+    ]
+
+
+class Answers:
+    """A crew that has done its work long ago."""
+
+    RANKS = ({"moved_ns": 5, "end_ns": 9}, {"moved_ns": 7, "end_ns": 8})
+
+    def __init__(self) -> None:
+        self.orders: list[str] = []
+
+    def carry_out(self, order: dict[str, Any]) -> list[dict[str, Any]]:
+        (what, value), *_ = order.items()
+        self.orders.append(what)
+        if what == "write":
+            (Path(value) / "a.pt").write_bytes(b"x")
+        return list(self.RANKS)
+
+
+def coordinator(tmp_path: Path, writes: int) -> tuple[Coordinator, Answers, dict[str, Any]]:
+    job = {"writes": writes, "restores": 1, "pause_ns": 0, "keep_last": None, "seed": 1}
+    job |= {"cold": "as_is", "verify": True}
+    shelf = Shelf(tmp_path / "checkpoints", sync=True, publish="rename")
+    shelf.open()
+    crew = Answers()
+    result: dict[str, Any] = {"details": {}, "spans": [], "notes": []}
+    made = Coordinator(job, shelf, cast(Crew, crew), ["a.pt"], result, tmp_path)
+    return made, crew, result
+
+
+def test_a_restore_ends_with_the_last_byte_of_the_last_rank(tmp_path: Path) -> None:
+    made, crew, result = coordinator(tmp_path, 1)
+    made.work()
+    assert result["details"]["restores"][0]["end_ns"] == result["spans"][-1]["end_ns"] == 7
+    assert crew.orders == ["ready", "prepare", "write", "record", "restore", "record"]
+
+
+def test_a_checkpoint_whose_name_is_not_durable_is_none(
+    tmp_path: Path, flushed: Callable[[Path], list[str]]
+) -> None:
+    made, _, _ = coordinator(tmp_path, 1)
+    made.work()
+    made, _, result = coordinator(tmp_path, 1)
+    flushed(tmp_path / "checkpoints")
+    with pytest.raises(ChildError):
+        made.work()
+    assert result["notes"] == [
+        "checkpoint 2 was not published; checkpoint 1 is the newest whole one"
+    ]
+    assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-000001"]
+
+
+def test_a_rank_answers_before_it_keeps_what_it_did(tmp_path: Path) -> None:
+    class Quick(Rank):
+        def restore(self, place: str) -> dict[str, Any]:
+            self.log.add("read", 1, 2, 3)
+            return {"place": place}
+
+    orders: list[dict[str, Any] | None] = [{"restore": "there"}, {"record": True}, None]
+    kept = []
+
+    class Pipe:
+        def recv(self) -> dict[str, Any] | None:
+            return orders.pop(0)
+
+        def send(self, answer: dict[str, Any]) -> None:
+            kept.append((answer, len(list(tmp_path.iterdir()))))
+
+    rank = Quick(None, {"files": [], "seed": 1}, 0, tmp_path)
+    rank.serve(cast(Connection, Pipe()))
+    assert kept == [({"place": "there"}, 0), ({}, 1)]
 
 
 def test_what_lies_in_memory_is_counted(home: Path) -> None:

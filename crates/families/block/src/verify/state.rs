@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use storlab_base::{Error, Result, try_lock_file};
+use storlab_base::{Error, Result, durable, try_lock_file};
 use storlab_run::order::Member;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -220,8 +220,7 @@ fn create(path: &Path, description: &Description, granules: u64) -> Result<Locke
     file.write_all_at(&fixed, 0).map_err(refused)?;
     file.write_all_at(&text, FIXED_BYTES as u64).map_err(refused)?;
     file.sync_all().map_err(refused)?;
-    fs::rename(&unfinished, path).map_err(refused)?;
-    File::open(parent).and_then(|directory| directory.sync_all()).map_err(refused)?;
+    durable::name(&unfinished, path)?;
     Ok(locked)
 }
 

@@ -108,6 +108,17 @@ fn a_clean_deletes_all_below_its_prefix_and_nothing_else() {
 }
 
 #[test]
+fn a_clean_of_a_store_that_ignores_prefixes_deletes_what_is_its_own() {
+    let server = Server::start();
+    server.held().prefix_ignored = true;
+    for key in ["other", "p/run-1/0000/00000000", "p/run-10/1"] {
+        put(&server, key);
+    }
+    assert_eq!(detail(&good(&clean(&server)), "deleted_keys"), 1);
+    assert_eq!(server.held().objects.keys().collect::<Vec<_>>(), ["other", "p/run-10/1"]);
+}
+
+#[test]
 fn a_clean_of_a_store_without_multi_delete_goes_one_by_one() {
     let server = Server::start();
     for index in 0..20 {
