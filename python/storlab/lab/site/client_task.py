@@ -29,6 +29,7 @@ from storlab.lab.site.view import (
     CommonPlaces,
     check_mounted,
     client_study,
+    keeping_nothing,
     plan_of_targets,
     shared_study,
 )
@@ -162,6 +163,8 @@ class ClientTask:
         self._directory = directory
         arguments = end.order.arguments
         study = parse_study(arguments["study"])
+        if not arguments.get("keeps", True):
+            study = keeping_nothing(study)
         whole = shared_study(study, end.place, Path(arguments["base"]))
         self._study = client_study(whole, end.place)
         self._plan = plan_of_targets(

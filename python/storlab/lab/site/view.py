@@ -39,6 +39,12 @@ def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
     return own.model_copy(update={"study": header})
 
 
+def keeping_nothing(study: StudyBase) -> StudyBase:
+    """The study without ``keep_data``, as `storlab clean` reads it."""
+    targets = [target.model_copy(update={"keep_data": False}) for target in study.target]
+    return study.model_copy(update={"target": targets})
+
+
 def _moved(study: StudyBase, place_of: Callable[[str], Path]) -> StudyBase:
     targets = [
         target
