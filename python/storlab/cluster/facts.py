@@ -8,8 +8,9 @@ import platform
 import resource
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from storlab import __version__, _native
 from storlab.base.processor import CPUINFO
@@ -120,18 +121,41 @@ def nic_exists(name: str) -> bool:
 def nic_bytes(names: list[str]) -> tuple[int, ...]:
     """Received and sent bytes of each interface, two numbers for each.
 
-    Those of its InfiniBand port where it has one, since RDMA passes the network stack by. Raises
-    OSError for one that is not there.
+    RDMA passes the network stack by. An InfiniBand port counts all that it moves, IP too; one whose
+    link layer is Ethernet (RoCE) counts RDMA alone. Raises OSError for an interface that is not
+    there.
     """
     counted: list[int] = []
     for name in names:
-        ports = sorted((_NETWORK / name / "device" / "infiniband").glob("*"))
-        counters = [_INFINIBAND / port.name / "ports" / "1" / "counters" for port in ports]
-        if counters and counters[0].exists():
-            # In units of four bytes: InfiniBand Architecture Specification, PortCounters.
-            received, sent = ("port_rcv_data", "port_xmit_data")
-            counted += [4 * int((counters[0] / each).read_text()) for each in (received, sent)]
+        place = _NETWORK / name / "statistics"
+        stack = [int((place / each).read_text()) for each in ("rx_bytes", "tx_bytes")]
+        moved = _port_bytes(name)
+        if moved is None:
+            counted += stack
+        elif moved.ethernet:
+            counted += [stack[0] + moved.received, stack[1] + moved.sent]
         else:
-            place = _NETWORK / name / "statistics"
-            counted += [int((place / each).read_text()) for each in ("rx_bytes", "tx_bytes")]
+            counted += [moved.received, moved.sent]
     return tuple(counted)
+
+
+class _PortBytes(NamedTuple):
+    received: int
+    sent: int
+    ethernet: bool  # the link layer
+
+
+def _port_bytes(name: str) -> _PortBytes | None:
+    """Of the InfiniBand port of an interface; None: it has none, or one that does not count."""
+    for device in sorted((_NETWORK / name / "device" / "infiniband").glob("*")):
+        port = _INFINIBAND / device.name / "ports" / "1"
+        with suppress(OSError, ValueError):
+            # In units of four bytes: InfiniBand Architecture Specification, PortCounters.
+            received, sent = (
+                4 * int((port / "counters" / each).read_text())
+                for each in ("port_rcv_data", "port_xmit_data")
+            )
+            layer = port / "link_layer"
+            ethernet = layer.exists() and layer.read_text().strip() == "Ethernet"
+            return _PortBytes(received, sent, ethernet)
+    return None
