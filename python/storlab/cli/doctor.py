@@ -76,7 +76,7 @@ def _print_clients(facts: dict[str, Any]) -> None:
     heads = ("client", "host", "storlab", "kernel", "cores", "load", "mount", "free")
     table = terminal.table(*heads, pad_edge=False)
     for name, fact in facts.items():
-        mount = fact["mount"]
+        mount = next(iter(fact["mounts"].values()), None)
         free = min(fact.get("free", {}).values(), default=None)
         table.add_row(
             name,

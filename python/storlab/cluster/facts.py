@@ -17,7 +17,12 @@ from storlab.base.processor import CPUINFO
 from storlab.cluster.task import ClientPlace
 from storlab.process.host_memory import host_memory_bytes
 from storlab.process.open_files import most_open_files
-from storlab.stores.filesystems import FileSystem, file_system_of
+from storlab.stores.filesystems import (
+    FileSystem,
+    existing_parent,
+    file_system_of,
+    mounted_below,
+)
 
 _NETWORK = Path("/sys/class/net")
 _INFINIBAND = Path("/sys/class/infiniband")
@@ -37,7 +42,6 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
         "memlock_bytes": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "open_files": most_open_files(),
         "load": os.getloadavg()[0],
-        "mount": None if place.mount is None else mount_facts(Path(place.mount)),
         "nics": {name: nic_speed(name) for name in place.data_nics},
     }
 
@@ -61,20 +65,22 @@ def cpu_level() -> str:
     return next(found, "x86-64-v1")
 
 
-def mount_facts(mount: Path) -> dict[str, Any] | None:
-    """The file system that is mounted exactly there; None where nothing is.
+def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
+    """The file system that a directory lies on; None where that is not mounted below ``mount``.
 
-    A directory on another file system is not enough: load for a shared system once went to the
-    local disk that way.
+    Load for a shared system once went to the local disk, in a directory of the same name.
     """
     try:
-        under = file_system_of(mount)
-        if os.path.realpath(mount) != under.mount_point:
+        under = file_system_of(directory) if mount is None else None
+        if mount is not None:
+            under = mounted_below(directory, Path(mount))
+        if under is None:
             return None
-        status = os.statvfs(mount)
+        status = os.statvfs(existing_parent(directory))
     except OSError:
         return None
     return {
+        "point": under.mount_point,
         "kind": under.kind,
         "source": under.source,
         "options": under.options,

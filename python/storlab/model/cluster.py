@@ -74,8 +74,8 @@ class Cluster(StudyTable):
     mount: str | None = Field(
         default=None,
         min_length=1,
-        description="mount point of the shared file system, below which the targets lie; a client "
-        "without it is refused",
+        description="mount point of the shared file system, or a directory above those of several; "
+        "each target lies below it, and a client on which nothing is mounted on the way is refused",
     )
     host: dict[str, HostFacts] = Field(
         default_factory=dict, description="where single clients differ, by host name"

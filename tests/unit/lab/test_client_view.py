@@ -137,8 +137,17 @@ def test_a_mount_that_is_missing_is_refused_before_anything_is_made(tmp_path: Pa
     with pytest.raises(GuardError, match="nothing is mounted there"):
         guard(tmp_path, mount=mount).__enter__()
     assert list((tmp_path / "mnt" / "below" / "here").iterdir()) == []
-    check_mounted(None)
-    check_mounted("/proc")
+    check_mounted(None, [tmp_path])
+    check_mounted("/proc", [Path("/proc/sys/kernel")])
+
+
+def test_a_directory_may_lie_on_a_mount_below_the_mount_point() -> None:
+    """As with several file systems side by side below a plain directory."""
+    check_mounted("/", [Path("/proc/self")])
+    with pytest.raises(GuardError, match="on the way to /etc"):
+        check_mounted("/etc", [Path("/etc")])
+    with pytest.raises(GuardError, match="nothing is mounted there"):
+        check_mounted("/", [Path("/etc")])  # that of the root is never meant
 
 
 def test_a_directory_that_others_do_not_share_is_refused_before_anything_is_made(

@@ -32,7 +32,7 @@ kind = "{kind}"
 CLUSTER = 'hosts = ["c[1-3]"]\nmount = "/mnt/s"'
 TARGET = 'directory = "/mnt/s/here"\nsize = "1MiB"'
 NAMES = ("c1", "c2", "c3")
-MOUNT = {"kind": "nfs4", "source": "srv:/x", "options": "rw"}
+MOUNT = {"point": "/mnt/s", "kind": "nfs4", "source": "srv:/x", "options": "rw"}
 FACT: dict[str, Any] = {
     "storlab": "1.0",
     "build": "optimised",
@@ -42,12 +42,19 @@ FACT: dict[str, Any] = {
     "cores": 8,
     "memlock_bytes": -1,
     "load": 0.1,
-    "mount": MOUNT,
+    "mount": "/mnt/s",
+    "mounts": {"/mnt/s/here": MOUNT},
     "nics": {"e0": 100 * 10**9},
     "problems": {},
     "sees": list(NAMES),
     "free": {"/mnt/s/here": 10**12},
 }
+
+
+def mounted(**changes: str) -> dict[str, Any]:
+    return {"/mnt/s/here": MOUNT | changes}
+
+
 CLOCKS = [{name: ClockOffset(5 * 10**9, 40_000) for name in NAMES}] * 2
 
 
@@ -91,9 +98,9 @@ def test_clients_that_are_alike(tmp_path: Path) -> None:
         ("python", "3.12.0", "version of Python", "warning"),
         ("kernel", "5.4", "kernel", "warning"),
         ("cpu_level", "x86-64-v4", "level of the processor", "warning"),
-        ("mount", MOUNT | {"kind": "ext4"}, "mount type", "warning"),
-        ("mount", MOUNT | {"source": "other:/x"}, "mount server", "warning"),
-        ("mount", MOUNT | {"options": "ro"}, "mount options", "warning"),
+        ("mounts", mounted(kind="ext4"), "mount type", "warning"),
+        ("mounts", mounted(source="other:/x"), "mount server", "warning"),
+        ("mounts", mounted(options="ro"), "mount options", "warning"),
         ("nics", {"e0": 10**9}, "network", "warning"),
     ],
 )
@@ -108,15 +115,22 @@ def test_one_that_differs_is_named(
 
 
 def test_a_missing_mount_is_an_error(tmp_path: Path) -> None:
-    checks = table(tmp_path, c1={"mount": None}, c3={"mount": None})
+    gone = {"mounts": {"/mnt/s/here": None}}
+    checks = table(tmp_path, c1=gone, c3=gone)
     assert checks["mount"].status == "error"
-    assert checks["mount"].what.startswith("nothing is mounted at /mnt/s on c1, c3:")
+    assert checks["mount"].what.startswith("nothing is mounted at /mnt/s on c1, c3, nor below")
     assert "mount type" not in checks
+
+
+def test_a_missing_mount_is_that_of_the_client(tmp_path: Path) -> None:
+    gone = {"mount": "/data/own", "mounts": {"/mnt/s/here": None}}
+    check = table(tmp_path, c2=gone)["mount"]
+    assert check.what.startswith("nothing is mounted at /data/own on c2,")
 
 
 def test_without_a_mount_in_the_study_none_is_asked_for(tmp_path: Path) -> None:
     study = {"cluster": 'hosts = ["c[1-3]"]'}
-    checks = table(tmp_path, study=study, c1={"mount": None})
+    checks = table(tmp_path, study=study, c1={"mounts": {"/mnt/s/here": None}})
     assert not [name for name in checks if name.startswith("mount")]
 
 

@@ -125,19 +125,34 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
     mount = None if study.cluster is None else study.cluster.mount
     if mount is None:
         return
-    missing = [name for name, fact in facts.items() if fact["mount"] is None]
-    if missing:
+    missing: dict[tuple[str, str], list[str]] = {}
+    for name, fact in facts.items():
+        for directory, found in fact["mounts"].items():
+            if found is None:
+                missing.setdefault((fact["mount"], directory), []).append(name)
+    for (own, directory), names in missing.items():
         yield Check(
             name="mount",
             status="error",
-            what=f"nothing is mounted at {mount} on {', '.join(missing)}: load would go to their "
-            "own disks",
-            fix="mount the shared file system there",
+            what=f"nothing is mounted at {own} on {', '.join(names)}, nor below it on the way to "
+            f"{directory}: load would go to their own disks",
+            fix="mount the shared file system there, or correct mount of [cluster] or of "
+            "[cluster.host.NAME]",
         )
-        return
-    for key, words in (("kind", "type"), ("source", "server"), ("options", "options")):
-        values = {name: str(fact["mount"][key]) for name, fact in facts.items()}
-        yield _same(f"mount {words}", values, key)
+    if not missing:
+        yield from _like_mounts(facts)
+
+
+def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+    """What lies below each directory; said once of those on one file system."""
+    told: set[str] = set()
+    for directory in next(iter(facts.values()))["mounts"]:
+        for key, words in (("kind", "type"), ("source", "server"), ("options", "options")):
+            values = {name: str(fact["mounts"][directory][key]) for name, fact in facts.items()}
+            check = _same(f"mount {words}", values, key)
+            if check.model_dump_json() not in told:
+                yield check
+            told.add(check.model_dump_json())
 
 
 def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:

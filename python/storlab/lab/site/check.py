@@ -6,7 +6,7 @@ from pathlib import Path
 
 from storlab.base.errors import GuardError
 from storlab.cluster.client import ClientEnd
-from storlab.cluster.facts import client_facts
+from storlab.cluster.facts import client_facts, mount_facts
 from storlab.lab.site.claim import holder_now
 from storlab.stores.filesystems import free_bytes
 
@@ -20,6 +20,8 @@ def check(end: ClientEnd) -> None:
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
     shared = list(seen_here.values())
     facts = client_facts(place)
+    facts["mount"] = place.mount
+    facts["mounts"] = {name: mount_facts(path, place.mount) for name, path in seen_here.items()}
     own: list[Path] = []
     problems: dict[str, str] = {}
     fixes: dict[str, str] = {}  # of problems that know better than to make the directory

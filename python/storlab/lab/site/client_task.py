@@ -97,20 +97,22 @@ def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[C
             raise Interrupted
 
     place = end.place
-    check_mounted(place.mount)
+    writes = end.order.task in (*WRITE, "verify") and not end.order.loads
+    if place.rank != 1 and not writes:
+        return []  # no load begins without the first
     own = Holder(**claimed["holder"], client=place.name, task=end.order.nonce)
     names = claimed["directories"]
     # In one order everywhere.
-    paths = sorted({place.path_of(name, claimed["mount"]).resolve() for name in names})
+    directories = [place.path_of(name, claimed["mount"]) for name in names]
+    check_mounted(place.mount, directories)
+    paths = sorted({directory.resolve() for directory in directories})
     if place.rank == 1:
         claims = [Claim(path, own, meanwhile) for path in paths]
         for claim in claims:
             claim.look()
         return [stack.enter_context(claim) for claim in claims]
-    if end.order.task in (*WRITE, "verify") and not end.order.loads:
-        # No load begins without the first.
-        for path in paths:
-            await_claim(path, own, meanwhile)
+    for path in paths:
+        await_claim(path, own, meanwhile)
     return []
 
 

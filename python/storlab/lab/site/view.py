@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from storlab.model.point import Plan, Point
 from storlab.model.s3 import S3Access
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
+from storlab.stores.filesystems import mounted_below
 from storlab.stores.home import HomeHold, await_home, uses_home
 
 
@@ -113,7 +114,11 @@ class ClientGuard(Guard):
         self.shared_homes: dict[str, HomeHold] = {}  # by target, on the first client
 
     def __enter__(self) -> ClientGuard:
-        check_mounted(self._place.mount)
+        targets = self._common.study.target
+        check_mounted(
+            self._place.mount,
+            [Path(t.directory) for t in targets if t.directory is not None and self._points(t)],
+        )
         super().__enter__()
         try:
             self._enter_shared()
@@ -195,11 +200,16 @@ def check_shared(directory: Path, peers: Sequence[str]) -> None:
         )
 
 
-def check_mounted(mount: str | None) -> None:
-    """Raises GuardError where nothing is mounted there: load would go to the local disk."""
-    if mount is not None and not Path(mount).is_mount():
-        raise GuardError(
-            mount,
-            "nothing is mounted there, so that all I/O would go to this client's own disk",
-            f"mount the shared file system at {mount}, or correct [cluster] mount",
-        )
+def check_mounted(mount: str | None, directories: Iterable[Path]) -> None:
+    """Raises GuardError for a directory that is on no file system mounted at ``mount`` or below.
+
+    Load would go to the local disk.
+    """
+    for directory in directories if mount is not None else ():
+        if mounted_below(directory, Path(mount or "")) is None:
+            raise GuardError(
+                mount or "",
+                f"nothing is mounted there, or below it on the way to {directory}, so that all I/O "
+                "would go to this client's own disk",
+                f"mount the shared file system at {mount}, or correct [cluster] mount",
+            )
