@@ -92,6 +92,12 @@ class Cluster(StudyTable):
         description="a client that says nothing for so long is lost, and its run has failed; at "
         "least 3s",
     )  # type: ignore[assignment]
+    arm_within: Duration = Field(
+        default="10min",
+        gt=0,
+        description="a client that is not ready so long after it began to open its files and to "
+        "make its buffers has failed the run, and is named",
+    )  # type: ignore[assignment]
 
     @model_validator(mode="after")
     def _one_source(self) -> Cluster:

@@ -97,6 +97,7 @@ class Clients:
             work_dir=str(directory),
             clients=list(chosen),
             lost_after_ns=cluster.lost_after,
+            arm_within_ns=cluster.arm_within,
             nonce=os.urandom(6).hex(),
             arguments=arguments,
         )
