@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -30,10 +31,13 @@ _INFINIBAND = Path("/sys/class/infiniband")
 
 def client_facts(place: ClientPlace) -> dict[str, Any]:
     """Of this machine, as JSON has it: sizes in bytes, speeds in bit/s."""
+    probed = json.loads(_native.probe())
     return {
         "host": socket.gethostname(),
         "storlab": __version__,
-        "build": "optimised" if json.loads(_native.probe())["optimised"] else "for tests",
+        "build": "optimised" if probed["optimised"] else "for tests",
+        "native": native_digest(Path(_native.__file__)),
+        "io_uring": "" if probed["uring"]["available"] else probed["uring"]["reason"],
         "python": sys.version.split()[0],
         "kernel": platform.release(),
         "cpu_level": cpu_level(),
@@ -43,7 +47,24 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
         "open_files": most_open_files(),
         "load": os.getloadavg()[0],
         "nics": {name: nic_speed(name) for name in place.data_nics},
+        "missing_nics": [name for name in place.data_nics if not nic_exists(name)],
     }
+
+
+_ENDS = 1 << 20
+
+
+def native_digest(library: Path) -> str:
+    """Tells builds of the native library apart: by its size, its beginning and its end.
+
+    The linker's build id, a hash of all of it, is in its beginning. A build for tests is large.
+    """
+    with library.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.sha256(f"{size} ".encode() + file.read(_ENDS))
+        file.seek(max(0, size - _ENDS))
+        digest.update(file.read())
+    return digest.hexdigest()[:12]
 
 
 # Of the x86-64 psABI, by the kernel's names.

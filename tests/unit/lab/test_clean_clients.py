@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from storlab.cluster.session import Gathered
-from storlab.cluster.task import ClientPlace
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.run import clean_clients as module
 from storlab.lab.run.clean_clients import clean_clients
 from storlab.lab.run.cleaned import Cleaned
 from storlab.lab.site import asking
-from storlab.lab.site.clients import Clients
-from storlab.lab.site.report import ClientReport
 from storlab.lab.study.file import load_study
-from storlab.model.result import Failure
 from storlab.process.execution import Interrupted, StopRequest
+from support.made_clients import FakeClients, made_clients
 
 STUDY = """
 [study]
@@ -39,54 +34,6 @@ kind = "block"
 OWN = '[[target]]\nname = "own"\npath = "/mnt/own.dat"\nsize = "1MiB"'
 
 
-class FakeSession:
-    """Of a task; with a host that has gone it does not start, or says nothing at all."""
-
-    def __init__(self, gathered: Gathered | None) -> None:
-        self._gathered = gathered
-        self.ended = False
-
-    def wait(self, _: float) -> Gathered | None:
-        return self._gathered
-
-    def live(self) -> dict[str, Any]:
-        return {"clients": {}}
-
-    def stop(self) -> None: ...
-
-    def end(self) -> None:
-        self.ended = True
-
-
-class FakeClients(Clients):
-    """Writes down what is started where."""
-
-    gone: set[str]
-    mute: bool
-    begun: list[tuple[str, list[str], dict[str, Any]]]
-    sessions: list[FakeSession]
-
-    def begin_on(
-        self, task: Any, chosen: Any, directory: Path, arguments: Any, inputs: Any = None
-    ) -> Any:
-        del directory, inputs
-        assert [place.rank for place in chosen] == list(range(1, len(chosen) + 1))
-        self.begun.append((task, [f"{p.name}@{p.host}" for p in chosen], arguments))
-        self.sessions.append(FakeSession(self._gathered(task, chosen)))
-        return self.sessions[-1]
-
-    def _gathered(self, task: str, chosen: list[ClientPlace]) -> Gathered | None:
-        lost = [place.name for place in chosen if place.host in self.gone]
-        if lost and task == "check" and self.mute:
-            return None
-        if lost:
-            return Gathered({}, [], Failure(message=f"{lost[0]}: no route to host"))
-        if task == "check":
-            return Gathered({place.rank: json.dumps({}).encode() for place in chosen}, [])
-        reports = {p.rank: ClientReport(removed=[f"{p.name}.dat"]).pack() for p in chosen}
-        return Gathered(reports, [])
-
-
 def clean(
     place: Path, gone: set[str], *, more: str = "", mute: bool = False, stopped: bool = False
 ) -> tuple[Cleaned, FakeClients, list[str]]:
@@ -97,9 +44,7 @@ def clean(
     store: Any = SimpleNamespace(
         study=loaded.study, plan=make_plan(loaded), study_text=loaded.text, directory=place
     )
-    clients = FakeClients(loaded.study.cluster, ["c1", "c2", "c3"], cast(Any, None))
-    for name, value in (("gone", gone), ("mute", mute), ("begun", []), ("sessions", [])):
-        object.__setattr__(clients, name, value)
+    clients = made_clients(loaded.study.cluster, ["c1", "c2", "c3"], gone, mute=mute)
     notes: list[str] = []
     reporter: Any = SimpleNamespace(note=notes.append)
     stop = StopRequest()
@@ -131,7 +76,9 @@ def test_others_clean_up_for_a_client_that_has_gone(tmp_path: Path, mute: bool) 
     done = [(where, a["claim"]["ends"]) for task, where, a in clients.begun if task == "clean"]
     assert done[1:] == [(["c1@c1", "c3@c3"], False), (["c2@c1"], True)]
     assert any("c2 does not answer" in note for note in notes)
-    assert all(session.ended or not mute for session in clients.sessions if not session._gathered)
+    assert all(
+        session.ended or not mute for session in clients.sessions if session.gathered is None
+    )
 
 
 def test_few_clean_up_for_many(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Clients:
             agent=cluster.launch_agent,
             interface=cluster.interface,
         )
-        words = program(cluster.python, RANK)
+        words = [*program(cluster.python, RANK), task]
         return Session(self.launcher, ranks, words, order, directory)
 
 
