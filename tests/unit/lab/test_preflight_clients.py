@@ -30,6 +30,7 @@ kind = "{kind}"
 {workload}
 """
 CLUSTER = 'hosts = ["c[1-3]"]\nmount = "/mnt/s"'
+LOCAL = 'hosts = ["localhost"]\nclients = 3'
 TARGET = 'directory = "/mnt/s/here"\nsize = "1MiB"'
 NAMES = ("c1", "c2", "c3")
 MOUNT = {"point": "/mnt/s", "kind": "nfs4", "source": "srv:/x", "options": "rw"}
@@ -331,6 +332,10 @@ def test_those_that_answer_alone_only_are_looked_at(
     [
         ({"target": TARGET + "\npower_state = 1"}, "each gets its former state back"),
         ({"target": 's3 = "embedded:/x"', "kind": "object"}, "can only be reached from"),
+        (
+            {"cluster": LOCAL, "target": 'path = "x.dat"\nsize = "1MiB"'},
+            "is one file, and 3 clients",
+        ),
         ({"target": 'directory = "here"\nsize = "1MiB"'}, "starts from where storlab is"),
         ({"target": 'directory = "/mnt/other"\nsize = "1MiB"'}, "is not below the mount point"),
         ({"target": 'directory = "/mnt/s/../../tmp"\nsize = "1MiB"'}, 'has ".." in it'),
@@ -341,6 +346,19 @@ def test_what_cannot_be_spread(tmp_path: Path, given: dict[str, str], what: str)
     problems = cluster_problems(loaded(tmp_path, **{"workload": "", **given}).study)
     assert [what in problem.what for problem in problems] == [True]
     assert problems[0].fix
+
+
+@pytest.mark.parametrize(
+    ("cluster", "target"),
+    [
+        ('hosts = ["localhost"]\nclients = 1', 'path = "x.dat"\nsize = "1MiB"'),
+        ('hosts = ["c[1-3]"]', 'path = "/mnt/own.dat"\nsize = "1MiB"'),
+        (LOCAL, 'path = "null:"\nsize = "1MiB"'),
+        (LOCAL, 'directory = "here"\nsize = "1MiB"'),
+    ],
+)
+def test_files_that_each_client_has_for_itself(tmp_path: Path, cluster: str, target: str) -> None:
+    assert cluster_problems(loaded(tmp_path, cluster=cluster, target=target).study) == []
 
 
 def test_how_many_clients_points_have(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered, Session
 from storlab.cluster.task import ClientPlace
-from storlab.lab.site.merge import Client, merge
+from storlab.lab.site.merge import Client, merge, raw_of
 from storlab.lab.site.report import ClientReport
 from storlab.lab.site.whole import whole_snapshot
 from storlab.model.result import EngineInfo, Failure, RunOutcome, RunStatus, Snapshot
@@ -68,7 +68,9 @@ class ClientsRun:
         self.job = next((report.job for _, report in reports if report.job), b"")
         failure = gathered.failure or _first_failure(reports)
         if failure is not None:
-            return failed_outcome(failure, "failed")
+            failed = failed_outcome(failure, "failed")
+            failed.raw = raw_of(reports)
+            return failed
         if any(report.outcome is None for _, report in reports):
             return failed_outcome(None, "cancelled")
         clocks = [*gathered.clocks, *gathered.clocks[-1:]]  # without a second look: no drift
