@@ -13,6 +13,7 @@ from storlab.base.seeds import derive_seed
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.family import Access
 from storlab.contracts.offers import divides
+from storlab.lab.guard.device import DeviceHold
 from storlab.lab.guard.guard import Guard
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
@@ -176,6 +177,25 @@ class ClientGuard(Guard):
         if members or self._needs_home(target):
             self._folders.append(own)
         return members
+
+    def _check_planned(self, target: Target, hold: DeviceHold) -> None:
+        """The plan knows the device of the lab's machine alone, if it has one of that name.
+
+        Who typed the serial number has consented to the device that has it, wherever it is.
+        """
+        planned = self.plan.devices.get(hold.name, {})
+        if target.serial is not None and not planned:
+            return
+        try:
+            hold.check_planned(planned, resumed=True)
+        except GuardError as error:
+            raise GuardError(
+                hold.name,
+                "is a device of this client alone, and the plan that was consented to does not "
+                f"have it ({error.what})",
+                "only read from devices that each client has for itself, or measure a directory of "
+                "a shared file system (docs/cluster.md)",
+            ) from error
 
     def remove_folders(self) -> None:
         """Those that are empty when this ends: till then sidecars lie in them."""
