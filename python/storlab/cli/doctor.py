@@ -40,25 +40,27 @@ def doctor(
     from storlab.lab.study.file import load_study
     from storlab.lab.study.logo import logo_checks
 
+    clients: dict[str, Any] = {}
     if study is None:
         checks = check_machine()
     else:
         loaded = load_study(study)
         plan = make_plan(loaded)
         if loaded.study.cluster is not None:
-            checks, facts = check_clients(
+            checks, clients = check_clients(
                 loaded.study, plan, Clients.of(loaded.study.cluster, Path.cwd()), Path.cwd()
             )
-            if not as_json:
-                _print_clients(facts)
         else:
             checks = check_study(loaded.study, plan, Path.cwd())
         checks += logo_checks(loaded, Path.cwd())
         if not _errors(checks):
             checks.append(rehearse(loaded.study, plan, Path.cwd()))
     if as_json:
-        emit_json("doctor", {"ok": _errors(checks) == 0, "checks": checks})
+        more = {"clients": clients} if clients else {}
+        emit_json("doctor", {"ok": _errors(checks) == 0, "checks": checks, **more})
     else:
+        if clients:
+            _print_clients(clients)
         _print(checks)
     if _errors(checks):
         raise typer.Exit(int(ExitCode.PREFLIGHT))
@@ -69,26 +71,53 @@ def _errors(checks: list[Check]) -> int:
 
 
 def _print_clients(facts: dict[str, Any]) -> None:
-    """Host by host."""
-
+    """Host by host: what each is, and what it has for the data."""
     from storlab.base.units import format_bytes_si
 
-    heads = ("client", "host", "storlab", "kernel", "cores", "load", "mount", "free")
-    table = terminal.table(*heads, pad_edge=False)
+    heads = ("client", "host", "storlab", "kernel", "cores", "memory", "memlock", "load", "clock")
+    machines = terminal.table(*heads, pad_edge=False)
     for name, fact in facts.items():
-        mount = fact["mount"]
-        free = min(fact.get("free", {}).values(), default=None)
-        table.add_row(
+        clock = fact.get("clock")
+        locked = fact["memlock_bytes"]
+        machines.add_row(
             name,
             fact["host"],
             fact["storlab"],
             fact["kernel"],
             str(fact["cores"]),
+            format_bytes_si(fact["memory_bytes"]),
+            "unlimited" if locked < 0 else format_bytes_si(locked),
             f"{fact['load']:.1f}",
-            "" if mount is None else f"{mount['kind']} {mount['source']}",
-            "" if free is None else format_bytes_si(free),
+            "" if clock is None else _clock(clock),
         )
-    terminal.out.print(table)
+    terminal.out.print(machines)
+    places = terminal.table("client", "file system", "options", "free", "network", pad_edge=False)
+    for name, fact in facts.items():
+        nics = [
+            f"{nic} {'missing' if nic in fact['missing_nics'] else _speed(speed)}"
+            for nic, speed in fact["nics"].items()
+        ]
+        rows = fact["mounts"] or {"": None}
+        for number, (directory, mount) in enumerate(rows.items()):
+            free = fact.get("free", {}).get(directory)
+            places.add_row(
+                "" if number else name,
+                "" if mount is None else f"{mount['kind']} {mount['source']} at {mount['point']}",
+                "" if mount is None else mount["options"],
+                "" if free is None else format_bytes_si(free),
+                "" if number else ", ".join(nics),
+            )
+    terminal.out.print(places)
+
+
+def _clock(clock: dict[str, int]) -> str:
+    from storlab.base.units import format_latency
+
+    return f"{clock['offset_ns'] / 1e9:+.6f} s ± {format_latency(clock['round_trip_ns'] / 2)}"
+
+
+def _speed(speed: int | None) -> str:
+    return "of unknown speed" if speed is None else f"{speed / 1e9:g} Gbit/s"
 
 
 def _print(checks: list[Check]) -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import resource
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from storlab import __version__, _native
 from storlab.base.processor import CPUINFO
 from storlab.cluster.task import ClientPlace
 from storlab.process.host_memory import host_memory_bytes
 from storlab.process.open_files import most_open_files
-from storlab.stores.filesystems import FileSystem, file_system_of
+from storlab.stores.filesystems import (
+    FileSystem,
+    existing_parent,
+    file_system_of,
+    mounted_below,
+)
 
 _NETWORK = Path("/sys/class/net")
 _INFINIBAND = Path("/sys/class/infiniband")
@@ -24,10 +31,13 @@ _INFINIBAND = Path("/sys/class/infiniband")
 
 def client_facts(place: ClientPlace) -> dict[str, Any]:
     """Of this machine, as JSON has it: sizes in bytes, speeds in bit/s."""
+    probed = json.loads(_native.probe())
     return {
         "host": socket.gethostname(),
         "storlab": __version__,
-        "build": "optimised" if json.loads(_native.probe())["optimised"] else "for tests",
+        "build": "optimised" if probed["optimised"] else "for tests",
+        "native": native_digest(Path(_native.__file__)),
+        "io_uring": "" if probed["uring"]["available"] else probed["uring"]["reason"],
         "python": sys.version.split()[0],
         "kernel": platform.release(),
         "cpu_level": cpu_level(),
@@ -36,9 +46,25 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
         "memlock_bytes": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "open_files": most_open_files(),
         "load": os.getloadavg()[0],
-        "mount": None if place.mount is None else mount_facts(Path(place.mount)),
         "nics": {name: nic_speed(name) for name in place.data_nics},
+        "missing_nics": [name for name in place.data_nics if not nic_exists(name)],
     }
+
+
+_ENDS = 1 << 20
+
+
+def native_digest(library: Path) -> str:
+    """Tells builds of the native library apart: by its size, its beginning and its end.
+
+    The linker's build id, a hash of all of it, is in its beginning. A build for tests is large.
+    """
+    with library.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.sha256(f"{size} ".encode() + file.read(_ENDS))
+        file.seek(max(0, size - _ENDS))
+        digest.update(file.read())
+    return digest.hexdigest()[:12]
 
 
 # Of the x86-64 psABI, by the kernel's names.
@@ -60,20 +86,22 @@ def cpu_level() -> str:
     return next(found, "x86-64-v1")
 
 
-def mount_facts(mount: Path) -> dict[str, Any] | None:
-    """The file system that is mounted exactly there; None where nothing is.
+def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
+    """The file system that a directory lies on; None where that is not mounted below ``mount``.
 
-    A directory on another file system is not enough: load for a shared system once went to the
-    local disk that way.
+    Load for a shared system once went to the local disk, in a directory of the same name.
     """
     try:
-        under = file_system_of(mount)
-        if os.path.realpath(mount) != under.mount_point:
+        under = file_system_of(directory) if mount is None else None
+        if mount is not None:
+            under = mounted_below(directory, Path(mount))
+        if under is None:
             return None
-        status = os.statvfs(mount)
+        status = os.statvfs(existing_parent(directory))
     except OSError:
         return None
     return {
+        "point": under.mount_point,
         "kind": under.kind,
         "source": under.source,
         "options": under.options,
@@ -120,18 +148,41 @@ def nic_exists(name: str) -> bool:
 def nic_bytes(names: list[str]) -> tuple[int, ...]:
     """Received and sent bytes of each interface, two numbers for each.
 
-    Those of its InfiniBand port where it has one, since RDMA passes the network stack by. Raises
-    OSError for one that is not there.
+    RDMA passes the network stack by. An InfiniBand port counts all that it moves, IP too; one whose
+    link layer is Ethernet (RoCE) counts RDMA alone. Raises OSError for an interface that is not
+    there.
     """
     counted: list[int] = []
     for name in names:
-        ports = sorted((_NETWORK / name / "device" / "infiniband").glob("*"))
-        counters = [_INFINIBAND / port.name / "ports" / "1" / "counters" for port in ports]
-        if counters and counters[0].exists():
-            # In units of four bytes: InfiniBand Architecture Specification, PortCounters.
-            received, sent = ("port_rcv_data", "port_xmit_data")
-            counted += [4 * int((counters[0] / each).read_text()) for each in (received, sent)]
+        place = _NETWORK / name / "statistics"
+        stack = [int((place / each).read_text()) for each in ("rx_bytes", "tx_bytes")]
+        moved = _port_bytes(name)
+        if moved is None:
+            counted += stack
+        elif moved.ethernet:
+            counted += [stack[0] + moved.received, stack[1] + moved.sent]
         else:
-            place = _NETWORK / name / "statistics"
-            counted += [int((place / each).read_text()) for each in ("rx_bytes", "tx_bytes")]
+            counted += [moved.received, moved.sent]
     return tuple(counted)
+
+
+class _PortBytes(NamedTuple):
+    received: int
+    sent: int
+    ethernet: bool  # the link layer
+
+
+def _port_bytes(name: str) -> _PortBytes | None:
+    """Of the InfiniBand port of an interface; None: it has none, or one that does not count."""
+    for device in sorted((_NETWORK / name / "device" / "infiniband").glob("*")):
+        port = _INFINIBAND / device.name / "ports" / "1"
+        with suppress(OSError, ValueError):
+            # In units of four bytes: InfiniBand Architecture Specification, PortCounters.
+            received, sent = (
+                4 * int((port / "counters" / each).read_text())
+                for each in ("port_rcv_data", "port_xmit_data")
+            )
+            layer = port / "link_layer"
+            ethernet = layer.exists() and layer.read_text().strip() == "Ethernet"
+            return _PortBytes(received, sent, ethernet)
+    return None

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from storlab.base.units import NS_PER_S
 from storlab.model.types import Table
 
 PIDS, LIVE, CLOCKS, LOST, STOP = "pids.json", "live.json", "clocks.json", "lost.json", "stop"
@@ -49,6 +50,7 @@ class Order(Table):
     work_dir: str  # of rank 0
     clients: list[ClientPlace]
     lost_after_ns: int
+    arm_within_ns: int = 600 * NS_PER_S
     nonce: str
     arguments: dict[str, Any]  # for whoever does the task on a client
 

@@ -14,14 +14,19 @@ KEPT = 0.999
 FAIR = 0.8
 BUSY_PERCENT = 90.0
 SEEN = 0.95
+UNSEEN = 0.01
 _NAMED = 5
 
 
-def cluster_flags(cluster: ClusterRun | None) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run; none of one that this machine made."""
+def cluster_flags(cluster: ClusterRun | None, *, cached: bool = False) -> list[Flag]:
+    """Warnings that belong beside the numbers of a run; none of one that this machine made.
+
+    ``cached``: clients may read from their page caches, since the target is not direct.
+    """
     if cluster is None:
         return []
-    return [*_start(cluster), *_clocks(cluster), *_shares(cluster), *_limits(cluster)]
+    network = _unseen(cluster) if not cached and _is_unseen(cluster) else _caches(cluster)
+    return [*_start(cluster), *_clocks(cluster), *_shares(cluster), *_limits(cluster), *network]
 
 
 def _start(cluster: ClusterRun) -> Iterator[Flag]:
@@ -68,6 +73,32 @@ def _limits(cluster: ClusterRun) -> Iterator[Flag]:
         text = ", ".join(f"{c.name} ({words} {p:.0f} %)" for c, words, p in limited[:_NAMED])
         more = f" and {len(limited) - _NAMED} more" if len(limited) > _NAMED else ""
         yield Flag(kind="client-limit", message=f"clients were at their limit: {text}{more}")
+
+
+def _is_unseen(cluster: ClusterRun) -> bool:
+    """Of what each client moved, its interfaces counted next to nothing."""
+    counted = [
+        (client, client.nic_received_bytes + client.nic_sent_bytes)
+        for client in cluster.clients
+        if client.bytes
+        and client.nic_received_bytes is not None
+        and client.nic_sent_bytes is not None
+    ]
+    return bool(counted) and all(moved < UNSEEN * client.bytes for client, moved in counted)
+
+
+def _unseen(cluster: ClusterRun) -> Iterator[Flag]:
+    """One client may have all in a cache that is none of the kernel's; not each of them."""
+    worst = max((c.nic_received_bytes or 0) + (c.nic_sent_bytes or 0) for c in cluster.clients)
+    yield Flag(
+        kind="network-unseen",
+        message="the counters of data_nics saw less than 1 % of the bytes that each client moved "
+        f"({worst:,} bytes at most): the data go past them (DPDK, RDMA, other interfaces), so "
+        "that neither caches of clients nor the limit of their network can be told",
+    )
+
+
+def _caches(cluster: ClusterRun) -> Iterator[Flag]:
     cached = [
         client
         for client in cluster.clients

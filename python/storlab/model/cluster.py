@@ -74,8 +74,8 @@ class Cluster(StudyTable):
     mount: str | None = Field(
         default=None,
         min_length=1,
-        description="mount point of the shared file system, below which the targets lie; a client "
-        "without it is refused",
+        description="mount point of the shared file system, or a directory above those of several; "
+        "each target lies below it, and a client on which nothing is mounted on the way is refused",
     )
     host: dict[str, HostFacts] = Field(
         default_factory=dict, description="where single clients differ, by host name"
@@ -91,6 +91,12 @@ class Cluster(StudyTable):
         ge=LEAST_LOST_NS,
         description="a client that says nothing for so long is lost, and its run has failed; at "
         "least 3s",
+    )  # type: ignore[assignment]
+    arm_within: Duration = Field(
+        default="10min",
+        gt=0,
+        description="a client that is not ready so long after it began to open its files and to "
+        "make its buffers has failed the run, and is named",
     )  # type: ignore[assignment]
 
     @model_validator(mode="after")

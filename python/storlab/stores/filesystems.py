@@ -55,6 +55,18 @@ def file_system_of(path: Path) -> FileSystem:
     return best or FileSystem("unknown", "unknown", "unknown", "")
 
 
+def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
+    """What ``directory`` lies on, where that is mounted at ``mount`` or below it.
+
+    None where it lies on a file system from farther up, above all on the root's: a mount that is
+    missing leaves a directory behind, and load for it would go to the local disk. Raises OSError
+    as ``file_system_of`` does.
+    """
+    under = file_system_of(directory)
+    inside = Path(under.mount_point).is_relative_to(os.path.realpath(mount))
+    return under if inside and under.mount_point != "/" else None
+
+
 def free_bytes(path: Path) -> int:
     """What this user may still write on the file system of ``path``."""
     status = os.statvfs(existing_parent(path))

@@ -203,6 +203,32 @@ def test_an_interrupt_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, ve
         assert lab.ranks() == {}
 
 
+def test_what_is_kept_goes_when_it_is_cleaned_up(tmp_path: Path) -> None:
+    study = write_study(tmp_path, clients="2", target="keep_data = true", runtime="1s")
+    with Lab.run(study, tmp_path / "out") as lab:
+        assert lab.end() == 0, lab.printed
+    assert [name for name in left(tmp_path) if name.endswith("storlab.dat")]
+    with Lab(lab.out, ["clean", lab.out]) as rest:
+        assert rest.end() == 0, rest.printed
+    assert "client-2" in rest.printed
+    assert left(tmp_path) == []
+
+
+def test_what_could_not_be_cleaned_up_is_no_success(tmp_path: Path) -> None:
+    study = write_study(tmp_path, clients="2", target="keep_data = true", runtime="1s")
+    with Lab.run(study, tmp_path / "out") as lab:
+        assert lab.end() == 0, lab.printed
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    with Lab(lab.out, ["clean", lab.out]) as rest:
+        assert rest.end() == ExitCode.PREFLIGHT, rest.printed
+    assert "nothing to remove" not in rest.printed
+    assert "client-1: " in rest.printed
+    (tmp_path / "elsewhere").rename(tmp_path / "data")
+    with Lab(lab.out, ["clean", lab.out]) as rest:
+        assert rest.end() == 0, rest.printed
+    assert left(tmp_path) == []
+
+
 def test_written_blocks_are_verified_on_every_client(tmp_path: Path) -> None:
     study = write_study(tmp_path, clients="2", read_percent="0", more="verify = true")
     with Lab.run(study, tmp_path / "out") as lab:

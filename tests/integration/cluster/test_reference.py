@@ -46,7 +46,11 @@ def test_fio_runs_on_every_client_and_histograms_are_merged(tmp_path: Path) -> N
         assert client.first_io_late_ns is not None and client.last_worker_late_ns is not None
         assert client.first_io_late_ns <= client.last_worker_late_ns
     assert record.cluster.start_skew_ns is not None
-    apart = pq.read_table(store.run_dir(record.run_id) / "raw" / "clients.parquet").to_pylist()
+    raw = store.run_dir(record.run_id) / "raw"
+    for client in clients:
+        assert json.loads((raw / client.name / "fio.json").read_text())["jobs"]
+        assert f"{client.name}/fio.json" in record.raw
+    apart = pq.read_table(raw / "clients.parquet").to_pylist()
     assert {row["client"] for row in apart} == {client.name for client in clients}
     whole = latencies(store.samples(record.run_id).to_pylist())
     for operation, histogram in latencies(apart).items():

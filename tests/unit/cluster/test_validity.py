@@ -74,6 +74,29 @@ def test_a_client_that_read_nothing_has_no_cache() -> None:
     assert kinds(run({"bytes_read": 0, "nic_received_bytes": 0})) == {}
 
 
+def test_counters_that_see_nothing_on_any_client_prove_no_cache() -> None:
+    """With DPDK or RDMA the kernel counts what MPI says, and no byte of the load."""
+    near = {"bytes": 1000, "bytes_read": 1000, "nic_received_bytes": 6, "nic_sent_bytes": 3}
+    found = kinds(run(*[near] * 4))
+    assert list(found) == ["network-unseen"]
+    assert "less than 1 %" in found["network-unseen"]
+    some = near | {"nic_received_bytes": 7}
+    assert list(kinds(run(some, *[near] * 3))) == ["client-cache"]
+    writes = near | {"bytes_read": 0}
+    assert list(kinds(run(*[writes] * 4))) == ["network-unseen"]
+
+
+def test_where_clients_may_cache_they_are_the_reason() -> None:
+    near = {"bytes": 1000, "bytes_read": 1000, "nic_received_bytes": 0, "nic_sent_bytes": 0}
+    cluster = run(*[near] * 4)
+    assert [flag.kind for flag in cluster_flags(cluster, cached=True)] == ["client-cache"]
+
+
+def test_clients_without_counters_are_not_unseen() -> None:
+    unknown = {"bytes": 1000, "bytes_read": 1000, "nic_received_bytes": None}
+    assert kinds(run(*[unknown] * 4)) == {}
+
+
 def test_a_cut_window_names_who_cut_it() -> None:
     assert kinds(run({"window_share": 0.9}, window_kept=0.999)) == {}
     message = kinds(run({}, {"window_share": 0.9}, window_kept=0.9985))["window-cut"]

@@ -144,6 +144,14 @@ def test_cores_that_clients_share_are_counted_once() -> None:
     assert (apart.cores, apart.machine_cores) == (4, 4)
 
 
+def test_what_the_engine_wrote_on_each_client_is_kept() -> None:
+    raw = {"fio.json": b"{}", "command.txt": b"fio"}
+    whole = merged(client("a", 1, raw=raw), client("b", 1, raw={"fio.json": b"{1}"}))
+    names = ["a/command.txt", "a/fio.json", "b/fio.json", "clients.parquet"]
+    assert sorted(whole.raw) == names
+    assert whole.raw["b/fio.json"] == b"{1}"
+
+
 def test_what_each_client_did_is_kept() -> None:
     nics = {"nic_bytes": NicBytes(50, 375_000_000, 3 * 10**9), "nic_speeds": [10**9], "armed_ns": 9}
     whole = merged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ import pytest
 
 from storlab.base.units import NS_PER_S
 from storlab.cluster.client import ClientEnd
-from storlab.lab.site import telling
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.site import client_task, telling
 from storlab.lab.site.client_task import ClientTask, nic_bytes_around
 from storlab.lab.site.report import NicBytes
 from storlab.lab.site.telling import ClientReporter, Teller
@@ -88,6 +90,41 @@ def test_who_waits_for_the_first_client_ends_when_asked_to() -> None:
     end.stop.ask()
     with pytest.raises(Interrupted):
         task._await_others()
+
+
+class HangingRun:
+    """An open() that does not come back: never armed, never ended."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def armed(self) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        del timeout_s
+
+
+def test_who_does_not_get_ready_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with an open() of a file whose server has gone; until Ctrl-C it would wait."""
+    monkeypatch.setattr(client_task, "_GIVE_UP_NS", 1_000_000)
+    task = object.__new__(ClientTask)
+    end = FakeEnd()
+    end.order.arm_within_ns = 1_000_000
+    end.received_ns = 0  # type: ignore[attr-defined]
+    task._end = cast(ClientEnd, end)
+    task._teller = Teller(task._end)
+    task._shared = None
+    run = HangingRun()
+    monkeypatch.setattr(ClientTask, "_hold", lambda *_: run)
+    with pytest.raises(PrepareError, match=r"was not ready to begin within 1 ms") as caught:
+        task._start(cast(Any, None), cast(Any, None), Path())
+    assert "arm_within" in caught.value.failure.fix
+    assert run.cancelled
+    assert end.told
 
 
 def test_no_byte_of_a_window_is_missing_however_late_it_is_looked() -> None:

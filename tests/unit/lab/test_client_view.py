@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -137,8 +138,17 @@ def test_a_mount_that_is_missing_is_refused_before_anything_is_made(tmp_path: Pa
     with pytest.raises(GuardError, match="nothing is mounted there"):
         guard(tmp_path, mount=mount).__enter__()
     assert list((tmp_path / "mnt" / "below" / "here").iterdir()) == []
-    check_mounted(None)
-    check_mounted("/proc")
+    check_mounted(None, [tmp_path])
+    check_mounted("/proc", [Path("/proc/sys/kernel")])
+
+
+def test_a_directory_may_lie_on_a_mount_below_the_mount_point() -> None:
+    """As with several file systems side by side below a plain directory."""
+    check_mounted("/", [Path("/proc/self")])
+    with pytest.raises(GuardError, match="on the way to /etc"):
+        check_mounted("/etc", [Path("/etc")])
+    with pytest.raises(GuardError, match="nothing is mounted there"):
+        check_mounted("/", [Path("/etc")])  # that of the root is never meant
 
 
 def test_a_directory_that_others_do_not_share_is_refused_before_anything_is_made(
@@ -153,6 +163,32 @@ def test_a_directory_that_others_do_not_share_is_refused_before_anything_is_made
     (shared / "c2").mkdir()
     with guard(tmp_path, peers=["c1", "c2"]) as held:
         assert len(held.access["shared"].members) == 3
+
+
+class FakeHold:
+    """A device that has been opened."""
+
+    name = "/dev/disk/by-path/pci-1"
+
+    def check_planned(self, planned: Mapping[str, object], *, resumed: bool) -> None:
+        assert resumed
+        if planned != {"wwid": "mine"}:
+            raise GuardError(self.name, "is another device than in the plan", "put it back")
+
+
+def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: Path) -> None:
+    """The name of a slot is the same on every client, and the drives in it are not."""
+    ours, hold = guard(tmp_path), cast(Any, FakeHold())
+    target = ours.study.target[0]
+    for planned in ({}, {hold.name: {"wwid": "that of the lab"}}):
+        ours.plan = ours.plan.model_copy(update={"devices": planned})
+        with pytest.raises(GuardError, match="a device of this client alone") as caught:
+            ours._check_planned(target, hold)
+        assert "read" in caught.value.fix
+    ours.plan = ours.plan.model_copy(update={"devices": {hold.name: {"wwid": "mine"}}})
+    ours._check_planned(target, hold)
+    ours.plan = ours.plan.model_copy(update={"devices": {}})
+    ours._check_planned(target.model_copy(update={"serial": "S1"}), hold)
 
 
 def test_files_of_others_are_refused_in_its_folder_too(tmp_path: Path) -> None:

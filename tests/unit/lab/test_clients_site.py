@@ -87,15 +87,14 @@ def test_what_lost_clients_have_left_is_put_right(
 
 
 @pytest.mark.parametrize(
-    ("more", "keep", "told"),
+    ("more", "told"),
     [
-        ("", True, "`storlab clean {place}` goes on with it"),
-        ("keep_data = true", False, "`storlab clean {place}` goes on with it"),
-        ("keep_data = true", True, "the next campaign there looks for 160 s whether this one"),
+        ("", "`storlab clean {place}` goes on with it"),
+        ("keep_data = true", "the next campaign there looks for 160 s whether this one"),
     ],
 )
 def test_what_was_not_cleaned_up_is_told_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, keep: bool, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, told: str
 ) -> None:
     """Who keeps the data is not told to remove it."""
     store = store_of(tmp_path, f'size = "1MiB"\n{more}', 'kind = "block"')
@@ -110,8 +109,8 @@ def test_what_was_not_cleaned_up_is_told_with_what_to_do(
 
     monkeypatch.setattr(module.ClientsSite, "_do", fail)
     site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter)
-    assert site.clean_up(keep=keep) == []
-    kept = bool(more) and keep
+    assert site.clean_up() == []
+    kept = bool(more)
     assert orders == [("clean", 1 if kept else 2, True)]
     (note,) = notes
     assert "c1: said nothing" in note

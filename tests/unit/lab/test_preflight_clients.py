@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from storlab.cluster.offsets import ClockOffset
-from storlab.cluster.session import Gathered
 from storlab.contracts.check import Check
 from storlab.lab.plan.clients import cluster_problems, counts_of
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.preflight.clients import _checks, _unreachable
+from storlab.lab.preflight.clients import _checks, check_clients
+from storlab.lab.site import asking
 from storlab.lab.study.file import LoadedStudy, load_study
-from storlab.model.result import Failure
+from support.made_clients import FakeClients, made_clients
 
 STUDY = """
 [study]
@@ -30,24 +30,39 @@ kind = "{kind}"
 {workload}
 """
 CLUSTER = 'hosts = ["c[1-3]"]\nmount = "/mnt/s"'
+LOCAL = 'hosts = ["localhost"]\nclients = 3'
 TARGET = 'directory = "/mnt/s/here"\nsize = "1MiB"'
 NAMES = ("c1", "c2", "c3")
-MOUNT = {"kind": "nfs4", "source": "srv:/x", "options": "rw"}
+MOUNT = {"point": "/mnt/s", "kind": "nfs4", "source": "srv:/x", "options": "rw"}
 FACT: dict[str, Any] = {
+    "host": "h",
     "storlab": "1.0",
     "build": "optimised",
+    "native": "0123456789ab",
+    "io_uring": "",
+    "engines": {"native": ""},
+    "open_files": 1024,
+    "memory_bytes": 10**9,
+    "missing_nics": [],
     "python": "3.11.2",
     "kernel": "6.1",
     "cpu_level": "x86-64-v3",
     "cores": 8,
     "memlock_bytes": -1,
     "load": 0.1,
-    "mount": MOUNT,
+    "mount": "/mnt/s",
+    "mounts": {"/mnt/s/here": MOUNT},
     "nics": {"e0": 100 * 10**9},
     "problems": {},
     "sees": list(NAMES),
     "free": {"/mnt/s/here": 10**12},
 }
+
+
+def mounted(**changes: str) -> dict[str, Any]:
+    return {"/mnt/s/here": MOUNT | changes}
+
+
 CLOCKS = [{name: ClockOffset(5 * 10**9, 40_000) for name in NAMES}] * 2
 
 
@@ -75,7 +90,6 @@ def table(
 def test_clients_that_are_alike(tmp_path: Path) -> None:
     checks = table(tmp_path)
     assert {check.status for check in checks.values()} == {"ok"}
-    assert checks["cluster"].what == "3 clients answer"
     assert checks["version of storlab"].what == "1.0"
     assert checks["mount server"].what == "srv:/x"
     assert checks["shared"].what == "every client sees the files of all others"
@@ -88,12 +102,13 @@ def test_clients_that_are_alike(tmp_path: Path) -> None:
     [
         ("storlab", "1.1", "version of storlab", "error"),
         ("build", "for tests", "build of storlab", "error"),
+        ("native", "ba9876543210", "native library", "warning"),
         ("python", "3.12.0", "version of Python", "warning"),
         ("kernel", "5.4", "kernel", "warning"),
         ("cpu_level", "x86-64-v4", "level of the processor", "warning"),
-        ("mount", MOUNT | {"kind": "ext4"}, "mount type", "warning"),
-        ("mount", MOUNT | {"source": "other:/x"}, "mount server", "warning"),
-        ("mount", MOUNT | {"options": "ro"}, "mount options", "warning"),
+        ("mounts", mounted(kind="ext4"), "mount type", "warning"),
+        ("mounts", mounted(source="other:/x"), "mount server", "warning"),
+        ("mounts", mounted(options="ro"), "mount options", "warning"),
         ("nics", {"e0": 10**9}, "network", "warning"),
     ],
 )
@@ -108,15 +123,22 @@ def test_one_that_differs_is_named(
 
 
 def test_a_missing_mount_is_an_error(tmp_path: Path) -> None:
-    checks = table(tmp_path, c1={"mount": None}, c3={"mount": None})
+    gone = {"mounts": {"/mnt/s/here": None}}
+    checks = table(tmp_path, c1=gone, c3=gone)
     assert checks["mount"].status == "error"
-    assert checks["mount"].what.startswith("nothing is mounted at /mnt/s on c1, c3:")
+    assert checks["mount"].what.startswith("nothing is mounted at /mnt/s on c1, c3, nor below")
     assert "mount type" not in checks
+
+
+def test_a_missing_mount_is_that_of_the_client(tmp_path: Path) -> None:
+    gone = {"mount": "/data/own", "mounts": {"/mnt/s/here": None}}
+    check = table(tmp_path, c2=gone)["mount"]
+    assert check.what.startswith("nothing is mounted at /data/own on c2,")
 
 
 def test_without_a_mount_in_the_study_none_is_asked_for(tmp_path: Path) -> None:
     study = {"cluster": 'hosts = ["c[1-3]"]'}
-    checks = table(tmp_path, study=study, c1={"mount": None})
+    checks = table(tmp_path, study=study, c1={"mounts": {"/mnt/s/here": None}})
     assert not [name for name in checks if name.startswith("mount")]
 
 
@@ -198,6 +220,8 @@ def test_clocks_that_are_not_known_well(tmp_path: Path) -> None:
         ({"cores": 3}, "cores"),
         ({"memlock_bytes": 65536}, "memlock"),
         ({"load": 2.1}, "load"),
+        ({"io_uring": "forbidden"}, "io_uring"),
+        ({"nics": {"e0": None}}, "network speed"),
     ],
 )
 def test_clients_that_are_short_of_something(
@@ -216,15 +240,91 @@ def test_clients_of_one_machine_share_its_cores(tmp_path: Path) -> None:
     assert check.what == "12 jobs share fewer cores on this machine"
 
 
-def test_nics_without_a_speed_are_left_out(tmp_path: Path) -> None:
-    unknown = {"nics": {"e0": None}}
-    assert "network" not in table(tmp_path, c1=unknown, c2=unknown, c3=unknown)
+@pytest.mark.parametrize(
+    ("change", "name", "told"),
+    [
+        ({"open_files": 100}, "open files", "hard limit of c2 (100)"),
+        ({"engines": {"fio": "the program fio is not installed"}}, "fio", "installed on c2"),
+        ({"direct": {"/mnt/s/here": False}}, "O_DIRECT", "/mnt/s/here does not support it on c2"),
+        ({"missing_nics": ["e7"]}, "network", "c2 has no e7"),
+    ],
+)
+def test_clients_on_which_it_could_not_run(
+    tmp_path: Path, change: dict[str, Any], name: str, told: str
+) -> None:
+    check = table(tmp_path, c2=change)[name]
+    assert check.status == "error"
+    assert told in check.what
+    assert check.fix
 
 
-def test_clients_that_cannot_be_reached() -> None:
-    failure = Failure(message="c2: said nothing for 10 s (check)", fix="see whether it is up")
-    check = _unreachable(Gathered({}, [], failure, {"c2": "silent"}), {})
-    assert (check.name, check.status, check.what) == ("cluster", "error", failure.message)
+def test_reads_that_fit_into_the_memory_of_a_client(tmp_path: Path) -> None:
+    study = {"target": TARGET + "\ndirect = false"}
+    check = table(tmp_path, study=study, c1={"memory_bytes": 1}, c3={"memory_bytes": 1})["data set"]
+    assert check.status == "warning"
+    assert check.what.endswith("fit into the page cache of c2")
+    memory = {name: {"mounts": mounted(kind="tmpfs")} for name in NAMES}
+    assert "data set" not in table(tmp_path, study=study, **memory)
+    assert "data set" not in table(tmp_path)
+
+
+def test_power_meters_are_tried_here_too(tmp_path: Path) -> None:
+    meter = 'meters = [{ kind = "hwmon", chip = "nowhere" }]'
+    checks = table(tmp_path, study={"target": f"{TARGET}\n{meter}"})
+    assert [check.status for name, check in checks.items() if "meter hwmon" in name] == ["error"]
+
+
+def asked(
+    tmp_path: Path, gone: set[str], monkeypatch: pytest.MonkeyPatch, **more: Any
+) -> tuple[dict[str, Check], dict[str, Any], FakeClients]:
+    monkeypatch.setattr(asking, "ANSWER_NS", 0)
+    made = loaded(tmp_path)
+    assert made.study.cluster is not None
+    clients = made_clients(made.study.cluster, NAMES, gone, fact=FACT, **more)
+    checks, facts = check_clients(made.study, make_plan(made), clients, tmp_path)
+    return {check.name: check for check in checks}, facts, clients
+
+
+def test_all_are_asked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, facts, clients = asked(tmp_path, set(), monkeypatch)
+    assert (checks["cluster"].status, checks["cluster"].what) == ("ok", "3 clients answer")
+    assert {check.status for check in checks.values()} == {"ok"}
+    assert facts["c2"]["clock"]["offset_ns"] == 5 * 10**9
+    ((_, where, question),) = clients.begun
+    assert where == ["c1@c1", "c2@c2", "c3@c3"]
+    assert (question["engines"], question["direct"]) == (["native"], ["/mnt/s/here"])
+
+
+@pytest.mark.parametrize("mute", [False, True])
+def test_one_that_does_not_answer_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mute: bool
+) -> None:
+    checks, facts, clients = asked(tmp_path, {"c2"}, monkeypatch, mute=mute)
+    assert checks["cluster"].status == "error"
+    assert checks["cluster"].what.startswith("2 of 3 clients answer; c2 does not answer: ")
+    assert "ssh" in checks["cluster"].fix
+    assert checks["shared"].what == "every client sees the files of all others"
+    assert sorted(facts) == ["c1", "c3"]
+    assert clients.begun[-1][1] == ["c1@c1", "c3@c3"]
+
+
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, facts, _ = asked(tmp_path, set(NAMES), monkeypatch)
+    assert list(checks) == ["cluster"]
+    assert "c3 does not answer: " in checks["cluster"].what
+    assert facts == {}
+
+
+def test_those_that_answer_alone_only_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a firewall between them."""
+    checks, facts, _ = asked(tmp_path, set(), monkeypatch, apart=True)
+    assert checks["cluster"].status == "error"
+    assert checks["cluster"].what.startswith("each client answers alone, but not all together: ")
+    assert checks["kernel"].what == "6.1"
+    assert "shared" not in checks
+    assert sorted(facts) == list(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +332,10 @@ def test_clients_that_cannot_be_reached() -> None:
     [
         ({"target": TARGET + "\npower_state = 1"}, "each gets its former state back"),
         ({"target": 's3 = "embedded:/x"', "kind": "object"}, "can only be reached from"),
+        (
+            {"cluster": LOCAL, "target": 'path = "x.dat"\nsize = "1MiB"'},
+            "is one file, and 3 clients",
+        ),
         ({"target": 'directory = "here"\nsize = "1MiB"'}, "starts from where storlab is"),
         ({"target": 'directory = "/mnt/other"\nsize = "1MiB"'}, "is not below the mount point"),
         ({"target": 'directory = "/mnt/s/../../tmp"\nsize = "1MiB"'}, 'has ".." in it'),
@@ -242,6 +346,19 @@ def test_what_cannot_be_spread(tmp_path: Path, given: dict[str, str], what: str)
     problems = cluster_problems(loaded(tmp_path, **{"workload": "", **given}).study)
     assert [what in problem.what for problem in problems] == [True]
     assert problems[0].fix
+
+
+@pytest.mark.parametrize(
+    ("cluster", "target"),
+    [
+        ('hosts = ["localhost"]\nclients = 1', 'path = "x.dat"\nsize = "1MiB"'),
+        ('hosts = ["c[1-3]"]', 'path = "/mnt/own.dat"\nsize = "1MiB"'),
+        (LOCAL, 'path = "null:"\nsize = "1MiB"'),
+        (LOCAL, 'directory = "here"\nsize = "1MiB"'),
+    ],
+)
+def test_files_that_each_client_has_for_itself(tmp_path: Path, cluster: str, target: str) -> None:
+    assert cluster_problems(loaded(tmp_path, cluster=cluster, target=target).study) == []
 
 
 def test_how_many_clients_points_have(tmp_path: Path) -> None:

@@ -261,12 +261,20 @@ def test_an_unknown_run_is_refused(tmp_path: Path) -> None:
         store.record("../../etc")
     with pytest.raises(ValueError, match="plain file name"):
         store.write_run(make_record(store.plan.runs[0]), [], {"../escape": b""})
+    with pytest.raises(ValueError, match="plain file name"):
+        store.write_run(make_record(store.plan.runs[0]), [], {"c1/../escape": b""})
 
 
 def test_the_standard_tool_agrees_with_our_checksums(tmp_path: Path) -> None:
     store = make_store(tmp_path / "result")
-    store.write_run(make_record(store.plan.runs[0]), make_samples(), {"job.json": b"{}"})
+    store.write_run(
+        make_record(store.plan.runs[0]), make_samples(), {"job.json": b"{}", "c1/of": b""}
+    )
     directory = store.run_dir(store.plan.runs[0].run_id)
+    assert (store.raw(directory.name, "c1/of"), (directory / "raw" / "c1" / "of").exists()) == (
+        b"",
+        1,
+    )
     subprocess.run(
         ["sha256sum", "--strict", "--quiet", "-c", "SHA256SUMS"], cwd=directory, check=True
     )

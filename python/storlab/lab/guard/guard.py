@@ -188,9 +188,7 @@ class Guard:
             )
             stack.callback(hold.close)
             if writes:
-                planned = self.plan.devices.get(location, {})
-                if planned or self.recorded is None:  # older plans of results have none
-                    hold.check_planned(planned, resumed=self.recorded is not None)
+                self._check_planned(target, hold)
             self.holds.append(hold)
             return hold.member(target)
         if not stat.S_ISREG(mode):
@@ -199,6 +197,13 @@ class Guard:
                 location, f"is {kind}", 'a directory target is `directory = "..."` with a size'
             )
         return check_data_file(location, path, target.size, writes=writes)
+
+    def _check_planned(self, target: Target, hold: DeviceHold) -> None:
+        """Raises GuardError for another device than the one that was consented to."""
+        del target
+        planned = self.plan.devices.get(hold.name, {})
+        if planned or self.recorded is None:  # older plans of results have none
+            hold.check_planned(planned, resumed=self.recorded is not None)
 
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
         directory = self.base / (target.directory or "")

@@ -13,6 +13,7 @@ from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.model.cluster import Cluster, is_whole_path
 from storlab.model.point import Point
 from storlab.model.study import StudyBase, Target
+from storlab.stores.data_file import is_kernel_place
 
 
 def counts_of(study: StudyBase) -> list[int | None]:
@@ -94,6 +95,17 @@ def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:
             ("s3",),
             "storlab's own server can only be reached from this machine",
             'name a store that the clients reach, or hosts = ["localhost"]',
+        )
+    files = [] if target.directory is not None or target.is_null else target.locations
+    if (
+        cluster.is_local
+        and cluster.most_asked > 1
+        and any(not is_kernel_place(Path(file)) for file in files)
+    ):
+        yield Problem(
+            ("path" if target.path is not None else "paths",),
+            f"is one file, and {cluster.most_asked} clients of this machine cannot each have it",
+            "name a directory: each client makes files of its own in it",
         )
     if target.directory is None or cluster.mount is None:
         return

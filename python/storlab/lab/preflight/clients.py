@@ -5,34 +5,37 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from storlab.base.errors import PreflightError
-from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.base.units import format_bytes_si
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.check import Check
 from storlab.contracts.offers import divides
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.preflight.client_resources import network_checks, resource_checks, same_check
+from storlab.lab.preflight.power import power_checks
+from storlab.lab.site.asking import FIX as FIX_SILENT
+from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.claim import FIX
 from storlab.lab.site.clients import Clients
 from storlab.model.point import Plan
+from storlab.model.result import Failure
 from storlab.model.study import StudyBase, Target
 
 DRIFT_NS = 1_000_000
 _SAME = {
     "storlab": "version of storlab",
     "build": "build of storlab",
+    "native": "native library",
     "python": "version of Python",
     "kernel": "kernel",
     "cpu_level": "level of the processor",
 }
-_MUST_BE_SAME = ("storlab", "build")
-_ROOMY_MEMLOCK = 64 << 20
 _MAKE = "make the target's directory, and let this user write to it on all clients"
 
 
@@ -47,31 +50,70 @@ def check_clients(
 ) -> tuple[list[Check], dict[str, Any]]:
     """Ask all clients that the study uses; also what they are, by name. Writes only small files.
 
-    ``campaign``: whose checks they are; ``resumed``: it has run before. Raises PreflightError where
-    the clients could not be asked.
+    ``campaign``: whose checks they are; ``resumed``: it has run before. Where they do not come up
+    together, each is asked by itself: who does not answer is named, the others are looked at.
     """
-    shared = [
-        str(base / target.directory)
-        for target in study.target
-        if target.directory is not None
-        and any(point.target == target.name for point in plan.points.values())
-    ]
-    mount = None if study.cluster is None else study.cluster.mount
-    arguments = {"shared": shared, "mount": mount, "campaign": campaign}
+    everybody = clients.places(clients.most)
+    arguments = _question(study, plan, base, campaign)
     directory = Path(tempfile.mkdtemp(prefix="storlab-check-"))
+    answers = Answers()
     try:
-        session, chosen = clients.begin("check", clients.most, directory / "task", arguments)
-        try:
-            while (gathered := session.wait(1.0)) is None:
-                pass
-        finally:
-            session.end()
+        gathered = _ask(clients, everybody, directory, arguments)
+        failure, facts = gathered.failure, _facts(gathered, everybody)
+        if failure is not None and len(everybody) > 1 and not clients.cluster.is_local:
+            answers = ask_each(clients, everybody, directory / "each", arguments)
+            facts = answers.facts
+            rest = renumbered([place for place in everybody if place.name in facts])
+            if rest and answers.silent:
+                gathered = _ask(clients, rest, directory, arguments)
+                facts = _facts(gathered, rest) if gathered.failure is None else facts
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    facts = _facts(gathered, chosen)
-    if gathered.failure is not None:
-        return [_unreachable(gathered, facts)], facts
-    return [*_checks(study, plan, facts, gathered.clocks, base, resumed=resumed)], facts
+    checks = [_answering(answers, gathered, failure, len(everybody))]
+    if gathered.failure is None:
+        _tell_clocks(facts, gathered.clocks)
+    elif facts and answers.facts:
+        gathered = replace(gathered, clocks=[])  # each alone: nobody was to see the others' files
+    else:
+        return checks, facts
+    checks += _checks(
+        study, plan, facts, gathered.clocks, base, resumed=resumed, asked=len(everybody)
+    )
+    return checks, facts
+
+
+def _question(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[str, Any]:
+    """What each client is asked for."""
+    points = plan.points.values()
+    used = [
+        target
+        for target in study.target
+        if target.directory is not None and any(point.target == target.name for point in points)
+    ]
+    unbuffered = {p.target for p in points if not FAMILIES[p.kind].page.buffered}
+    return {
+        "shared": [str(base / (target.directory or "")) for target in used],
+        "direct": [
+            str(base / (target.directory or ""))
+            for target in used
+            if target.direct and target.name in unbuffered
+        ],
+        "engines": sorted({point.engine for point in points}),
+        "mount": None if study.cluster is None else study.cluster.mount,
+        "campaign": campaign,
+    }
+
+
+def _ask(
+    clients: Clients, chosen: Sequence[ClientPlace], directory: Path, arguments: dict[str, Any]
+) -> Gathered:
+    session = clients.begin_on("check", chosen, directory / "task", arguments)
+    try:
+        while (gathered := session.wait(1.0)) is None:
+            pass
+    finally:
+        session.end()
+    return gathered
 
 
 def _facts(gathered: Gathered, chosen: Sequence[ClientPlace]) -> dict[str, Any]:
@@ -82,12 +124,27 @@ def _facts(gathered: Gathered, chosen: Sequence[ClientPlace]) -> dict[str, Any]:
     }
 
 
-def _unreachable(gathered: Gathered, facts: Mapping[str, Any]) -> Check:
-    failure = gathered.failure
-    if failure is None:
-        raise PreflightError("cluster", "did not answer", "")
-    del facts
-    return Check(name="cluster", status="error", what=failure.message, fix=failure.fix)
+def _tell_clocks(facts: Mapping[str, Any], clocks: Sequence[Mapping[str, ClockOffset]]) -> None:
+    for name, fact in facts.items():
+        first, second = clocks[0][name], clocks[-1][name]
+        fact["clock"] = {
+            "offset_ns": first.offset_ns,
+            "round_trip_ns": first.round_trip_ns,
+            "drift_ns": second.offset_ns - first.offset_ns,
+        }
+
+
+def _answering(answers: Answers, gathered: Gathered, first: Failure | None, asked: int) -> Check:
+    """``first``: of all together; ``gathered``: of those that answer, once each was asked alone."""
+    if first is None:
+        return Check(name="cluster", status="ok", what=f"{asked} clients answer")
+    if not answers.silent:
+        alone = "each client answers alone, but not all together: " if answers.facts else ""
+        return Check(name="cluster", status="error", what=alone + first.message, fix=first.fix)
+    what = f"{len(answers.facts)} of {asked} clients answer; {answers.told}"
+    if answers.facts and gathered.failure is not None:
+        what += f"; those that answer do so alone, and not together: {gathered.failure.message}"
+    return Check(name="cluster", status="error", what=what, fix=FIX_SILENT)
 
 
 def _checks(
@@ -98,46 +155,59 @@ def _checks(
     base: Path = Path("/"),
     *,
     resumed: bool = False,
+    asked: int | None = None,
 ) -> Iterator[Check]:
-    yield Check(name="cluster", status="ok", what=f"{len(facts)} clients answer")
+    """``asked``: how many clients there are to be, where not all answer. ``clocks`` is empty where
+    they were not asked together.
+    """
     for key, words in _SAME.items():
-        yield _same(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
+        yield same_check(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
     yield from _mounts(study, facts)
-    yield from _shared(facts)
+    yield from _shared(facts, together=bool(clocks))
     yield from _claimed(facts)
-    yield from _space(study, plan, facts, base, resumed)
-    yield from _clocks(clocks)
-    yield from _resources(study, plan, facts)
-
-
-def _same(words: str, values: Mapping[str, str], key: str) -> Check:
-    counts = Counter(values.values())
-    usual = counts.most_common(1)[0][0]
-    others = {name: value for name, value in values.items() if value != usual}
-    if not others:
-        return Check(name=words, status="ok", what=usual)
-    what = f"{usual} on {counts[usual]}, but " + ", ".join(f"{v} on {n}" for n, v in others.items())
-    status: Literal["error", "warning"] = "error" if key in _MUST_BE_SAME else "warning"
-    return Check(name=words, status=status, what=what, fix="make the clients alike")
+    yield from _space(study, plan, facts, asked or len(facts), base, resumed)
+    if clocks:
+        yield from _clocks(clocks)
+    yield from resource_checks(study, plan, facts)
+    yield from network_checks(facts)
+    for target in study.target:
+        if any(point.target == target.name for point in plan.points.values()):
+            for check in power_checks(target, base):
+                yield check.model_copy(update={"name": f"{target.name}: {check.name}"})
 
 
 def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
     mount = None if study.cluster is None else study.cluster.mount
     if mount is None:
         return
-    missing = [name for name, fact in facts.items() if fact["mount"] is None]
-    if missing:
+    missing: dict[tuple[str, str], list[str]] = {}
+    for name, fact in facts.items():
+        for directory, found in fact["mounts"].items():
+            if found is None:
+                missing.setdefault((fact["mount"], directory), []).append(name)
+    for (own, directory), names in missing.items():
         yield Check(
             name="mount",
             status="error",
-            what=f"nothing is mounted at {mount} on {', '.join(missing)}: load would go to their "
-            "own disks",
-            fix="mount the shared file system there",
+            what=f"nothing is mounted at {own} on {', '.join(names)}, nor below it on the way to "
+            f"{directory}: load would go to their own disks",
+            fix="mount the shared file system there, or correct mount of [cluster] or of "
+            "[cluster.host.NAME]",
         )
-        return
-    for key, words in (("kind", "type"), ("source", "server"), ("options", "options")):
-        values = {name: str(fact["mount"][key]) for name, fact in facts.items()}
-        yield _same(f"mount {words}", values, key)
+    if not missing:
+        yield from _like_mounts(facts)
+
+
+def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+    """What lies below each directory; said once of those on one file system."""
+    told: set[str] = set()
+    for directory in next(iter(facts.values()))["mounts"]:
+        for key, words in (("kind", "type"), ("source", "server"), ("options", "options")):
+            values = {name: str(fact["mounts"][directory][key]) for name, fact in facts.items()}
+            check = same_check(f"mount {words}", values, key)
+            if check.model_dump_json() not in told:
+                yield check
+            told.add(check.model_dump_json())
 
 
 def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
@@ -148,7 +218,7 @@ def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
         yield Check(name="campaigns", status="error", what=what, fix=FIX)
 
 
-def _shared(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+def _shared(facts: Mapping[str, dict[str, Any]], *, together: bool) -> Iterator[Check]:
     """A file that one client has written is seen by all, in every directory of a target."""
     bad = [f"{n}: {d}: {why}" for n, fact in facts.items() for d, why in fact["problems"].items()]
     if bad:
@@ -156,6 +226,8 @@ def _shared(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
             fact.get("fixes", {}).get(d, _MAKE) for fact in facts.values() for d in fact["problems"]
         )
         yield Check(name="directory", status="error", what="; ".join(bad), fix="; ".join(fixes))
+        return
+    if not together:
         return
     everybody = set(facts)
     blind = {name: everybody - set(fact["sees"]) for name, fact in facts.items()}
@@ -174,11 +246,16 @@ def _shared(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def _space(
-    study: StudyBase, plan: Plan, facts: Mapping[str, dict[str, Any]], base: Path, resumed: bool
+    study: StudyBase,
+    plan: Plan,
+    facts: Mapping[str, dict[str, Any]],
+    clients: int,
+    base: Path,
+    resumed: bool,
 ) -> Iterator[Check]:
     """Data that may be there already are no reason to refuse: they are found when they are made."""
     for target in study.target:
-        needed = _needed_bytes(study, plan, target, len(facts))
+        needed = _needed_bytes(study, plan, target, clients)
         if target.directory is None or not needed:
             continue
         place = str(base / target.directory)
@@ -217,43 +294,3 @@ def _clocks(clocks: Sequence[Mapping[str, ClockOffset]]) -> Iterator[Check]:
         f"{drift / 1000:.0f} us",
         fix="use a quicker network for MPI: [cluster] interface" if slow else "",
     )
-
-
-def _resources(
-    study: StudyBase, plan: Plan, facts: Mapping[str, dict[str, Any]]
-) -> Iterator[Check]:
-    jobs = max(
-        (int(p.params.get(FAMILIES[p.kind].page.workers) or 0) for p in plan.points.values()),
-        default=0,
-    )
-    local = 1 if study.cluster is None or not study.cluster.is_local else len(facts)
-    few = [name for name, fact in facts.items() if fact["cores"] < jobs * local]
-    if few:
-        yield Check(
-            name="cores",
-            status="warning",
-            what=f"{jobs * local} jobs share fewer cores on "
-            f"{', '.join(few) if local == 1 else 'this machine'}",
-            fix="use fewer jobs per client, or more clients",
-        )
-    small = [name for name, fact in facts.items() if 0 <= fact["memlock_bytes"] < _ROOMY_MEMLOCK]
-    if small:
-        yield Check(
-            name="memlock",
-            status="warning",
-            what=f"less than 64 MiB may be locked on {', '.join(small)}",
-            fix="raise it: ulimit -l unlimited",
-        )
-    loads = {name: fact["load"] / fact["cores"] for name, fact in facts.items()}
-    busy = [f"{name} ({load:.0%} of its cores)" for name, load in loads.items() if load > 1 / 4]
-    if busy:
-        yield Check(
-            name="load",
-            status="warning",
-            what=f"other work runs on {', '.join(busy)}",
-            fix="give the clients nothing else to do",
-        )
-    speeds = {n: fact["nics"] for n, fact in facts.items() if fact["nics"]}
-    slowest = {n: min((s for s in nics.values() if s), default=0) for n, nics in speeds.items()}
-    if slowest and any(slowest.values()):
-        yield _same("network", {n: f"{s / NS_PER_S:g} Gbit/s" for n, s in slowest.items()}, "nics")

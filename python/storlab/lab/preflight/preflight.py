@@ -39,7 +39,7 @@ from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import is_complete
 
 _ROOMY_MEMLOCK = 64 << 20
-_OWN_FILES = 128  # of storlab itself: results, meters, libraries
+OWN_FILES = 128  # of storlab itself: results, meters, libraries
 
 
 def check_machine(length_ns: int = SPIN_NS, kinds: Collection[str] | None = None) -> list[Check]:
@@ -196,7 +196,7 @@ def _open_files(study: StudyBase, plan: Plan) -> Check:
         for p in plan.points.values()
     ]
     each, point = max(needs, key=lambda found: found[0])
-    need, most = each + _OWN_FILES, most_open_files()
+    need, most = each + OWN_FILES, most_open_files()
     if need <= most:
         return _ok("open files", f"{most:,} may be open at once, and about {need:,} are needed")
     return _error(

@@ -53,7 +53,7 @@ from storlab.model.study import StudyBase
 
 _NEW = ".new-"
 _FOLDERS = ("runs", "prepare", "verify")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PLAIN_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def to_json(value: Any) -> bytes:
@@ -212,9 +212,9 @@ class ResultStore:
         """Store one run, whole or not at all, and return its record as stored.
 
         A run that is stored already is replaced (``resume --retry-failed``). ``raw`` maps plain
-        file names to contents; ``readings`` are its meters'. Raises ResultError for a cancelled run
-        or one that is not in the plan, and OSError when the file system fails; nothing is then
-        stored.
+        file names, also below one folder, to contents; ``readings`` are its meters'. Raises
+        ResultError for a cancelled run or one that is not in the plan, and OSError when the file
+        system fails; nothing is then stored.
         """
         target = self.run_dir(record.run_id).with_name(record.run_id)
         if record.status == "cancelled":
@@ -428,8 +428,8 @@ def _write_tree(directory: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         path = directory / name
         if path.parent not in parents:
-            path.parent.mkdir()
-            parents.add(path.parent)
+            path.parent.mkdir(parents=True)
+            parents |= {path.parent, path.parent.parent}
         write_durably(path, content)
     for parent in parents:
         fsync_directory(parent)

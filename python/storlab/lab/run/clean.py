@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,14 @@ from typing import Any
 from storlab.base.errors import GuardError, ResultError, StorlabError
 from storlab.contracts.reporter import Reporter
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.clean_clients import clean_clients
+from storlab.lab.run.cleaned import Cleaned
 from storlab.lab.site.clean_store import clean_store
-from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
 from storlab.model.study import Target
 from storlab.process.execution import StopRequest
 from storlab.stores.home import HomeHold
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import SUFFIX, DataFileHold
-
-
-@dataclass(slots=True)
-class Cleaned:
-    """What went, and what could not."""
-
-    removed: list[str] = field(default_factory=list)
-    problems: list[StorlabError] = field(default_factory=list)
 
 
 def clean_campaign(
@@ -46,10 +38,10 @@ def clean_campaign(
         )
     base = Path(recorded["working_directory"])
     cleaned = Cleaned()
-    if store.study.cluster is not None:
+    cluster = store.study.cluster
+    if cluster is not None:
         with store.campaign_lock(), reporter() as told:
-            cleaned.removed += _clean_clients(store, base, recorded, stop, told)
-        return cleaned
+            return clean_clients(store, cluster, base, recorded, stop, told)
     with store.campaign_lock(), reporter() as told:
         for target in store.study.target:
             _each(cleaned, partial(_clean_files, target, base, recorded.get("campaign", "")))
@@ -62,28 +54,6 @@ def clean_campaign(
             if before is not None:
                 _each(cleaned, partial(_clean_objects, target, before, base, stop, told))
     return cleaned
-
-
-def _clean_clients(
-    store: ResultStore,
-    base: Path,
-    recorded: dict[str, Any],
-    stop: StopRequest,
-    reporter: Reporter,
-) -> list[str]:
-    cluster = store.study.cluster
-    if cluster is None:
-        return []
-    guard = ClusterGuard(
-        store.study,
-        store.plan,
-        plan_hash=recorded["plan_hash_given"],
-        base=base,
-        recorded=recorded,
-    )
-    with guard:
-        site = ClientsSite(Clients.of(cluster, base), store, guard, stop, reporter)
-        return site.clean_up(keep=False)
 
 
 def _each(cleaned: Cleaned, clean: Callable[[], list[str]]) -> None:

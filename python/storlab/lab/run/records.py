@@ -65,7 +65,8 @@ def completed_record(
         metrics = of_whole_work(metrics, outcome, workload.page)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
-        flags += [*_power_flags(target, power), *cluster_flags(outcome.cluster)]
+        flags += _power_flags(target, power)
+        flags += cluster_flags(outcome.cluster, cached=not target.direct)
     return RunRecord(
         **_about(run, planned),
         status="finished" if finished else "failed",

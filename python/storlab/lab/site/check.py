@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from storlab.base.errors import GuardError
+from storlab.base.errors import GuardError, StorlabError
 from storlab.cluster.client import ClientEnd
-from storlab.cluster.facts import client_facts
+from storlab.cluster.facts import client_facts, mount_facts
+from storlab.contracts.registry import get_engine
 from storlab.lab.site.claim import holder_now
-from storlab.stores.filesystems import free_bytes
+from storlab.stores.filesystems import free_bytes, supports_direct
 
 NONCE_DIGITS = 12  # hexadecimal, of an order
 
@@ -20,6 +21,9 @@ def check(end: ClientEnd) -> None:
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
     shared = list(seen_here.values())
     facts = client_facts(place)
+    facts["engines"] = {name: engine_problem(name) for name in arguments.get("engines", [])}
+    facts["mount"] = place.mount
+    facts["mounts"] = {name: mount_facts(path, place.mount) for name, path in seen_here.items()}
     own: list[Path] = []
     problems: dict[str, str] = {}
     fixes: dict[str, str] = {}  # of problems that know better than to make the directory
@@ -31,6 +35,8 @@ def check(end: ClientEnd) -> None:
             _remove_nonces(directory, place.name)
             if (holder := holder_now(directory, arguments["campaign"])) is not None:
                 claimed[str(directory)] = str(holder)
+            if name in arguments.get("direct", []):
+                facts.setdefault("direct", {})[name] = supports_direct(directory)
             nonce.touch()  # without content: where nothing is free, the space is what is wrong
             own.append(nonce)
         except OSError as error:
@@ -50,6 +56,15 @@ def check(end: ClientEnd) -> None:
     finally:
         for nonce in own:
             nonce.unlink(missing_ok=True)
+
+
+def engine_problem(name: str) -> str:
+    """Why an engine cannot be used here; empty where it can."""
+    try:
+        get_engine(name).describe()
+    except StorlabError as error:
+        return error.what
+    return ""
 
 
 def _remove_nonces(directory: Path, client: str) -> None:

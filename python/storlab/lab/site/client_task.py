@@ -10,6 +10,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import StorlabError
+from storlab.base.units import NS_PER_S, format_duration
 from storlab.cluster.client import ClientEnd
 from storlab.cluster.facts import nic_bytes, nic_speed
 from storlab.cluster.link import NAP_S
@@ -29,6 +30,7 @@ from storlab.lab.site.view import (
     CommonPlaces,
     check_mounted,
     client_study,
+    keeping_nothing,
     plan_of_targets,
     shared_study,
 )
@@ -43,6 +45,7 @@ from storlab.process.execution import Interrupted
 from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.s3.keys import CLIENT
 
+_GIVE_UP_NS = 10 * NS_PER_S
 WRITE = ("prepare", "fill", "overwrite", "run")  # tasks that write what is measured
 
 
@@ -96,20 +99,22 @@ def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[C
             raise Interrupted
 
     place = end.place
-    check_mounted(place.mount)
+    writes = end.order.task in (*WRITE, "verify") and not end.order.loads
+    if place.rank != 1 and not writes:
+        return []  # no load begins without the first
     own = Holder(**claimed["holder"], client=place.name, task=end.order.nonce)
     names = claimed["directories"]
     # In one order everywhere.
-    paths = sorted({place.path_of(name, claimed["mount"]).resolve() for name in names})
+    directories = [place.path_of(name, claimed["mount"]) for name in names]
+    check_mounted(place.mount, directories)
+    paths = sorted({directory.resolve() for directory in directories})
     if place.rank == 1:
         claims = [Claim(path, own, meanwhile) for path in paths]
         for claim in claims:
             claim.look()
         return [stack.enter_context(claim) for claim in claims]
-    if end.order.task in (*WRITE, "verify") and not end.order.loads:
-        # No load begins without the first.
-        for path in paths:
-            await_claim(path, own, meanwhile)
+    for path in paths:
+        await_claim(path, own, meanwhile)
     return []
 
 
@@ -162,6 +167,8 @@ class ClientTask:
         self._directory = directory
         arguments = end.order.arguments
         study = parse_study(arguments["study"])
+        if not arguments.get("keeps", True):
+            study = keeping_nothing(study)
         whole = shared_study(study, end.place, Path(arguments["base"]))
         self._study = client_study(whole, end.place)
         self._plan = plan_of_targets(
@@ -282,18 +289,18 @@ class ClientTask:
 
     def _start(self, engine: Engine, job: Job, work_dir: Path) -> RunHandle:
         """Make all ready, say so, and begin when all clients do."""
+        deadline_ns = monotonic_ns() + self._end.order.arm_within_ns
         handle = self._teller.during("prepare", lambda: self._hold(engine, job, work_dir))
         if handle is None:
             self._armed_ns = monotonic_ns() - self._end.received_ns
             _sleep_until(self._end.wait_for_start())
             return engine.start(job, work_dir)
         try:
-            if self._await_armed(handle):
+            if self._await_armed(handle, deadline_ns):
                 self._armed_ns = monotonic_ns() - self._end.received_ns
                 handle.open_at(self._end.wait_for_start())
         except BaseException:
-            handle.cancel()
-            handle.wait(10.0)
+            self._give_up(handle)
             raise
         return handle if self._shared is None else MeetingRun(self._shared, self._end)
 
@@ -304,15 +311,35 @@ class ClientTask:
             return self._shared
         return engine.hold(job, work_dir) if isinstance(engine, HoldsRuns) else None
 
-    def _await_armed(self, handle: HeldRun) -> bool:
-        """False for a run that has failed on its way there."""
+    def _give_up(self, handle: HeldRun) -> None:
+        """A worker that hangs in the kernel is left behind; rank 0 hears of this client meanwhile.
+
+        The process ends with its task.
+        """
+        handle.cancel()
+        deadline_ns = monotonic_ns() + _GIVE_UP_NS
+        while handle.wait(NAP_S) is None and monotonic_ns() < deadline_ns:
+            self._end.tell({"phase": "prepare"})
+
+    def _await_armed(self, handle: HeldRun, deadline_ns: int) -> bool:
+        """False for a run that has failed on its way there. Raises PrepareError when it is late."""
         while not handle.armed():
             if handle.wait(NAP_S) is not None:
                 return False
             self._end.tell({"phase": "prepare"})
             if self._end.stop.requested:
                 raise Interrupted
+            if monotonic_ns() > deadline_ns:
+                raise PrepareError("arming", _late(self._end.order.arm_within_ns))
         return True
+
+
+def _late(limit_ns: int) -> Failure:
+    return Failure(
+        message=f"was not ready to begin within {format_duration(limit_ns)}: a worker still opens "
+        "its files or makes its buffers",
+        fix="see whether the target answers on that client; [cluster] arm_within gives more time",
+    )
 
 
 def _access(grant: dict[str, Any]) -> S3Access:

@@ -10,11 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from storlab import __version__
-from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
 from storlab.cluster.mpiexec import Launcher, Ranks, find_launcher
-from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.places import client_counts, client_hosts, places
 from storlab.cluster.session import Gathered, Session, program
 from storlab.cluster.task import ClientPlace, Order, Task, input_file
@@ -30,20 +27,17 @@ from storlab.lab.results.store import ResultStore
 from storlab.lab.site.across import States, Written, handed_on, told
 from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
 from storlab.lab.site.clean_store import clean_store
-from storlab.lab.site.merge import Client, merge
+from storlab.lab.site.clients_run import ClientsRun
 from storlab.lab.site.report import ClientReport
 from storlab.lab.site.verification import merged
-from storlab.lab.site.whole import whole_snapshot
 from storlab.model.cluster import Cluster
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.result import EngineInfo, Failure, RunOutcome, RunStatus, Snapshot, VerifyReport
+from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import POLL_S, Interrupted, StopRequest, finish
 from storlab.stores.home import home_of
 
 RANK = "storlab.lab.site.rank"
-_FOR_EVER_S = 1e9
-_UNKNOWN_CLOCK = ClockOffset(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,19 @@ class Clients:
         arguments: dict[str, Any],
         inputs: Mapping[int, bytes] | None = None,
     ) -> tuple[Session, list[ClientPlace]]:
-        """Start a task on the first ``count`` clients; ``directory`` is made for it.
+        """Start a task on the first ``count`` clients, as ``begin_on`` does."""
+        chosen = self.places(count)
+        return self.begin_on(task, chosen, directory, arguments, inputs), chosen
+
+    def begin_on(
+        self,
+        task: Task,
+        chosen: Sequence[ClientPlace],
+        directory: Path,
+        arguments: dict[str, Any],
+        inputs: Mapping[int, bytes] | None = None,
+    ) -> Session:
+        """Start a task on these clients, whose ranks are 1, 2, ...; ``directory`` is made for it.
 
         ``inputs`` are for single clients, by rank.
         """
@@ -85,25 +91,25 @@ class Clients:
         directory.mkdir(parents=True)
         for rank, content in (inputs or {}).items():
             input_file(directory, rank).write_bytes(content)
-        chosen = self.places(count)
         cluster = self.cluster
         order = Order(
             task=task,
             work_dir=str(directory),
-            clients=chosen,
+            clients=list(chosen),
             lost_after_ns=cluster.lost_after,
+            arm_within_ns=cluster.arm_within,
             nonce=os.urandom(6).hex(),
             arguments=arguments,
         )
         ranks = Ranks(
-            hosts=self.hosts,
-            clients=count,
+            hosts=self.hosts if cluster.is_local else [place.host for place in chosen],
+            clients=len(chosen),
             mpi_args=cluster.mpi_args,
             agent=cluster.launch_agent,
             interface=cluster.interface,
         )
-        words = program(cluster.python, RANK)
-        return Session(self.launcher, ranks, words, order, directory), chosen
+        words = [*program(cluster.python, RANK), task]
+        return Session(self.launcher, ranks, words, order, directory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +129,7 @@ class Errand:
 
         Raises PrepareError, naming the client, or Interrupted on a stop request.
         """
-        count = len(self.chosen)
-        session, _ = clients.begin(self.task, count, directory, self.arguments, self.inputs)
+        session = clients.begin_on(self.task, self.chosen, directory, self.arguments, self.inputs)
         try:
             gathered = _await(session, stop, reporter)
         finally:
@@ -301,34 +306,55 @@ class ClientsSite:
         self._left = False
         return True
 
-    def clean_up(self, *, keep: bool = True) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Each client removes what it has made, then the lab what is its own.
 
-        ``keep`` leaves what the study keeps.
+        What the study keeps stays. Results matter more: what goes wrong is only told.
         """
-        kept = {target.name for target in self.study.target if target.keep_data and keep}
-        used = {point.target for point in self._plan.points.values()}
+        kept = self._kept()
         removed: list[str] = []
         stop = StopRequest() if self._stop.requested else self._stop
-        on_clients = {
-            t.name
-            for t in self.study.target
-            if t.name in used - kept and t.s3 is None and not t.is_null
-        }
+        on_clients = self.targets_on_clients() - kept
         claimed = claimed_directories(self._store)
         if on_clients or claimed:
             try:
-                arguments = self._arguments(on_clients)
-                arguments["claim"]["ends"] = True
-                count = self._clients.most if on_clients else 1  # only what is claimed ends
-                reports = self._do("clean", "cleaning up", count, arguments, stop)
-                removed += sorted({name for report in reports for name in report.removed})
+                # Where there is only a claim to be given up, one client does.
+                count = self._clients.most if on_clients else 1
+                arguments = self._cleaning(on_clients)
+                removed += _names(self._do("clean", "cleaning up", count, arguments, stop))
             except (PrepareError, Interrupted) as error:
                 self.reporter.note(self._left_over(error, on_clients, claimed, kept))
+        # The last first: a bucket that two targets share was made for the first of them.
         for name, hold in reversed(self._guard.stores.items()):
             if name not in kept:
                 removed += clean_store(hold, stop, self.reporter)
         return removed
+
+    def _kept(self) -> set[str]:
+        return {target.name for target in self.study.target if target.keep_data}
+
+    def targets_on_clients(self) -> set[str]:
+        """Those whose data the clients make, and not a store."""
+        used = {point.target for point in self._plan.points.values()}
+        return {
+            t.name for t in self.study.target if t.name in used and t.s3 is None and not t.is_null
+        }
+
+    def clean_on(
+        self, chosen: list[ClientPlace], targets: set[str], stop: StopRequest, *, ends: bool = True
+    ) -> list[str]:
+        """These clients remove what they have made, also what the study keeps.
+
+        ``ends``: the campaign gives up its directories with it. Raises PrepareError, naming a
+        client, and Interrupted on a stop request.
+        """
+        arguments = self._cleaning(targets, ends=ends) | {"keeps": False}
+        return _names(self._send(Errand("clean", "cleaning up", chosen, arguments), stop))
+
+    def _cleaning(self, targets: set[str], *, ends: bool = True) -> dict[str, Any]:
+        arguments = self._arguments(targets)
+        arguments["claim"]["ends"] = ends
+        return arguments
 
     def _left_over(
         self, error: Exception, on_clients: set[str], claimed: set[str], kept: set[str]
@@ -376,11 +402,13 @@ class ClientsSite:
         arguments: dict[str, Any],
         stop: StopRequest | None = None,
     ) -> list[ClientReport]:
-        directory = self._store.directory / "work" / task
-        chosen = self._clients.places(count)
-        errand = Errand(task, where, chosen, arguments)
+        errand = Errand(task, where, self._clients.places(count), arguments)
+        return self._send(errand, stop or self._stop)
+
+    def _send(self, errand: Errand, stop: StopRequest) -> list[ClientReport]:
+        directory = self._store.directory / "work" / errand.task
         try:
-            return errand.carry_out(self._clients, directory, stop or self._stop, self.reporter)
+            return errand.carry_out(self._clients, directory, stop, self.reporter)
         finally:
             with suppress(OSError):  # a campaign cleans up when all else of it has gone
                 directory.parent.rmdir()
@@ -409,89 +437,12 @@ class _Grounds:
         return sum(report.written_mb_s for _, report in reports)
 
 
+def _names(reports: Sequence[ClientReport]) -> list[str]:
+    return sorted({name for report in reports for name in report.removed})
+
+
 def _grant(access: Access) -> dict[str, Any]:
     if access.s3 is None:
         raise ValueError("only stores are granted by the lab")
     keys = access.s3.store.credentials
     return {"access": access.s3.dump(), "credentials": None if keys is None else keys.as_dict()}
-
-
-class ClientsRun:
-    """A run on several clients. Implements ``contracts.engine.RunHandle``."""
-
-    def __init__(
-        self,
-        session: Session,
-        chosen: list[ClientPlace],
-        interval_ns: int,
-        planned_ns: int | None,
-        kind: str,
-    ) -> None:
-        self._session = session
-        self._places = chosen
-        self._interval_ns = interval_ns
-        self._planned_ns = planned_ns
-        self._kind = kind
-        self.job = b""
-        self.written: dict[str, dict[str, bytes]] = {}  # by client: what verify mode has left
-        self.worked = False  # something is to be put right after it
-        self.lost = False  # somebody did not say whether
-        self._outcome: RunOutcome | None = None
-
-    def snapshot(self) -> Snapshot:
-        """The whole, and the slowest client."""
-        live = self._session.live()
-        return whole_snapshot(live)
-
-    def cancel(self) -> None:
-        """End soon on all clients."""
-        self._session.stop()
-
-    def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """The outcome, or None when the time-out passed first. With lost clients it has failed."""
-        if self._outcome is None:
-            gathered = self._session.wait(_FOR_EVER_S if timeout_s is None else timeout_s)
-            self._outcome = None if gathered is None else self._judge(gathered)
-        return self._outcome
-
-    def _judge(self, gathered: Gathered) -> RunOutcome:
-        reports = [
-            (place, ClientReport.unpack(gathered.outcomes[place.rank]))
-            for place in self._places
-            if place.rank in gathered.outcomes
-        ]
-        self.lost = len(reports) < len(self._places)
-        self.worked = any(report.worked or report.outcome is None for _, report in reports)
-        self.written = {p.name: report.written for p, report in reports if report.written}
-        self.job = next((report.job for _, report in reports if report.job), b"")
-        failure = gathered.failure or _first_failure(reports)
-        if failure is not None:
-            return failed_outcome(failure, "failed")
-        if any(report.outcome is None for _, report in reports):
-            return failed_outcome(None, "cancelled")
-        clocks = [*gathered.clocks, *gathered.clocks[-1:]]  # without a second look: no drift
-        clients = [
-            Client(
-                place,
-                report,
-                clocks[0].get(place.name, _UNKNOWN_CLOCK),
-                clocks[1].get(place.name, clocks[0].get(place.name, _UNKNOWN_CLOCK)),
-            )
-            for place, report in reports
-        ]
-        return merge(clients, self._interval_ns, self._planned_ns, self._kind)
-
-
-def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
-    """Of a run whose clients did not all come to an end."""
-    now = monotonic_ns()
-    engine = EngineInfo(name="cluster", version=__version__)
-    return RunOutcome(status, engine, now, now, [], {}, None, failure)
-
-
-def _first_failure(reports: Sequence[tuple[ClientPlace, ClientReport]]) -> Failure | None:
-    for place, report in reports:
-        if report.failure is not None:
-            message = f"{place.name}: {report.failure.message}"
-            return report.failure.model_copy(update={"message": message})
-    return None

@@ -100,8 +100,19 @@ def merge(
         last_worker_late_ns=_most(client.outcome.last_worker_late_ns for client in clients),
         cluster=_cluster(clients, start_ns, end_ns, planned_ns),
     )
+    outcome.raw = raw_of((client.place, client.report) for client in clients)
     outcome.raw[CLIENTS_FILE] = clients_to_parquet(clients)
     return outcome
+
+
+def raw_of(reports: Iterable[tuple[ClientPlace, ClientReport]]) -> dict[str, bytes]:
+    """What the engine itself wrote on each client, below a folder with the client's name."""
+    return {
+        f"{place.name}/{name}": content
+        for place, report in reports
+        if report.outcome is not None
+        for name, content in report.outcome.raw.items()
+    }
 
 
 _SAMPLE_FIELDS = [field.name for field in fields(Sample)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,14 @@ from storlab.base.seeds import derive_seed
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.family import Access
 from storlab.contracts.offers import divides
+from storlab.lab.guard.device import DeviceHold
 from storlab.lab.guard.guard import Guard
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.s3 import S3Access
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
+from storlab.stores.filesystems import mounted_below
 from storlab.stores.home import HomeHold, await_home, uses_home
 
 
@@ -37,6 +39,12 @@ def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
     )
     own = _moved(study, lambda directory: Path(directory) / place.name)
     return own.model_copy(update={"study": header})
+
+
+def keeping_nothing(study: StudyBase) -> StudyBase:
+    """The study without ``keep_data``, as `storlab clean` reads it."""
+    targets = [target.model_copy(update={"keep_data": False}) for target in study.target]
+    return study.model_copy(update={"target": targets})
 
 
 def _moved(study: StudyBase, place_of: Callable[[str], Path]) -> StudyBase:
@@ -107,7 +115,11 @@ class ClientGuard(Guard):
         self.shared_homes: dict[str, HomeHold] = {}  # by target, on the first client
 
     def __enter__(self) -> ClientGuard:
-        check_mounted(self._place.mount)
+        targets = self._common.study.target
+        check_mounted(
+            self._place.mount,
+            [Path(t.directory) for t in targets if t.directory is not None and self._points(t)],
+        )
         super().__enter__()
         try:
             self._enter_shared()
@@ -166,6 +178,25 @@ class ClientGuard(Guard):
             self._folders.append(own)
         return members
 
+    def _check_planned(self, target: Target, hold: DeviceHold) -> None:
+        """The plan knows the device of the lab's machine alone, if it has one of that name.
+
+        Who typed the serial number has consented to the device that has it, wherever it is.
+        """
+        planned = self.plan.devices.get(hold.name, {})
+        if target.serial is not None and not planned:
+            return
+        try:
+            hold.check_planned(planned, resumed=True)
+        except GuardError as error:
+            raise GuardError(
+                hold.name,
+                "is a device of this client alone, and the plan that was consented to does not "
+                f"have it ({error.what})",
+                "only read from devices that each client has for itself, or measure a directory of "
+                "a shared file system (docs/cluster.md)",
+            ) from error
+
     def remove_folders(self) -> None:
         """Those that are empty when this ends: till then sidecars lie in them."""
         self._removes = True
@@ -189,11 +220,16 @@ def check_shared(directory: Path, peers: Sequence[str]) -> None:
         )
 
 
-def check_mounted(mount: str | None) -> None:
-    """Raises GuardError where nothing is mounted there: load would go to the local disk."""
-    if mount is not None and not Path(mount).is_mount():
-        raise GuardError(
-            mount,
-            "nothing is mounted there, so that all I/O would go to this client's own disk",
-            f"mount the shared file system at {mount}, or correct [cluster] mount",
-        )
+def check_mounted(mount: str | None, directories: Iterable[Path]) -> None:
+    """Raises GuardError for a directory that is on no file system mounted at ``mount`` or below.
+
+    Load would go to the local disk.
+    """
+    for directory in directories if mount is not None else ():
+        if mounted_below(directory, Path(mount or "")) is None:
+            raise GuardError(
+                mount or "",
+                f"nothing is mounted there, or below it on the way to {directory}, so that all I/O "
+                "would go to this client's own disk",
+                f"mount the shared file system at {mount}, or correct [cluster] mount",
+            )

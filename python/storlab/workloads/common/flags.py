@@ -202,6 +202,13 @@ _CLIENTS = (
         caveat=True,
         claims=True,
     ),
+    FlagMeaning(
+        "network-unseen",
+        "y",
+        "The counters of data_nics saw less than 1 % of the bytes that each client moved.",
+        severity="note",
+        why="It cannot be told whether caches or the network of clients bent the numbers.",
+    ),
 )
 CLIENT_FLAGS = frozenset(meaning.kind for meaning in _CLIENTS)
 """Kinds of flags that are about clients of a cluster, and name them."""

@@ -1,0 +1,201 @@
+"""What clients have for the load that a study asks for: processor, memory, files, network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.check import Check
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.preflight.preflight import OWN_FILES
+from storlab.model.point import Plan
+from storlab.model.study import StudyBase, Target
+from storlab.stores.filesystems import MEMORY_FILE_SYSTEMS
+
+Facts = Mapping[str, dict[str, Any]]  # by client
+_MUST_BE_SAME = ("storlab", "build")
+_ROOMY_MEMLOCK = 64 << 20
+
+
+def same_check(words: str, values: Mapping[str, str], key: str) -> Check:
+    """What is most usual, and whoever differs; ``key`` is the fact's."""
+    counts = Counter(values.values())
+    usual = counts.most_common(1)[0][0]
+    others = {name: value for name, value in values.items() if value != usual}
+    if not others:
+        return Check(name=words, status="ok", what=usual)
+    what = f"{usual} on {counts[usual]}, but " + ", ".join(f"{v} on {n}" for n, v in others.items())
+    status: Literal["error", "warning"] = "error" if key in _MUST_BE_SAME else "warning"
+    return Check(name=words, status=status, what=what, fix="make the clients alike")
+
+
+def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
+    """What a client is short of, as preflight of one machine looks for it."""
+    yield from _cores(study, plan, facts)
+    small = [name for name, fact in facts.items() if 0 <= fact["memlock_bytes"] < _ROOMY_MEMLOCK]
+    if small:
+        yield Check(
+            name="memlock",
+            status="warning",
+            what=f"less than 64 MiB may be locked on {', '.join(small)}",
+            fix="raise it: ulimit -l unlimited",
+        )
+    loads = {name: fact["load"] / fact["cores"] for name, fact in facts.items()}
+    busy = [f"{name} ({load:.0%} of its cores)" for name, load in loads.items() if load > 1 / 4]
+    if busy:
+        yield Check(
+            name="load",
+            status="warning",
+            what=f"other work runs on {', '.join(busy)}",
+            fix="give the clients nothing else to do",
+        )
+    yield from _open_files(study, plan, facts)
+    yield from _memory(study, plan, facts)
+    yield from _engines(facts)
+    yield from _ways(facts)
+
+
+def _cores(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
+    jobs = max(
+        (int(p.params.get(FAMILIES[p.kind].page.workers) or 0) for p in plan.points.values()),
+        default=0,
+    )
+    local = 1 if study.cluster is None or not study.cluster.is_local else len(facts)
+    few = [name for name, fact in facts.items() if fact["cores"] < jobs * local]
+    if few:
+        yield Check(
+            name="cores",
+            status="warning",
+            what=f"{jobs * local} jobs share fewer cores on "
+            f"{', '.join(few) if local == 1 else 'this machine'}",
+            fix="use fewer jobs per client, or more clients",
+        )
+
+
+def _open_files(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
+    """The hard limit of each; the soft one is raised to it by every client."""
+    needs = [
+        FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files
+        for p in plan.points.values()
+    ]
+    need = max(needs, default=0) + OWN_FILES
+    few = [f"{n} ({f['open_files']:,})" for n, f in facts.items() if f["open_files"] < need]
+    if few:
+        yield Check(
+            name="open files",
+            status="error",
+            what=f"about {need:,} are open at once on a client, which is more than the hard limit "
+            f"of {', '.join(few)}",
+            fix="raise it there: nofile in /etc/security/limits.conf, or the limit of sshd",
+        )
+
+
+def _memory(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
+    """What a client reads may come from its page cache where the target is not direct."""
+    for target in study.target:
+        size = plan.data_bytes_by_target.get(target.name, 0)
+        if target.direct or target.s3 is not None or not size:
+            continue
+        roomy = [
+            name
+            for name, fact in facts.items()
+            if size <= fact["memory_bytes"] and not _in_memory(target, fact)
+        ]
+        if roomy:
+            yield Check(
+                name="data set",
+                status="warning",
+                what=f"{target.name}: the {format_bytes_si(size)} of a client fit into the page "
+                f"cache of {', '.join(roomy)}",
+                fix="make size larger than twice the memory, or set direct = true",
+            )
+
+
+def _in_memory(target: Target, fact: Mapping[str, Any]) -> bool:
+    places = fact["mounts"].items()
+    own = [found for place, found in places if place.endswith(target.directory or "")]
+    return any(found is not None and found["kind"] in MEMORY_FILE_SYSTEMS for found in own)
+
+
+def _engines(facts: Facts) -> Iterator[Check]:
+    """Each client has what makes the load."""
+    problems: dict[tuple[str, str], list[str]] = {}
+    for name, fact in facts.items():
+        for engine, what in fact["engines"].items():
+            if what:
+                problems.setdefault((engine, what), []).append(name)
+    for (engine, what), names in problems.items():
+        yield Check(
+            name=engine,
+            status="error",
+            what=f"{what} on {', '.join(names)}",
+            fix="install it there, in the path that the clients' commands have",
+        )
+
+
+def _ways(facts: Facts) -> Iterator[Check]:
+    """By which the load goes to the kernel."""
+    indirect: dict[str, list[str]] = {}
+    for name, fact in facts.items():
+        for directory, works in fact.get("direct", {}).items():
+            if not works:
+                indirect.setdefault(directory, []).append(name)
+    for directory, names in indirect.items():
+        yield Check(
+            name="O_DIRECT",
+            status="error",
+            what=f"the file system of {directory} does not support it on {', '.join(names)}",
+            fix="choose another file system, or set direct = false and measure through the page "
+            "cache",
+        )
+    without = {name: fact["io_uring"] for name, fact in facts.items() if fact["io_uring"]}
+    if without:
+        reason = next(iter(without.values()))
+        yield Check(
+            name="io_uring",
+            status="warning",
+            what=f"not available on {', '.join(without)} ({reason}): threads (posix) make the load "
+            "there, which costs more CPU",
+            fix="allow io_uring: kernel.io_uring_disabled = 0, and a container profile that "
+            "permits it",
+        )
+
+
+def network_checks(facts: Facts) -> Iterator[Check]:
+    """The interfaces that data pass through: that they are there, and what they can do."""
+    missing = [
+        f"{n} has no {', '.join(f['missing_nics'])}" for n, f in facts.items() if f["missing_nics"]
+    ]
+    if missing:
+        yield Check(
+            name="network",
+            status="error",
+            what=f"{'; '.join(missing)}: their bytes cannot be counted",
+            fix="correct data_nics of [cluster] or of [cluster.host.NAME] (ip link lists them)",
+        )
+        return
+    unknown = [f"{', '.join(nics)} of {name}" for name, nics in _unknown(facts) if nics]
+    if unknown:
+        yield Check(
+            name="network speed",
+            status="warning",
+            what=f"the speed of {'; '.join(unknown)} is not told: whether the network is the limit "
+            "of such a client is not known",
+            fix="name the interfaces of the hardware in data_nics",
+        )
+    slowest = {
+        n: min(f["nics"].values())
+        for n, f in facts.items()
+        if f["nics"] and all(f["nics"].values())
+    }
+    if slowest:
+        speeds = {n: f"{speed / NS_PER_S:g} Gbit/s" for n, speed in slowest.items()}
+        yield same_check("network", speeds, "nics")
+
+
+def _unknown(facts: Facts) -> Iterator[tuple[str, Sequence[str]]]:
+    """By client those of unknown speed."""
+    for name, fact in facts.items():
+        yield name, [nic for nic, speed in fact["nics"].items() if not speed]

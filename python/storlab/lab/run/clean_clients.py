@@ -1,0 +1,138 @@
+"""``storlab clean`` of a campaign on clients: also when some of them have gone since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import PreflightError, StorlabError
+from storlab.cluster.task import ClientPlace
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
+from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.results.store import ResultStore
+from storlab.lab.run.cleaned import Cleaned
+from storlab.lab.site.asking import ask_each, renumbered
+from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
+from storlab.model.cluster import Cluster
+from storlab.process.execution import Interrupted, StopRequest
+
+
+def clean_clients(
+    store: ResultStore,
+    cluster: Cluster,
+    base: Path,
+    recorded: dict[str, Any],
+    stop: StopRequest,
+    reporter: Reporter,
+) -> Cleaned:
+    """Each client removes what is its own. Raises Interrupted on a stop request.
+
+    Of a client that does not answer, another one removes what lies in directories that all share;
+    what only it can reach is a problem that names it.
+    """
+    guard = ClusterGuard(
+        store.study,
+        store.plan,
+        plan_hash=recorded["plan_hash_given"],
+        base=base,
+        recorded=recorded,
+    )
+    with guard:
+        clients = Clients.of(cluster, base)
+        site = ClientsSite(clients, store, guard, stop, reporter)
+        cleaning = _Cleaning(store, clients, guard, site, stop, reporter, Cleaned())
+        cleaning.clean_places()
+        cleaning.clean_stores()
+    return cleaning.cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaning:
+    store: ResultStore
+    clients: Clients
+    guard: Guard
+    site: ClientsSite
+    stop: StopRequest
+    reporter: Reporter
+    cleaned: Cleaned
+
+    def clean_places(self) -> None:
+        """Files and folders that clients have made."""
+        targets = self.site.targets_on_clients()
+        everybody = self.clients.places(self.clients.most)
+        if not targets:
+            return
+        try:
+            self.cleaned.removed += self.site.clean_on(everybody, targets, self.stop)
+        except PrepareError as error:
+            self._clean_without(everybody, targets, error)
+
+    def _clean_without(
+        self, everybody: list[ClientPlace], targets: set[str], first: PrepareError
+    ) -> None:
+        """By those that answer, and for the others as far as these see it."""
+        answers = None
+        if not self.clients.cluster.is_local:
+            self.reporter.note(f"{first.what}: each client is asked by itself")
+            work = self.store.directory / "work"
+            answers = ask_each(self.clients, everybody, work / "ask", {"shared": []}, self._go_on)
+        if answers is None or not answers.silent or not answers.facts:
+            self.cleaned.problems.append(self._problem(first.what, first.fix))
+            return
+        there = renumbered([place for place in everybody if place.name in answers.facts])
+        gone = [place for place in everybody if place.name in answers.silent]
+        shared = {name for name in targets if self._is_shared(name)}
+        batches = list(_standing_in(gone, there)) if shared else []
+        removed = self.cleaned.removed
+        try:
+            removed += self.site.clean_on(there, targets, self.stop, ends=not batches)
+            for number, batch in enumerate(batches, 1):
+                ends = number == len(batches)
+                removed += self.site.clean_on(batch, shared, self.stop, ends=ends)
+        except PrepareError as error:
+            self.cleaned.problems.append(self._problem(error.what, error.fix))
+        named = ", ".join(place.name for place in gone)
+        if shared:
+            self.reporter.note(f"{answers.told}; in shared directories others clean up for it")
+        own = sorted(targets - shared)
+        if own:
+            what = f"not cleaned up on {named}, which only that host can reach ({answers.told})"
+            self.cleaned.problems.append(PreflightError(", ".join(own), what, self._again()))
+
+    def clean_stores(self) -> None:
+        """What the lab itself has made in buckets."""
+        # The last first: a bucket that two targets share was made for the first of them.
+        for hold in reversed(self.guard.stores.values()):
+            try:
+                self.cleaned.removed += clean_store(hold, self.stop, self.reporter)
+            except StorlabError as error:
+                self.cleaned.problems.append(error)
+
+    def _is_shared(self, name: str) -> bool:
+        return self.store.study.target_named(name).directory is not None
+
+    def _go_on(self) -> None:
+        if self.stop.requested:
+            raise Interrupted
+
+    def _problem(self, what: str, fix: str) -> PreflightError:
+        fixes = "; ".join(filter(None, (fix, self._again())))
+        return PreflightError("clients", f"not cleaned up: {what}", fixes)
+
+    def _again(self) -> str:
+        return f"then `storlab clean {self.store.directory}` goes on with it"
+
+
+def _standing_in(
+    gone: Sequence[ClientPlace], there: Sequence[ClientPlace]
+) -> Iterator[list[ClientPlace]]:
+    """Hosts that answer under the names of those that do not, each host once in a list."""
+    for begin in range(0, len(gone), len(there)):
+        yield [
+            host.model_copy(update={"name": absent.name})
+            for absent, host in zip(gone[begin : begin + len(there)], there, strict=False)
+        ]

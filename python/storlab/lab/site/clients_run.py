@@ -1,0 +1,101 @@
+"""A run on several clients, as the lab waits for it and judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab import __version__
+from storlab.base.clock import monotonic_ns
+from storlab.cluster.offsets import ClockOffset
+from storlab.cluster.session import Gathered, Session
+from storlab.cluster.task import ClientPlace
+from storlab.lab.site.merge import Client, merge, raw_of
+from storlab.lab.site.report import ClientReport
+from storlab.lab.site.whole import whole_snapshot
+from storlab.model.result import EngineInfo, Failure, RunOutcome, RunStatus, Snapshot
+
+_FOR_EVER_S = 1e9
+_UNKNOWN_CLOCK = ClockOffset(0, 0)
+
+
+class ClientsRun:
+    """A run on several clients. Implements ``contracts.engine.RunHandle``."""
+
+    def __init__(
+        self,
+        session: Session,
+        chosen: list[ClientPlace],
+        interval_ns: int,
+        planned_ns: int | None,
+        kind: str,
+    ) -> None:
+        self._session = session
+        self._places = chosen
+        self._interval_ns = interval_ns
+        self._planned_ns = planned_ns
+        self._kind = kind
+        self.job = b""
+        self.written: dict[str, dict[str, bytes]] = {}  # by client: what verify mode has left
+        self.worked = False  # something is to be put right after it
+        self.lost = False  # somebody did not say whether
+        self._outcome: RunOutcome | None = None
+
+    def snapshot(self) -> Snapshot:
+        """The whole, and the slowest client."""
+        live = self._session.live()
+        return whole_snapshot(live)
+
+    def cancel(self) -> None:
+        """End soon on all clients."""
+        self._session.stop()
+
+    def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
+        """The outcome, or None when the time-out passed first. With lost clients it has failed."""
+        if self._outcome is None:
+            gathered = self._session.wait(_FOR_EVER_S if timeout_s is None else timeout_s)
+            self._outcome = None if gathered is None else self._judge(gathered)
+        return self._outcome
+
+    def _judge(self, gathered: Gathered) -> RunOutcome:
+        reports = [
+            (place, ClientReport.unpack(gathered.outcomes[place.rank]))
+            for place in self._places
+            if place.rank in gathered.outcomes
+        ]
+        self.lost = len(reports) < len(self._places)
+        self.worked = any(report.worked or report.outcome is None for _, report in reports)
+        self.written = {p.name: report.written for p, report in reports if report.written}
+        self.job = next((report.job for _, report in reports if report.job), b"")
+        failure = gathered.failure or _first_failure(reports)
+        if failure is not None:
+            failed = failed_outcome(failure, "failed")
+            failed.raw = raw_of(reports)
+            return failed
+        if any(report.outcome is None for _, report in reports):
+            return failed_outcome(None, "cancelled")
+        clocks = [*gathered.clocks, *gathered.clocks[-1:]]  # without a second look: no drift
+        clients = [
+            Client(
+                place,
+                report,
+                clocks[0].get(place.name, _UNKNOWN_CLOCK),
+                clocks[1].get(place.name, clocks[0].get(place.name, _UNKNOWN_CLOCK)),
+            )
+            for place, report in reports
+        ]
+        return merge(clients, self._interval_ns, self._planned_ns, self._kind)
+
+
+def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
+    """Of a run whose clients did not all come to an end."""
+    now = monotonic_ns()
+    engine = EngineInfo(name="cluster", version=__version__)
+    return RunOutcome(status, engine, now, now, [], {}, None, failure)
+
+
+def _first_failure(reports: Sequence[tuple[ClientPlace, ClientReport]]) -> Failure | None:
+    for place, report in reports:
+        if report.failure is not None:
+            message = f"{place.name}: {report.failure.message}"
+            return report.failure.model_copy(update={"message": message})
+    return None
