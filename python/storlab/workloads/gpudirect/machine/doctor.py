@@ -12,6 +12,7 @@ from storlab.contracts.check import Check
 from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
 from storlab.workloads.gpudirect.machine.configuration import configuration
+from storlab.workloads.gpudirect.machine.in_force import in_force
 from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row
 from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
 from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
@@ -23,6 +24,7 @@ from storlab.workloads.gpudirect.machine.routes import (
     library_rows,
     memlock_row,
     p2pdma_lacks,
+    proof_row,
     route_rows,
     small_io_row,
 )
@@ -59,11 +61,12 @@ def examine_machine(libraries: Libraries, machine: Machine | None = None) -> lis
     kernel = kernels.kernel(machine.root)
     lacks = p2pdma_lacks(kernel, driver, cards, probed, machine.processor)
     nvidia_fs = kernels.nvidia_fs_version(machine.root)
-    rows += [*route_rows(nvidia_fs, lacks, found, probed), configuration_row(found, probed)]
+    held = in_force(found, probed)
+    rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(found, held, probed)]
     rows += iommu_rows(machine.root, cards)
     rows.append(small_io_row(machine.environment))
-    memlock = memlock_row(machine.root, machine.is_root)
-    return rows if memlock is None else [*rows, memlock]
+    more = (proof_row(machine.root, probed), memlock_row(machine.root, machine.is_root))
+    return [*rows, *(row for row in more if row is not None)]
 
 
 def examine_target(
@@ -88,7 +91,8 @@ def examine_target(
         and (card := pci.device(machine.root, gpu.pci)) is not None
     ]
     rows += [row for gpu, card in cards for row in aperture_rows(demands, gpu.number, card)]
-    nvidia_fs = kernels.nvidia_fs_version(machine.root) is not None
+    held = in_force(configuration(machine.root, machine.environment), probed)
+    nvidia_fs = held.finds(kernels.nvidia_fs_version(machine.root))
     seen: set[storage.Under] = set()
     for place in places:
         under = storage.under(place, machine.root)
