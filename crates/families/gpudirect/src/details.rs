@@ -48,7 +48,8 @@ pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> E
         notes.extend(not_counted(stack));
     }
     tell("route", json!(proof(shared, stack.as_deref(), &after.counters)));
-    tell("device", json!(after.device));
+    // The whole load's, as the route: what the lab calls `device` is the window's.
+    tell("load_device", json!(after.device));
     tell("registration", json!(*lock(&shared.registration)));
     tell("first_pass", json!(*lock(&shared.first_pass)));
     tell("read_back", json!(read_back));
