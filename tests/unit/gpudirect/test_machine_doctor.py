@@ -27,7 +27,8 @@ FOUND = Probe(
     cuda={"path": "libcuda.so.1", "version": "13.0"},
     cufile={"path": "/lib/libcufile.so.0", "version": "1.15", "compat_allowed": True},
 )
-DIRECT = Demand("read", "direct", (0,), workers=32, queue_depth=1, block_size=1 << 20)
+MIB = 1 << 20
+DIRECT = Demand("read", "direct", (0,), workers=32, block_size=MIB, worker_bytes=MIB)
 DRIVE = Drive("nvme0n1", "pcie", "0000:44:00.0")
 XFS = Under("xfs", frozenset({"rw"}), (), (DRIVE,))
 
@@ -355,7 +356,11 @@ def test_a_gpu_that_idles_is_not_blamed_for_a_slow_link(tree: PciTree, tmp_path:
     ("demand", "needs"),
     [
         (DIRECT, {0: 32 << 20}),
-        (replace(DIRECT, gpus=(0, 1), workers=5, queue_depth=4), {0: 12 << 20, 1: 8 << 20}),
+        (replace(DIRECT, gpus=(0, 1), workers=5, worker_bytes=4 * MIB), {0: 12 * MIB, 1: 8 * MIB}),
+        (
+            replace(DIRECT, gpus=(0, 1), workers=3, pool_bytes=16 * MIB),
+            {0: 18 * MIB, 1: 17 * MIB},
+        ),
         (replace(DIRECT, gpus=(0, 1, 2), workers=1), {0: 1 << 20, 1: 0, 2: 0}),
         (replace(DIRECT, path="host"), {0: 0}),
     ],
@@ -367,7 +372,7 @@ def test_what_a_point_takes_of_each_gpu(demand: Demand, needs: dict[int, int]) -
 def test_gpu_memory_that_is_too_small_is_an_error_before_any_run(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deep = replace(DIRECT, label="deep", workers=1024, queue_depth=128)
+    deep = replace(DIRECT, label="deep", workers=1024, worker_bytes=128 * MIB)
     rows = _target_rows(tree, monkeypatch, XFS, demands=(DIRECT, deep))
     row = rows["GPU memory"]
     assert row.status == "error"

@@ -11,8 +11,8 @@ from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.probe import Libraries
+from storlab.workloads.gpudirect.needs import pool_bytes, worker_gpu_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
-from storlab.workloads.gpudirect.rules import depth_of
 
 
 def examine_here(machine: Machine | None = None) -> list[Check]:
@@ -45,6 +45,7 @@ def _demand(label: str, params: GpuDirectParams) -> Demand:
         path=params.path,
         gpus=tuple(params.gpu),
         workers=params.workers,
-        queue_depth=depth_of(params),
         block_size=params.block_size,
+        worker_bytes=worker_gpu_bytes(params),
+        pool_bytes=pool_bytes(params),
     )
