@@ -441,6 +441,27 @@ def test_bounce_needs_no_cufile_and_host_nothing(
     assert _bad(_target(tree, monkeypatch, XFS, found, (bounce,))) == {}
     rows = _target_rows(tree, monkeypatch, XFS, found)
     assert (rows["libcufile"].status, rows["libcufile"].what) == ("error", "not found")
+    for other in ("bounce", "host"):
+        both = (DIRECT, replace(DIRECT, path=other))
+        row = _target_rows(tree, monkeypatch, XFS, found, both)["libcufile"]
+        assert row.status == "warning"
+        assert row.what == "not found; runs with path = direct will fail"
     host = replace(DIRECT, path="host")
     broken = Probe(trouble=Trouble("broken", ""))
     assert _target(tree, monkeypatch, XFS, broken, (host,)) == []
+
+
+def test_a_cufile_that_takes_the_probe_down_leaves_the_other_paths(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probing(libraries: Libraries) -> Probe:
+        return Probe(trouble=Trouble("crashed", "look")) if libraries.cufile else FOUND
+
+    monkeypatch.setattr(storage, "under", lambda place, root: XFS)
+    machine = replace(_machine(tree), probing=probing)
+    both = (DIRECT, replace(DIRECT, path="bounce"))
+    rows = _rows(examine_target([Path("/data")], both, LIBRARIES, machine))
+    assert (rows["libcufile"].status, rows["libcufile"].fix) == ("warning", "look")
+    assert rows["GPU memory"].status == "ok"
+    rows = _rows(examine_target([Path("/data")], both[:1], LIBRARIES, machine))
+    assert rows["libcuda"].status == "error"

@@ -28,8 +28,7 @@ impl Counters {
     }
 }
 
-/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`; `None` where it was told not to
-/// count.
+/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`; `None` where it counts nothing.
 fn nvfs_bytes(text: &str) -> Option<u64> {
     if text.contains(NVFS_DISABLED) {
         return None;

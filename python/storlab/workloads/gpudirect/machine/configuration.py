@@ -53,7 +53,7 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
             allow_compat=_flag(known.get("allow_compat_mode")),
             force_compat=_flag(known.get("force_compat_mode")),
             p2pdma=_flag(known.get("use_pci_p2pdma")),
-            nvme_p2pdma=_flag(_table(_table(values, "block"), "nvme").get("use_pci_p2pdma")),
+            nvme_p2pdma=_flag(_table(values, "block.nvme").get("use_pci_p2pdma")),
             poll_mode=_flag(known.get("use_poll_mode")),
             poll_kb=_number(known.get("poll_mode_max_size_kb")),
             direct_io_kb=_number(known.get("max_direct_io_size_kb")),
@@ -71,8 +71,11 @@ def parse(text: str) -> dict[str, Any]:
     return found
 
 
-def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = values.get(name)
+def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Of names with dots between them; empty where there is none."""
+    found: Any = values
+    for name in place.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
@@ -74,15 +74,20 @@ def examine_target(
     demands: Sequence[Demand],
     libraries: Libraries,
     machine: Machine | None = None,
+    *,
+    others: bool = False,
 ) -> list[Check]:
-    """Of a target for the points on it. Errors are what no run can be without."""
+    """Of a target for the points on it. Errors are what no run can be without. ``others``: the
+    target has points beside these that need no cuFile.
+    """
     machine = machine or Machine()
     if not any(demand.needs_gpu for demand in demands):
         return []
     direct = any(demand.needs_cufile for demand in demands)
-    probed = machine.probing(libraries if direct else Libraries(libraries.cuda, ()))
-    rows = [*_needed_rows(probed, direct=direct)]
-    if not rows:
+    others = others or not all(demand.needs_cufile for demand in demands)
+    probed = _probed(machine, libraries, direct=direct, others=others)
+    rows = [*_needed_rows(probed, direct=direct, others=others)]
+    if probed.cuda_trouble is None:
         rows += memory_rows(demands, probed)
     cards = [
         (gpu, card)
@@ -126,12 +131,29 @@ def _place_rows(
         yield from distance_rows(root, card, _name(gpu), found)
 
 
-def _needed_rows(probed: Probe, *, direct: bool) -> Iterator[Check]:
-    """What no run can be without, and is not there."""
+def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: bool) -> Probe:
+    """Where cuFile takes the whole probe down, the rest is asked for alone if it serves anybody."""
+    without = Libraries(libraries.cuda, ())
+    if not direct:
+        return machine.probing(without)
+    probed = machine.probing(libraries)
+    if probed.trouble is None or not others:
+        return probed
+    alone = machine.probing(without)
+    told = {"what": probed.trouble.what, "fix": probed.trouble.fix}
+    return replace(alone, cufile={"error": told})
+
+
+def _needed_rows(probed: Probe, *, direct: bool, others: bool) -> Iterator[Check]:
+    """What no run, or none of the direct path, can be without, and is not there."""
     if probed.cuda_trouble is not None:
         yield error("libcuda", probed.cuda_trouble.what, probed.cuda_trouble.fix)
     elif direct and probed.cufile_trouble is not None:
-        yield error("libcufile", probed.cufile_trouble.what, probed.cufile_trouble.fix)
+        what, fix = probed.cufile_trouble.what, probed.cufile_trouble.fix
+        if others:
+            yield warning("libcufile", f"{what}; runs with path = direct will fail", fix)
+        else:
+            yield error("libcufile", what, fix)
 
 
 def _trouble_rows(probed: Probe) -> Iterator[Check]:

@@ -29,9 +29,11 @@ def examine_points(
         params = GpuDirectParams.of(point.params)
         libraries = _libraries(params.cuda_library, params.cufile_library)
         asked.setdefault(libraries, []).append(_demand(point.workload, params))
+    others = not all(demand.needs_cufile for demands in asked.values() for demand in demands)
     rows: dict[Check, None] = {}
     for libraries, demands in asked.items():
-        rows |= dict.fromkeys(examine_target(places, demands, libraries, machine))
+        found = examine_target(places, demands, libraries, machine, others=others)
+        rows |= dict.fromkeys(found)
     return list(rows)
 
 
