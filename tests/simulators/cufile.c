@@ -18,13 +18,15 @@
  *   error=CALL:CODE          that call fails, CALL less its prefix: HandleRegister:5008. A code
  *                            below 5000 is one of CUDA
  *   latency_us=N             of each I/O, slept
- *   hang=open                cuFileDriverOpen does not return
+ *   hang=CALL[:N]            that call does not return: open, HandleRegister, BufRegister, or Read,
+ *                            which is an I/O of any kind; the first N of them only
  */
 #define _GNU_SOURCE
 #include "cufile_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +111,12 @@ static void read_order(void)
         else if (!strcmp(word, "eio")) order.eio = (off_t)storlab_sim_size(value);
         else if (!strcmp(word, "short")) order.cut = (off_t)storlab_sim_size(value);
         else if (!strcmp(word, "latency_us")) order.latency_us = atol(value);
-        else if (!strcmp(word, "hang")) order.hang = !strcmp(value, "open");
+        else if (!strcmp(word, "hang")) {
+            colon = strchr(value, ':');
+            snprintf(order.hangs, sizeof order.hangs, "%.*s",
+                     (int)(colon ? colon - value : (long)strlen(value)), value);
+            order.hangs_left = colon ? atol(colon + 1) : LONG_MAX;
+        }
         else if (!strcmp(word, "error") && (colon = strchr(value, ':')) != NULL) {
             snprintf(order.call, sizeof order.call, "%.*s", (int)(colon - value), value);
             order.code = atoi(colon + 1);
@@ -123,6 +130,13 @@ Status ordered(const char *call)
     if (order.code == 0 || strcmp(order.call, call) != 0)
         return (Status){0, 0};
     return order.code < BASE ? (Status){CUDA_DRIVER_ERROR, order.code} : (Status){order.code, 0};
+}
+
+void hang_in(const char *call)
+{
+    bool hangs = !strcmp(order.hangs, call) && atomic_fetch_sub(&order.hangs_left, 1) > 0;
+    while (hangs) /* for good: a later order does not end it */
+        sleep(1);
 }
 
 bool is_open(void)
@@ -145,9 +159,7 @@ EXPORT Status cuFileDriverOpen(void)
     if (users == 0)
         read_order();
     pthread_mutex_unlock(&lock);
-    bool hangs = order.hang;
-    while (hangs) /* for good: a later order does not end it */
-        sleep(1);
+    hang_in("open");
     Status status = ordered("DriverOpen");
     int found = 0;
     if (status.code == 0 && cuDeviceGetCount(&found) != SUCCESS) {
@@ -258,6 +270,7 @@ EXPORT Status cuFileGetBARSizeInKB(int gpu, size_t *size)
 
 EXPORT Status cuFileHandleRegister(struct Handle **handle, struct Descriptor *descriptor)
 {
+    hang_in("HandleRegister");
     Status status = ordered("HandleRegister");
     struct stat file;
     int flags = fcntl(descriptor->handle.fd, F_GETFL);
@@ -308,6 +321,7 @@ static struct Buffer **bucket_of(const char *base)
 EXPORT Status cuFileBufRegister(const char *base, size_t size, int flags)
 {
     char *memory;
+    hang_in("BufRegister");
     Status status = ordered("BufRegister");
     int gpu = storlab_sim_find((uintptr_t)base, size, &memory);
     (void)flags;
@@ -401,6 +415,7 @@ static ssize_t transfer(const struct Io *io, char *memory, bool aligned)
 
 ssize_t do_io(const struct Io *io)
 {
+    hang_in("Read");
     Status status = ordered(io->write ? "Write" : "Read");
     char *memory = NULL;
     if (status.code != 0) return -status.code;

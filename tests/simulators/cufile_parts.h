@@ -51,16 +51,19 @@ enum {
 
 extern struct Order {
     int version, poll_mode, allow_compat, max_batch;
-    bool statistics, p2p, compat, hang;
+    bool statistics, p2p, compat;
     long posix_percent, latency_us;
     size_t posix_below;
     off_t wrong, eio, cut;
-    char call[64];
+    char call[64], hangs[64];
     int code;
+    atomic_long hangs_left;
 } order;
 
 /* The error that was ordered for a call; code 0 where there is none. */
 Status ordered(const char *call);
+/* Where that was ordered, for good. */
+void hang_in(const char *call);
 bool is_open(void);
 /* As cuFileRead and cuFileWrite return: bytes, or -1 with errno, or minus a code. */
 ssize_t do_io(const struct Io *io);

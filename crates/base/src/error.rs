@@ -80,6 +80,14 @@ pub enum Error {
         /// How long it waited.
         waited_ms: u64,
     },
+    /// Workers said nothing for long while they got ready.
+    #[error("{workers} of the workers did not get ready: nothing was heard for {waited_ms} ms")]
+    NotReady {
+        /// How many.
+        workers: usize,
+        /// How long.
+        waited_ms: u64,
+    },
     /// What the run rests on, such as an object store, a GPU or its driver, did not do what was
     /// asked of it.
     #[error("{what}")]

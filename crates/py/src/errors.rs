@@ -18,6 +18,7 @@ pub fn to_python(error: Error) -> PyErr {
         }
         Error::Short { .. }
         | Error::Hung { .. }
+        | Error::NotReady { .. }
         | Error::Dependency { .. }
         | Error::Backend { .. } => PyRuntimeError::new_err(error.to_string()),
     }

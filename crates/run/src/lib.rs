@@ -1,6 +1,7 @@
 //! Floor 2: what every run has, whatever its family: its order's common part, pacing, counters by
 //! interval, CPU, its live view and its end. It knows no family.
 
+pub mod arming;
 pub mod board;
 pub mod control;
 pub mod cpu;

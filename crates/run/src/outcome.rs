@@ -144,6 +144,11 @@ impl From<&Error> for Failure {
                 .to_owned();
             }
             Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
+            Error::NotReady { .. } => {
+                "a call that opens, registers or first reads a file does not come back: look at \
+                 the kernel log, and whether the target's file system or server answers"
+                    .clone_into(&mut failure.fix);
+            }
             Error::Dependency { fix, .. } => failure.fix.clone_from(fix),
             Error::Spec { field, what, fix } => {
                 failure.message = format!("{field}: {what}");

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use storlab_base::{Error, Result, lock, monotonic_ns};
 
+use crate::arming::Signs;
 use crate::board::Board;
 use crate::control::Control;
 use crate::cpu::{CpuMark, CpuUse, WindowCpu};
@@ -30,7 +32,8 @@ const START_DELAY_NS: u64 = 500_000;
 const LEAD_NS: u64 = 50_000_000;
 /// Past the window's end, workers are woken this often, to look at their time-outs.
 const NUDGE_NS: u64 = 100_000_000;
-/// Beyond the drain time-out, before a worker that says nothing is given up.
+/// Beyond the drain time-out, before a worker that says nothing is given up; without it where
+/// nothing is in flight yet.
 const SILENCE_NS: u64 = 5_000_000_000;
 /// Nobody wakes the coordinator when the run is cancelled: it looks this often.
 const LONG: Duration = Duration::from_secs(1);
@@ -48,6 +51,8 @@ pub struct Plan {
     pub interval_ns: u64,
     /// How long workers wait for what is in flight when the load ends.
     pub drain_timeout_ns: u64,
+    /// How long workers that get ready may say nothing.
+    pub arm_timeout_ns: u64,
     /// Operations are due by a schedule.
     pub open_loop: bool,
     /// Of operation.
@@ -91,6 +96,8 @@ pub struct Timed {
     plan: Plan,
     failure: Mutex<Option<Error>>,
     gate: Gate<Window>,
+    signs: Signs,
+    gave_up: AtomicBool,
     sender: Sender<Message>,
 }
 
@@ -105,6 +112,8 @@ impl Timed {
             plan,
             failure: Mutex::new(None),
             gate: Gate::default(),
+            signs: Signs::default(),
+            gave_up: AtomicBool::new(false),
             sender,
         };
         (timed, receiver)
@@ -131,6 +140,17 @@ impl Timed {
     pub fn send(&self, message: Message) {
         // A receiver that is gone has given up on this worker.
         let _ = self.sender.send(message);
+    }
+
+    /// Of a worker that takes its time to get ready: it goes on.
+    pub fn goes_on(&self) {
+        self.signs.give();
+    }
+
+    /// Workers were left behind in calls that do not come back: what these calls hold, such as the
+    /// lock of a library, nobody gets any more.
+    pub fn gave_up(&self) -> bool {
+        self.gave_up.load(Relaxed)
     }
 
     /// Until the window is known.
@@ -294,11 +314,12 @@ impl<'r, L: Load> Coordinator<'r, L> {
 
     /// How long to wait for the next message; `None` when all is over.
     fn next_wait(&self) -> Option<Duration> {
-        if self.done == self.timed.plan.workers {
+        // One that was given up may end after all.
+        if self.done >= self.timed.plan.workers {
             return None;
         }
         if !self.gate_is_open() {
-            return Some(LONG);
+            return Some(LONG.min(Duration::from_nanos(self.timed.plan.arm_timeout_ns)));
         }
         let now = monotonic_ns();
         let next = match (self.cpu_start, self.cpu_end) {
@@ -333,8 +354,11 @@ impl<'r, L: Load> Coordinator<'r, L> {
                 }
             }
         }
-        if !self.gate_is_open() && self.ready + self.done >= self.timed.plan.workers {
-            self.open_window();
+        if !self.gate_is_open() {
+            self.timed.goes_on();
+            if self.ready + self.done >= self.timed.plan.workers {
+                self.open_window();
+            }
         }
     }
 
@@ -360,10 +384,11 @@ impl<'r, L: Load> Coordinator<'r, L> {
 
     /// Do what is due.
     fn look_at_clock(&mut self) {
+        let now = monotonic_ns();
         if !self.gate_is_open() {
+            self.give_up_on_the_unready(now);
             return;
         }
-        let now = monotonic_ns();
         if self.cpu_start.is_none() && now >= self.window.start_ns {
             self.cpu_start = Some(self.timed.cpu.start());
             if !self.timed.plan.prepares {
@@ -392,8 +417,33 @@ impl<'r, L: Load> Coordinator<'r, L> {
         if now < since_ns.saturating_add(2 * drain_timeout_ns + SILENCE_NS) {
             return;
         }
+        self.timed.gave_up.store(true, Relaxed);
         self.timed.fail_as_hung(0, workers - self.done);
         self.done = workers;
+    }
+
+    /// Those that get ready and have said nothing for too long: they are left behind, and the rest
+    /// ends.
+    fn give_up_on_the_unready(&mut self, now: u64) {
+        let Plan { workers, arm_timeout_ns, .. } = self.timed.plan;
+        let (since_ns, limit_ns) = if self.stopping() {
+            (*self.ending_since_ns.get_or_insert(now), arm_timeout_ns.min(SILENCE_NS))
+        } else {
+            (0, arm_timeout_ns)
+        };
+        let silent_ns = self.timed.signs.silent_ns(now, since_ns);
+        if silent_ns < limit_ns {
+            return;
+        }
+        let unready = workers - self.ready - self.done;
+        self.timed.gave_up.store(true, Relaxed);
+        if !self.stopping() {
+            let waited_ms = silent_ns / 1_000_000;
+            self.timed.fail(Error::NotReady { workers: unready, waited_ms });
+        }
+        // Whoever comes to the gate yet finds that the run is over.
+        self.open_window();
+        self.done += unready;
     }
 
     /// All workers have ended.

@@ -22,7 +22,7 @@ from storlab.model.study import Header, Target, WorkloadSpec
 class Estimate:
     """What one run of a point costs, before it runs."""
 
-    duration_ns: int  # ramp + window + settle
+    duration_ns: int  # ramp + window + settle, and comparing before them
     bytes_written: int | None  # None: bounded by time, not by bytes
     writes: bool  # does the point write to its target at all
     files: int  # for directory targets: how many files the point needs
@@ -32,6 +32,7 @@ class Estimate:
     data_set: str = ""  # which one that is: points that say the same share it; its name in a home
     space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
     buffer_bytes: int = 0  # of memory that its I/O takes at once
+    compared_bytes: int = 0  # read before the load, to compare what arrives
     open_files: int = 0  # at once, sockets included, about; 0: few
     raw_files: tuple[Path, ...] = ()  # of somebody's, that it reads; absolute
     cautions: tuple[str, ...] = ()  # what will bend its numbers and is known before it runs

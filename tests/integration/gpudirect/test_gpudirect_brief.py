@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from integration.conftest import Made
-from integration.gpudirect.gpudirect_fixture import NEW, OLD, build_gpudirect_store
+from integration.gpudirect.gpudirect_fixture import (
+    NEW,
+    OLD,
+    WINDOW_NS,
+    build_gpudirect_store,
+)
 from integration.object.test_object_brief import mean, tables_of
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
@@ -20,9 +25,11 @@ from storlab.brief.build import build_brief
 from storlab.figures.common import digits3, times_text
 from storlab.figures.drawing import draw
 from storlab.model.result import RunRecord
+from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import PATHS
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
 from storlab.workloads.gpudirect.findings.paths import places
+from storlab.workloads.gpudirect.findings.proof import counted_and_moved
 
 SMALL, LARGE, NBSP = 4096, 1 << 20, "\u00a0"
 
@@ -113,6 +120,22 @@ def test_what_was_direct_is_said_with_who_counted_it(gpudirect_made: Made) -> No
     proof = tables_of(gpudirect_made.html, "gpu-paths")[3]
     row = proof.at("direct, reads only, 4 KiB, 16 workers", NEW)
     assert (row["direct %"], row["POSIX %"], row["counted by"]) == ("100", "0", "cuFile")
+    assert row["device / moved %"] == "100"  # both with the ramp
+
+
+@pytest.mark.parametrize("forgotten", ["load_device", "device"])
+def test_what_devices_counted_is_of_the_same_span_as_what_was_moved(
+    gpudirect_made: Made, forgotten: str
+) -> None:
+    """By the engine over the whole load, else by the lab around the window: 100 % of a fixture in
+    which nobody else used the device, either way.
+    """
+    for target in (NEW, OLD):
+        for record in records_of(gpudirect_made, target, path="direct"):
+            told = GpuDirectDetails.model_validate({**record.details, forgotten: None})
+            both = counted_and_moved(told, record.totals, WINDOW_NS)
+            assert both is not None
+            assert both[0] / both[1] == pytest.approx(1, rel=1e-6)
     assert "Example GPU" in gpudirect_made.html
 
 

@@ -107,3 +107,20 @@ def test_buffers_that_do_not_fit_are_refused_before_any_run(
     assert ended == ExitCode.PREFLIGHT
     assert "GPU memory" in capsys.readouterr().err
     assert sorted(each.name for each in place.iterdir()) == ["study.toml"]
+
+
+def test_without_cufile_the_direct_runs_fail_and_the_others_are_done(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (place / "study.toml").read_text()
+    swept = 'path = ["direct", "host"]\nblock_size = "4KiB"\nworkers = 1\ngpu = [0]\n'
+    text = text[: text.index("block_size")] + swept
+    (place / "study.toml").write_text(text.replace('"200ms"', '"200ms"\nrepeats = 1\nramp = 0'))
+    _order(monkeypatch, {"error": "DriverOpen:5001"}, {})
+    ended = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
+    assert ended == ExitCode.RUN_FAILED
+    told = capsys.readouterr().err
+    assert "5001" in told
+    records = [json.loads(p.read_text()) for p in place.glob("results/runs/*/run.json")]
+    statuses = {record["params"]["path"]: record["status"] for record in records}
+    assert statuses == {"direct": "failed", "host": "finished"}

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine
 from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ask, probe
 from support.cufile_client import load_cufile
 from support.gpu_simulators import Word, faults, simulators
+from support.pci_trees import OPEN_DRIVER, PciTree
 
 GIB = 1 << 30
 ENDS_S = 60.0  # never reached
@@ -74,6 +76,28 @@ def test_gpus_and_libraries_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [gpu.pci for gpu in told.gpus] == ["0000:41:00.0", "0000:51:00.0"]
     assert (told.cufile["version"], told.cufile["max_batch"]) == ("1.20", 64)
     assert told.cufile["compat_allowed"] is True
+    assert (told.cufile["p2pdma"], told.abilities["nvme"]) == (True, ["p2pdma"])
+
+
+@pytest.mark.parametrize(
+    ("cufile", "path"),
+    [
+        ({}, "direct, by the kernel's P2PDMA, for local NVMe drives: cuFile says so itself"),
+        ({"route": "nvfs"}, "direct, by nvidia-fs, for local NVMe drives: cuFile says so itself"),
+        ({"compat": 1}, "not direct for local drives"),
+    ],
+)
+def test_doctor_believes_what_the_library_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cufile: dict[str, Word], path: str
+) -> None:
+    """On a machine of which nothing is known that would stand against P2PDMA, but its settings."""
+    tree = PciTree(tmp_path)
+    tree.text("proc/driver/nvidia/version", OPEN_DRIVER)
+    tree.text("proc/sys/kernel/osrelease", "6.8.0-60")
+    probed = _probed(monkeypatch, cufile)
+    machine = Machine(tmp_path, {}, lambda _: probed, is_root=True, processor="x86_64")
+    rows = {row.name: row for row in examine_machine(Libraries((), ()), machine)}
+    assert rows["GPU path"].what.startswith(path)
 
 
 def test_a_machine_without_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

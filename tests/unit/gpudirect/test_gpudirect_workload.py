@@ -19,11 +19,14 @@ from storlab.model.result import CpuUse, EngineInfo, LatencySummary, OperationTo
 from storlab.model.study import Header, Target
 from storlab.workloads.gpudirect.job import GpuDirectJob
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
+from storlab.workloads.gpudirect.needs import POOL_BYTES, gpu_buffer_bytes
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S
 from support.refusals import refusal
 
 GPU = FAMILIES["gpudirect"]
 HEADER = Header(name="s", ramp="2s", runtime="10s", settle="1s")  # type: ignore[arg-type]
-GIB = 1 << 30
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FILES = Target(name="t", directory="/d", size=GIB)
 
 
@@ -196,13 +199,70 @@ def test_nothing_is_striped_and_a_null_target_has_no_data() -> None:
 
 
 def test_what_a_run_costs() -> None:
-    many = GPU.estimate(point("workers = 5\nworkers_per_file = 2"), HEADER, FILES)
+    many = GPU.estimate(point("workers = 5\nworkers_per_file = 2\nverify = false"), HEADER, FILES)
     assert (many.files, many.writes, many.bytes_written, many.buffer_bytes) == (3, False, 0, 0)
     assert many.duration_ns == 13 * NS_PER_S
-    bounce = GPU.estimate(point('path = "bounce-overlapped"\nworkers = 4'), HEADER, FILES)
-    assert bounce.buffer_bytes == 8 << 20
     written = GPU.estimate(point("read_percent = 50"), HEADER, FILES)
     assert (written.writes, written.bytes_written, written.write_share) == (True, None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "compared"),
+    [
+        ("workers = 5\nworkers_per_file = 2", FILES, 3 * 2 * 64 * MIB),
+        ('verify = "1KiB"\nblock_size = "4KiB"', FILES, 2 * 4096),
+        ('verify = "4GiB"', FILES, 2 * GIB),
+        ('verify = "4GiB"\nregion_size = "50%"', FILES, GIB),
+        ("workers = 8", Target(name="t", paths=["/a", "/b"], size=GIB), 2 * 2 * 64 * MIB),
+        ("read_percent = 0", FILES, 0),
+        ("verify = false", FILES, 0),
+    ],
+)
+def test_what_is_compared_before_a_run_is_in_its_cost(
+    lines: str, target: Target, compared: int
+) -> None:
+    """Each file twice: by the path of the run, and as the kernel reads it."""
+    found = GPU.estimate(point(lines), HEADER, target)
+    assert found.compared_bytes == compared
+    rest_ns = found.duration_ns - 13 * NS_PER_S
+    assert rest_ns == compared * NS_PER_S // ASSUMED_BYTES_S
+
+
+def test_other_engines_compare_nothing() -> None:
+    other = point().model_copy(update={"engine": "gdsio"})
+    assert GPU.estimate(other, HEADER, FILES).compared_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "count"),
+    [
+        ("workers = 6\nworkers_per_file = 3", FILES, 2 * 6 + 2),
+        ("workers = 6\nverify = false", Target(name="t", path="/a", size=GIB), 2 * 6),
+        ('workers = 6\npath = "host"', Target(name="t", path="/a", size=GIB), 6 + 1),
+        ('workers = 6\npath = "bounce-overlapped"\nverify = false', FILES, 3 * 6),
+    ],
+)
+def test_each_worker_opens_its_file_for_itself(lines: str, target: Target, count: int) -> None:
+    assert GPU.estimate(point(lines), HEADER, target).open_files == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "host", "gpu"),
+    [
+        ("workers = 3", 0, 3 * MIB),
+        ('block_size = "4KiB"\nworkers = 3', 0, 3 * 64 * KIB),
+        ('path = "bounce"\nblock_size = "1536B"\nworkers = 3', 3 * 1536, 3 * 64 * KIB),
+        ('path = "bounce-overlapped"\nblock_size = "4KiB"\nworkers = 4', 8 * MIB, 4 * 64 * KIB),
+        ('path = "bounce-overlapped"\nblock_size = "4MiB"\nworkers = 4', 32 * MIB, 32 * MIB),
+        ("read_percent = 0\ngpu = [0, 1]\nworkers = 9", 0, POOL_BYTES + MIB),
+        ("read_percent = 50\ngpu = [0, 1]\nworkers = 3", 0, 2 * MIB + POOL_BYTES + MIB),
+        ('path = "host"\nread_percent = 50', MIB + POOL_BYTES + MIB, 0),
+    ],
+)
+def test_memory_is_counted_as_the_engine_takes_it(lines: str, host: int, gpu: int) -> None:
+    made = point(lines)
+    assert GPU.estimate(made, HEADER, FILES).buffer_bytes == host
+    assert gpu_buffer_bytes(GpuDirectParams.of(made.params)) == gpu
 
 
 def test_libraries_are_tried_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

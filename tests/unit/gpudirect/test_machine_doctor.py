@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,8 @@ FOUND = Probe(
     cuda={"path": "libcuda.so.1", "version": "13.0"},
     cufile={"path": "/lib/libcufile.so.0", "version": "1.15", "compat_allowed": True},
 )
-DIRECT = Demand("read", "direct", (0,), workers=32, queue_depth=1, block_size=1 << 20)
+MIB = 1 << 20
+DIRECT = Demand("read", "direct", (0,), workers=32, block_size=MIB, worker_bytes=MIB)
 DRIVE = Drive("nvme0n1", "pcie", "0000:44:00.0")
 XFS = Under("xfs", frozenset({"rw"}), (), (DRIVE,))
 
@@ -40,6 +42,7 @@ def tree(tmp_path: Path) -> PciTree:
     tree.text("proc/sys/kernel/osrelease", "6.8.0-60")
     tree.text("boot/config-6.8.0-60", "CONFIG_PCI_P2PDMA=y")
     tree.text("sys/module/nvme_core/parameters/multipath", "N")
+    tree.text("etc/cufile.json", '{"properties": {"use_pci_p2pdma": true}}')
     for place in (SWITCH, GPU_PLACE[:-1], DRIVE_PLACE[:-1]):
         tree.device(place, config=acs_config(0))
     tree.gpu(GPU_PLACE)
@@ -106,6 +109,16 @@ def _refused(tree: PciTree) -> None:
     tree.text("etc/cufile.json", '{"properties": {"use_pci_p2pdma": false}}')
 
 
+def _not_said(tree: PciTree) -> None:
+    tree.text("etc/cufile.json", '{"properties": {"allow_compat_mode": true}}')
+
+
+def _refused_for_nvme(tree: PciTree) -> None:
+    told = {"use_pci_p2pdma": True}
+    both = {"properties": told, "block": {"nvme": {"use_pci_p2pdma": False}}}
+    tree.text("etc/cufile.json", json.dumps(both))
+
+
 @pytest.mark.parametrize(
     ("spoil", "what", "fix"),
     [
@@ -115,6 +128,8 @@ def _refused(tree: PciTree) -> None:
         (_closed, "proprietary kernel modules", "open ones"),
         (_unbuilt, "CONFIG_PCI_P2PDMA", "run one that has it"),
         (_refused, "use_pci_p2pdma is false", "set use_pci_p2pdma to true"),
+        (_not_said, "use_pci_p2pdma is false by default", "set use_pci_p2pdma to true"),
+        (_refused_for_nvme, "block.nvme.use_pci_p2pdma is false", "under block.nvme"),
     ],
 )
 def test_what_p2pdma_lacks_is_named(
@@ -122,13 +137,16 @@ def test_what_p2pdma_lacks_is_named(
 ) -> None:
     spoil(tree)
     rows = _machine_rows(tree)
-    assert what in rows["P2PDMA"].what
+    refused = rows["P2PDMA"]
+    assert (refused.status, what in refused.what, fix in refused.fix) == ("warning", True, True)
     path = rows["GPU path"]
     assert (path.status, fix in path.fix) == ("warning", True)
     assert "host memory (compatibility mode)" in path.what
     tree.text("proc/driver/nvidia-fs/version", "version: 2.24")
-    path = _machine_rows(tree)["GPU path"]
+    rows = _machine_rows(tree)
+    path = rows["GPU path"]
     assert (path.status, "nvidia-fs" in path.what) == ("ok", True)
+    assert rows["P2PDMA"].what.startswith("not possible, and not needed: ")
 
 
 def test_an_old_gpu_cannot_do_p2pdma(tree: PciTree) -> None:
@@ -153,9 +171,63 @@ def test_forced_compatibility_mode_is_told(tree: PciTree) -> None:
     assert (row.status, row.what) == ("warning", "host memory: compatibility mode is forced")
 
 
+def _says(ways: Sequence[str], **parameters: object) -> Probe:
+    """A library that tells what it takes, as those of CUDA 13 do."""
+    return replace(FOUND, cufile={**FOUND.cufile, **parameters}, abilities={"nvme": list(ways)})
+
+
+def test_cufile_itself_is_believed_before_its_configuration(tree: PciTree) -> None:
+    _not_said(tree)
+    rows = _machine_rows(tree, _says(["p2pdma"], p2pdma=True))
+    assert rows["GPU path"].what.startswith("direct, by the kernel's P2PDMA, for local NVMe")
+    assert (rows["P2PDMA"].status, rows["GPU path"].status) == ("ok", "ok")
+    assert "P2PDMA on" in rows["cuFile configuration"].what
+    tree.text("etc/cufile.json", '{"properties": {"use_pci_p2pdma": true}}')
+    rows = _machine_rows(tree, _says([], p2pdma=False))
+    assert (rows["P2PDMA"].status, rows["GPU path"].status) == ("warning", "warning")
+    assert "use_pci_p2pdma is false" in rows["P2PDMA"].what
+    assert "P2PDMA off" in rows["cuFile configuration"].what
+
+
+def test_cufile_that_finds_no_way_to_nvme_drives_is_believed(tree: PciTree) -> None:
+    rows = _machine_rows(tree, _says([], p2pdma=True))
+    assert "cuFile finds no way by it" in rows["P2PDMA"].what
+    assert "CUFILE_LOGGING_LEVEL=DEBUG" in rows["P2PDMA"].fix
+    assert rows["GPU path"].status == "warning"
+    tree.text("proc/driver/nvidia-fs/version", "version: 2.24")
+    rows = _machine_rows(tree, _says([], p2pdma=True))
+    assert (rows["nvidia-fs"].status, rows["GPU path"].status) == ("warning", "warning")
+    assert "DOCA-OFED" in rows["nvidia-fs"].fix
+    rows = _machine_rows(tree, _says(["nvfs"], p2pdma=False))
+    assert rows["GPU path"].what.startswith("direct, by nvidia-fs, for local NVMe drives")
+    assert rows["P2PDMA"].status == "ok"
+
+
+def test_what_cufile_finds_possible_is_possible_whatever_is_known(tree: PciTree) -> None:
+    _dynamic(tree)
+    rows = _machine_rows(tree, _says(["p2pdma"], p2pdma=True))
+    assert (rows["GPU path"].status, rows["P2PDMA"].status) == ("ok", "ok")
+    assert "against what is known: GPU memory is not mapped" in rows["P2PDMA"].what
+
+
+def test_compatibility_mode_that_cufile_says_is_forced_is_told(tree: PciTree) -> None:
+    row = _machine_rows(tree, _says([], compat_forced=True))["GPU path"]
+    assert (row.status, row.what) == ("warning", "host memory: compatibility mode is forced")
+
+
 def test_a_library_that_does_not_count_is_told(tree: PciTree) -> None:
     old = replace(FOUND, cufile={"version": "1.14", "path": "x"})
-    assert "does not count" in _machine_rows(tree, old)["proof of path"].what
+    row = _machine_rows(tree, old)["proof of path"]
+    assert (row.status, "does not count" in row.what) == ("warning", True)
+    assert "proof of path" not in _machine_rows(tree)
+
+
+@pytest.mark.parametrize(("told", "status"), [("Enabled", "ok"), ("Disabled", "warning")])
+def test_whether_nvidia_fs_counts_for_it_is_told(tree: PciTree, told: str, status: str) -> None:
+    stats = f"NVFS statistics(ver: 4.0)\nIO stats: {told}, peer IO stats: {told}\n"
+    tree.text("proc/driver/nvidia-fs/stats", stats)
+    row = _machine_rows(tree, replace(FOUND, cufile={"version": "1.14"}))["proof of path"]
+    assert (row.status, "rw_stats_enabled" in row.fix) == (status, status == "warning")
 
 
 def test_a_probe_that_hangs_is_a_warning_and_for_a_study_an_error(
@@ -284,7 +356,11 @@ def test_a_gpu_that_idles_is_not_blamed_for_a_slow_link(tree: PciTree, tmp_path:
     ("demand", "needs"),
     [
         (DIRECT, {0: 32 << 20}),
-        (replace(DIRECT, gpus=(0, 1), workers=5, queue_depth=4), {0: 12 << 20, 1: 8 << 20}),
+        (replace(DIRECT, gpus=(0, 1), workers=5, worker_bytes=4 * MIB), {0: 12 * MIB, 1: 8 * MIB}),
+        (
+            replace(DIRECT, gpus=(0, 1), workers=3, pool_bytes=16 * MIB),
+            {0: 18 * MIB, 1: 17 * MIB},
+        ),
         (replace(DIRECT, gpus=(0, 1, 2), workers=1), {0: 1 << 20, 1: 0, 2: 0}),
         (replace(DIRECT, path="host"), {0: 0}),
     ],
@@ -296,7 +372,7 @@ def test_what_a_point_takes_of_each_gpu(demand: Demand, needs: dict[int, int]) -
 def test_gpu_memory_that_is_too_small_is_an_error_before_any_run(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deep = replace(DIRECT, label="deep", workers=1024, queue_depth=128)
+    deep = replace(DIRECT, label="deep", workers=1024, worker_bytes=128 * MIB)
     rows = _target_rows(tree, monkeypatch, XFS, demands=(DIRECT, deep))
     row = rows["GPU memory"]
     assert row.status == "error"
@@ -365,6 +441,27 @@ def test_bounce_needs_no_cufile_and_host_nothing(
     assert _bad(_target(tree, monkeypatch, XFS, found, (bounce,))) == {}
     rows = _target_rows(tree, monkeypatch, XFS, found)
     assert (rows["libcufile"].status, rows["libcufile"].what) == ("error", "not found")
+    for other in ("bounce", "host"):
+        both = (DIRECT, replace(DIRECT, path=other))
+        row = _target_rows(tree, monkeypatch, XFS, found, both)["libcufile"]
+        assert row.status == "warning"
+        assert row.what == "not found; runs with path = direct will fail"
     host = replace(DIRECT, path="host")
     broken = Probe(trouble=Trouble("broken", ""))
     assert _target(tree, monkeypatch, XFS, broken, (host,)) == []
+
+
+def test_a_cufile_that_takes_the_probe_down_leaves_the_other_paths(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probing(libraries: Libraries) -> Probe:
+        return Probe(trouble=Trouble("crashed", "look")) if libraries.cufile else FOUND
+
+    monkeypatch.setattr(storage, "under", lambda place, root: XFS)
+    machine = replace(_machine(tree), probing=probing)
+    both = (DIRECT, replace(DIRECT, path="bounce"))
+    rows = _rows(examine_target([Path("/data")], both, LIBRARIES, machine))
+    assert (rows["libcufile"].status, rows["libcufile"].fix) == ("warning", "look")
+    assert rows["GPU memory"].status == "ok"
+    rows = _rows(examine_target([Path("/data")], both[:1], LIBRARIES, machine))
+    assert rows["libcuda"].status == "error"

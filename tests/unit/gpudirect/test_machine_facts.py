@@ -203,6 +203,7 @@ CUFILE_JSON = """{
             "use_poll_mode" : false,
             "use_pci_p2pdma": true,
     },
+    "block": { "nvme": { "use_pci_p2pdma": false } },
 }
 """
 
@@ -213,6 +214,7 @@ def test_the_configuration_may_have_comments(tree: PciTree) -> None:
     assert told.path == tree.root / "etc/cufile.json"
     assert (told.allow_compat, told.p2pdma, told.poll_mode) == (True, True, False)
     assert (told.direct_io_kb, told.problem) == (16384, "")
+    assert told.nvme_p2pdma is False
     assert parse(CUFILE_JSON)["logging"]["dir"] == "/var/log//cufile"
 
 

@@ -23,7 +23,7 @@ from storlab.stores.devices import Device
 from storlab.stores.filesystems import file_system_of, supports_direct
 
 SIZE = 8 << 20
-DEVICE = {"read_bytes": 0, "written_bytes": 0, "over_ns": 1, "devices": ["sda"]}
+DEVICE = {"read_bytes": 0, "written_bytes": 0, "over_ns": 1_000_000_000, "devices": ["sda"]}
 
 
 def members(path: Path) -> Access:
@@ -153,7 +153,7 @@ def test_a_counter_that_goes_is_read_no_more_and_long_runs_are_thinned_out(
     assert times == sorted(times)
 
 
-def flags(device: object, read: int = 100 * MB, **given: object) -> list[str]:
+def flags(device: object, read: int = 100 * MB, written: int = 0, **given: object) -> list[str]:
     study = study_class().model_validate(
         {
             "study": {"name": "s"},
@@ -167,7 +167,10 @@ def flags(device: object, read: int = 100 * MB, **given: object) -> list[str]:
         window_start_ns=0,
         window_end_ns=1_000_000_000,
         samples=[],
-        totals={"read": OperationTotals(operations=1, bytes=read)},
+        totals={
+            "read": OperationTotals(operations=1, bytes=read),
+            "write": OperationTotals(operations=1, bytes=written),
+        },
         cpu=None,
         details={"device": device},
     )
@@ -197,3 +200,16 @@ def test_reads_that_a_cache_served_are_flagged() -> None:
     assert flags(None) == []
     assert flags(DEVICE, read=0) == []
     assert flags({**DEVICE, "read_bytes": 0}, direct=False) == []  # page-cache says that already
+
+
+def test_writes_that_never_came_to_the_device_are_flagged() -> None:
+    seen = {**DEVICE, "read_bytes": 100 * MB}
+    assert flags({**seen, "written_bytes": 40 * MB}, written=100 * MB) == ["device-bytes"]
+    assert flags({**seen, "written_bytes": 60 * MB}, written=100 * MB) == []
+
+
+def test_what_a_device_did_around_the_window_does_not_count_as_of_it() -> None:
+    """Half a second before and after a window of one second: twice the bytes at the same rate."""
+    around = {**DEVICE, "over_ns": 2_000_000_000}
+    assert flags({**around, "read_bytes": 90 * MB}) == ["device-bytes"]
+    assert flags({**around, "read_bytes": 110 * MB}) == []

@@ -5,6 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use storlab_io::File;
+use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::timed::{Message, Plan, Timed};
 
 use crate::spec::{BackendKind, BlockJob};
@@ -45,6 +46,7 @@ impl Shared {
             window_ns: job.window_ns,
             interval_ns: job.interval_ns,
             drain_timeout_ns: job.drain_timeout_ns,
+            arm_timeout_ns: ARM_TIMEOUT_NS,
             open_loop: job.open_loop(),
             kinds: job.kinds(),
             prepares: false,

@@ -15,14 +15,18 @@ use crate::shared::Shared;
 use crate::stack::Stack;
 
 /// What was counted when the load had ended.
+#[derive(Default)]
 pub struct After {
     counters: Counters,
     device: Option<Moved>,
 }
 
 impl After {
-    /// Now.
+    /// Now. Nothing where a worker is left in a call of a library, which may answer nobody else.
     pub fn read(shared: &Shared) -> Self {
+        if shared.gave_up() {
+            return After::default();
+        }
         let begin = shared.before.get().and_then(|(_, reading)| *reading);
         let device = shared.devices.since(begin);
         let counters = shared.opened().map(|stack| Counters::read(&stack)).unwrap_or_default();
@@ -44,7 +48,8 @@ pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> E
         notes.extend(not_counted(stack));
     }
     tell("route", json!(proof(shared, stack.as_deref(), &after.counters)));
-    tell("device", json!(after.device));
+    // The whole load's, as the route: what the lab calls `device` is the window's.
+    tell("load_device", json!(after.device));
     tell("registration", json!(*lock(&shared.registration)));
     tell("first_pass", json!(*lock(&shared.first_pass)));
     tell("read_back", json!(read_back));
@@ -57,7 +62,7 @@ fn proof(shared: &Shared, stack: Option<&Stack>, after: &Counters) -> Proof {
         stack.gpus.iter().map(|gpu| (gpu.facts.number, gpu.facts.uuid)).collect()
     });
     let bytes = shared.moved_bytes.load(Relaxed);
-    let before = shared.before.get().map(|(counters, _)| counters);
+    let before = shared.before.get().map(|(counters, _)| counters).filter(|_| !shared.gave_up());
     Proof::of(shared.job.path, bytes, &gpus, before, after)
 }
 

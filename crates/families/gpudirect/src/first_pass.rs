@@ -120,6 +120,9 @@ fn fetch(
             shared.note_fault(fault);
             return Err(Failed { error, stuck: true });
         }
+        if !ended.is_empty() {
+            shared.goes_on();
+        }
         left = left.saturating_sub(ended.len());
         for Completion { slot, result } in ended.drain(..) {
             let offset = member.offset + (numbers.start + u64::from(slot)) * job.block_size;

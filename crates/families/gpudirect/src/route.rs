@@ -7,6 +7,7 @@ use crate::spec::Route;
 use crate::stack::Stack;
 
 const NVFS_STATS: &str = "/proc/driver/nvidia-fs/stats";
+const NVFS_DISABLED: &str = "IO stats: Disabled";
 const MIB: u64 = 1 << 20;
 
 /// What was counted so far.
@@ -27,8 +28,11 @@ impl Counters {
     }
 }
 
-/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`.
+/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`; `None` where it counts nothing.
 fn nvfs_bytes(text: &str) -> Option<u64> {
+    if text.contains(NVFS_DISABLED) {
+        return None;
+    }
     let of = |word: &str| {
         let mut values = text.split_whitespace().filter_map(|part| part.strip_prefix(word));
         values.find_map(|value| value.parse::<u64>().ok())
@@ -201,7 +205,8 @@ mod tests {
         let text = "GDS Version: 1.7\nReads : n=9 ok=9 err=0 readMiB=36 io_state_err=0\n\
                     Writes : n=1 ok=1 err=0 writeMiB=4 io_state_err=0\n";
         assert_eq!(nvfs_bytes(text), Some(40 * MIB));
-        assert_eq!(nvfs_bytes("IO stats: Disabled"), None);
+        assert_eq!(nvfs_bytes(&format!("IO stats: Enabled\n{text}")), Some(40 * MIB));
+        assert_eq!(nvfs_bytes(&format!("IO stats: Disabled\n{text}")), None);
         let proof = |bytes| {
             let counters = |nvfs| Counters { cufile: None, nvfs: Some(nvfs * MIB) };
             Proof::of(Route::Direct, bytes, &[], Some(&counters(50)), &counters(450))

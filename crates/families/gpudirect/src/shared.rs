@@ -54,6 +54,7 @@ impl Shared {
             window_ns: job.window_ns,
             interval_ns: job.interval_ns,
             drain_timeout_ns: job.drain_timeout_ns,
+            arm_timeout_ns: job.arm_timeout_ns,
             open_loop: job.arrival.open_loop(),
             kinds: job.mix.kinds(false),
             prepares: false,

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use storlab_base::{Pattern, Result, Share};
+use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::mix::Mix;
 use storlab_run::order::{
     Arrival, ArrivalKind, Member, MemberKind, Order, alignment, at_least_one, bearable,
@@ -120,6 +121,8 @@ pub struct GpuDirectJob {
     pub drain_timeout_ns: u64,
     /// How long the driver of cuFile may take to open.
     pub open_timeout_ns: u64,
+    /// How long workers that get ready may say nothing.
+    pub arm_timeout_ns: u64,
     /// Of offsets, mix and content.
     pub seed: u64,
 }
@@ -150,6 +153,7 @@ impl Default for GpuDirectJob {
             interval_ns: 1_000_000_000,
             drain_timeout_ns: 30_000_000_000,
             open_timeout_ns: 30_000_000_000,
+            arm_timeout_ns: ARM_TIMEOUT_NS,
             seed: 0,
         }
     }
@@ -203,6 +207,7 @@ impl GpuDirectJob {
             ("window_ns", self.window_ns.unwrap_or(0)),
             ("drain_timeout_ns", self.drain_timeout_ns),
             ("open_timeout_ns", self.open_timeout_ns),
+            ("arm_timeout_ns", self.arm_timeout_ns),
         ])
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 
 use storlab_base::lock;
+use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::timed::{Message, Plan, Timed};
 use storlab_s3::{Failure, Store};
 
@@ -86,6 +87,7 @@ impl Shared {
             window_ns: job.window_ns.filter(|_| measures),
             interval_ns: job.interval_ns,
             drain_timeout_ns: job.drain_timeout_ns,
+            arm_timeout_ns: ARM_TIMEOUT_NS,
             open_loop: job.open_loop(),
             kinds: job.kinds().into_iter().map(ObjectKind::entry).collect(),
             prepares: !measures,

@@ -67,6 +67,7 @@ fn run(held: bool) -> Run {
         window_ns: Some(WINDOW_NS),
         interval_ns: WINDOW_NS,
         drain_timeout_ns: LONG_NS,
+        arm_timeout_ns: LONG_NS,
         open_loop: false,
         kinds: vec![Kind { place: 0, name: "tick" }],
         prepares: false,
@@ -152,4 +153,81 @@ fn a_run_that_is_not_held_cannot_be_told() {
     let summary = ended(&run);
     assert_eq!(summary.details["submitted"], 3);
     assert!(summary.first_io_late_ns.is_some() && !run.armed());
+}
+
+/// The first worker never comes to the gate; the others do.
+struct Stuck {
+    timed: Timed,
+    behind: bool,
+}
+
+impl Deref for Stuck {
+    type Target = Timed;
+
+    fn deref(&self) -> &Timed {
+        &self.timed
+    }
+}
+
+impl Load for Stuck {
+    const WORKER: &'static str = "stuck";
+
+    fn backend(&self) -> &'static str {
+        "test"
+    }
+
+    fn cores(&self) -> usize {
+        1
+    }
+
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
+        while index == 0 && (self.behind || !self.timed.control.stopping()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.timed.send(Message::Ready);
+        self.timed.wait_at_gate();
+        assert!(self.timed.control.stopping());
+        Ok(WorkerEnd::default())
+    }
+
+    fn end(&self, _: &BTreeMap<&'static str, Totals>, _: u64) -> Ending {
+        let mut ending = Ending::default();
+        ending.details.insert("gave_up".into(), self.timed.gave_up().into());
+        ending
+    }
+}
+
+fn stuck(arm_timeout_ns: u64, behind: bool) -> Run {
+    let (timed, receiver) = Timed::new(Plan {
+        workers: 3,
+        ramp_ns: RAMP_NS,
+        window_ns: Some(WINDOW_NS),
+        interval_ns: WINDOW_NS,
+        drain_timeout_ns: LONG_NS,
+        arm_timeout_ns,
+        open_loop: false,
+        kinds: vec![Kind { place: 0, name: "tick" }],
+        prepares: false,
+    });
+    begin(Stuck { timed, behind }, receiver, false).unwrap()
+}
+
+#[test]
+fn a_worker_that_never_gets_ready_fails_the_run() {
+    let summary = ended(&stuck(50 * MS, true));
+    assert_eq!((summary.status, &summary.details["gave_up"]), (Status::Failed, &true.into()));
+    let failure = summary.failure.unwrap();
+    assert!(failure.message.starts_with("1 of the workers did not get ready"), "{failure:?}");
+    assert!(failure.fix.contains("does not come back"));
+}
+
+#[test]
+fn a_run_whose_worker_never_gets_ready_can_be_cancelled() {
+    for behind in [true, false] {
+        let run = stuck(LONG_NS, behind);
+        run.cancel();
+        let summary = ended(&run);
+        assert_eq!((summary.status, summary.failure.is_none()), (Status::Cancelled, true));
+        assert_eq!(summary.details["gave_up"], behind);
+    }
 }

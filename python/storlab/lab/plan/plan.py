@@ -50,6 +50,7 @@ class _Cost:
     bytes_written: int
     unbounded_runs: int  # runs that write as much as they can in their time ...
     unbounded_ns: float  # ... and that time, times their share of writes
+    compared_bytes: int  # read before runs
     writes: bool
     reads: bool
 
@@ -297,6 +298,7 @@ def _cost(
         bytes_written=prepared + written,
         unbounded_runs=sum(count for _, count in unbounded),
         unbounded_ns=sum(e.duration_ns * e.write_share * count for e, count in unbounded),
+        compared_bytes=sum(e.compared_bytes * count for e, count in every),
         writes=target.precondition is not None or any(e.writes for e in estimates),
         reads=any(e.reads for e in estimates),
     )
@@ -327,6 +329,12 @@ def _notes(
         yield (
             f"{unbounded:,} runs write as much as the target takes in their time; these bytes are "
             f"not in the sum: {format_bytes_si(unbounded_bytes)} for each GB/s of throughput"
+        )
+    compared = sum(c.compared_bytes for c in costs.values())
+    if compared:
+        yield (
+            f"before their load, the runs read {format_bytes_si(compared)} in all, to compare what "
+            "arrives (verify); this time is in the estimate"
         )
     for target in study.target:
         fact, cost = facts[target.name], costs[target.name]

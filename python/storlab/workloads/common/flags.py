@@ -71,11 +71,12 @@ _CONDITIONS = (
     FlagMeaning(
         "device-bytes",
         "Y",
-        "The device counted less than half of the bytes that were read: a cache served the rest.",
+        "The device counted less than half of the bytes that were read, or that were written: a "
+        "cache served or took the rest.",
         severity="warning",
         why=(
-            "Less than half of the bytes that were read came from the device: this is the speed "
-            "of a cache."
+            "Less than half of the bytes that were read or written came from the device or to it: "
+            "this is the speed of a cache."
         ),
         caveat=True,
         claims=True,

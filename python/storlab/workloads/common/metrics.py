@@ -33,7 +33,7 @@ STARVED_PERCENT = 2.0  # of the window
 RATE_TOLERANCE = 0.01
 IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
 NOTES_SHOWN = 8  # beside a number; the run has them all
-LEAST_DEVICE_SHARE = 0.5  # of the bytes read with O_DIRECT, what their device must have seen
+LEAST_DEVICE_SHARE = 0.5  # of the bytes moved with O_DIRECT, what their device must have seen
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
 Quantity = Literal["latency", "intended", "ttfb"]
@@ -397,18 +397,24 @@ def page_cache_flag(target: Target) -> Flag | None:
 
 
 def device_bytes_flag(target: Target, outcome: RunOutcome) -> Flag | None:
-    """Reads that never came to the device. Reads by others only add to what it counts."""
+    """I/O that never came to the device. What others do only adds to what it counts, and it is
+    counted over a little more than the window: its share of that is compared.
+    """
     device = Details.of(outcome).device
     if device is None or not target.direct:
         return None
-    read = bytes_moved(outcome, ("read",))
-    if not device.read_bytes < LEAST_DEVICE_SHARE * read:
-        return None
-    return Flag(
-        kind="device-bytes",
-        message=f"{format_bytes_si(read)} were read, and the device counted "
-        f"{format_bytes_si(device.read_bytes)}: a cache served the rest",
-    )
+    share = min(1.0, window_ns(outcome) / device.over_ns) if device.over_ns else 1.0
+    missing = [
+        f"{format_bytes_si(moved)} were {done}, and the device counted {format_bytes_si(counted)}: "
+        f"a cache {had} the rest"
+        for done, had, moved, counted in (
+            ("read", "served", bytes_moved(outcome, ("read",)), round(device.read_bytes * share)),
+            ("written", "took", bytes_moved(outcome, ("write",)),
+             round(device.written_bytes * share)),
+        )
+        if counted < LEAST_DEVICE_SHARE * moved
+    ]  # fmt: skip
+    return Flag(kind="device-bytes", message="; ".join(missing)) if missing else None
 
 
 def note_flag(outcome: RunOutcome) -> Flag | None:

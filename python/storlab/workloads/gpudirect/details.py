@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from storlab.contracts.details import Details, Told
+from storlab.contracts.details import Details, DeviceMoved, Told
 
 COUNTERS = {"cufile": "cuFile", "nvidia-fs": "nvidia-fs"}
 """Who counts, for people."""
@@ -105,6 +105,7 @@ class GpuDirectDetails(Details):
     gpus: tuple[GpuTold, ...] = ()
     libraries: LibrariesTold = LibrariesTold()
     route: RouteTold = RouteTold()
+    load_device: DeviceMoved | None = None  # during the load that the route is of
     registration: Registration | None = None
     first_pass: Compared | None = None
     read_back: Compared | None = None

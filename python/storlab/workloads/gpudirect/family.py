@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import Problem
+from storlab.base.units import NS_PER_S
 from storlab.contracts.check import Check
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext
@@ -26,11 +27,16 @@ from storlab.workloads.gpudirect.job import GpuDirectJob, Libraries, Mix, Offset
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.points import examine_here, examine_points
 from storlab.workloads.gpudirect.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.gpudirect.needs import (
+    compared_bytes,
+    files_of,
+    host_buffer_bytes,
+    open_files,
+)
 from storlab.workloads.gpudirect.page import GPUDIRECT_PAGE
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import (
     depth_of,
-    host_buffer_bytes,
     sharers_of,
     target_problem,
     verified_bytes,
@@ -67,16 +73,19 @@ class GpuDirectWorkload(InPlace):
         window_ns, written = window_and_written(
             header, params.total_bytes, rated, ASSUMED_BYTES_S, writes
         )
-        files = -(-params.workers // params.workers_per_file)
+        # Other engines compare nothing.
+        compared = compared_bytes(params, target) if point.engine == "native" else 0
+        compared_ns = compared * NS_PER_S // ASSUMED_BYTES_S
         return Estimate(
-            duration_ns=header.ramp + window_ns + header.settle,
+            duration_ns=compared_ns + header.ramp + window_ns + header.settle,
             bytes_written=written,
             writes=writes > 0,
-            files=files if target.directory is not None else 0,
+            files=files_of(params, target) if target.directory is not None else 0,
             write_share=writes / 100,
             reads=params.read_percent > 0,
             buffer_bytes=host_buffer_bytes(params),
-            open_files=2 * files if target.directory is not None else 0,
+            open_files=open_files(params, target),
+            compared_bytes=compared,
         )
 
     def job(self, point: Point, context: JobContext) -> GpuDirectJob:

@@ -7,6 +7,7 @@ from storlab.contracts.page import FlagMeaning
 NOT_DIRECT = "not-direct"
 UNPROVEN = "path-unproven"
 UNCOMPARED = "not-compared"
+SWITCH_ON_COUNTING = "as root, echo 1 > /sys/module/nvidia_fs/parameters/rw_stats_enabled"
 
 GPUDIRECT_FLAGS = (
     FlagMeaning(

@@ -12,7 +12,7 @@ from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcom
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
 from storlab.workloads.gpudirect.details import GpuDirectDetails
-from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNCOMPARED, UNPROVEN
+from storlab.workloads.gpudirect.flags import NOT_DIRECT, SWITCH_ON_COUNTING, UNCOMPARED, UNPROVEN
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import depth_of
 
@@ -98,7 +98,8 @@ def _path_flags(
         yield Flag(
             kind=UNPROVEN,
             message="nothing counted which path the bytes took: this cuFile has no counters (they "
-            "begin with 1.15) and nvidia-fs shows none, or counts whole MiB of a load of a few",
+            "begin with 1.15), and nvidia-fs is not loaded, does not count (switch it on: "
+            f"{SWITCH_ON_COUNTING}), or counts whole MiB of a load of a few",
         )
         return
     shares = route.percents()

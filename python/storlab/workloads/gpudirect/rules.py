@@ -155,18 +155,3 @@ def verified_bytes(params: GpuDirectParams, length: int) -> int:
         return 0
     wanted = min(max(params.verify, params.block_size), length)
     return wanted // params.block_size * params.block_size
-
-
-def host_buffer_bytes(params: GpuDirectParams) -> int:
-    """Of host memory that all workers' buffers take; the direct path needs none."""
-    if params.path == "direct":
-        return 0
-    return params.block_size * depth_of(params) * params.workers
-
-
-def gpu_buffer_bytes(params: GpuDirectParams) -> int:
-    """Of memory of the GPU that has the most workers."""
-    if params.path == "host":
-        return 0
-    workers = -(-params.workers // len(params.gpu))
-    return params.block_size * depth_of(params) * workers

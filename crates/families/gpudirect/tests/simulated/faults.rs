@@ -1,5 +1,7 @@
 //! What goes wrong is told by name, and ends the run.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use storlab_run::outcome::Status;
 
@@ -233,6 +235,58 @@ simulated! {
         let run = Rig::new(1).start();
         run.cancel();
         assert_eq!(finish(&run).summary.status, Status::Cancelled);
+    }
+}
+
+/// Far less than any test takes.
+const SHORT_NS: u64 = 200_000_000;
+
+simulated! {
+    fn a_file_that_never_gets_registered_ends_the_run_and_not_the_next_one(
+        "", "hang=HandleRegister"
+    ) {
+        let rig = Rig::new(2).with(|j| j["arm_timeout_ns"] = json!(SHORT_NS));
+        let (message, summary) = rig.bad();
+        assert!(message.contains("2 of the workers did not get ready"), "{message}");
+        assert!(summary.failure.unwrap().fix.contains("registers"));
+        assert_eq!(summary.details["route"]["by"], "none");
+        Rig::new(2).with(|j| j["path"] = json!("bounce")).good();
+    }
+}
+
+simulated! {
+    fn one_worker_that_hangs_is_left_and_the_others_end("", "hang=BufRegister:1") {
+        let rig = Rig::new(3).with(|j| j["arm_timeout_ns"] = json!(SHORT_NS));
+        let (message, _) = rig.bad();
+        assert!(message.contains("of the workers did not get ready"), "{message}");
+        // What hangs was ordered once; the library is still open.
+        Rig::new(3).good();
+    }
+}
+
+/// The worker has come to what hangs by the time of the cancel, or the run ends all the same.
+fn cancelled_in_time(rig: &Rig, what: &str) {
+    let run = rig.start();
+    std::thread::sleep(Duration::from_millis(300));
+    run.cancel();
+    let summary = finish(&run).summary;
+    let found = (summary.status, summary.failure.is_none());
+    assert_eq!(found, (Status::Cancelled, true), "{what}: {:?}", summary.failure);
+}
+
+simulated! {
+    fn a_run_can_be_cancelled_while_a_file_is_registered("", "hang=HandleRegister") {
+        cancelled_in_time(&Rig::new(2), "register");
+    }
+}
+
+simulated! {
+    fn a_run_can_be_cancelled_while_its_first_pass_hangs("", "hang=Read") {
+        for (api, depth) in [("sync", 1), ("async", 1), ("async", 4)] {
+            let rig = Rig::new(1)
+                .with(|j| (j["api"], j["queue_depth"]) = (json!(api), json!(depth)));
+            cancelled_in_time(&rig, api);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from storlab.brief.model import DataTable, FactTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import and_list, plural
 from storlab.figures.common import digits3
+from storlab.model.result import Operation, OperationTotals
 from storlab.workloads.gpudirect.details import GpuDirectDetails, LibraryTold, RouteTold
 from storlab.workloads.gpudirect.findings.best import NONE, sections_of
 from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
@@ -151,7 +152,7 @@ def proof_table(comparison: Comparison) -> DataTable | None:
             ("nvidia-fs", "%"),
             ("POSIX", "%"),
             ("counted by", ""),
-            ("device read / moved", "%"),
+            ("device / moved", "%"),
             ("compared", ""),
         ],
         leaves,
@@ -181,14 +182,32 @@ def _numbers(proof: Proof) -> list[Number]:
 
 
 def _device(proof: Proof) -> Number:
-    """What the device counted over what was read in the windows."""
-    counted, moved = 0, 0
+    """What the device counted over what was moved: both of the same span of each run."""
+    counted, moved = 0.0, 0.0
     for run, told in zip(proof.cell.runs, proof.details, strict=True):
-        read = run.record.totals.get("read")
-        if told.device is None or read is None:
+        window_ns = run.record.window_end_ns - run.record.window_start_ns
+        both = counted_and_moved(told, run.record.totals, window_ns)
+        if both is None:
             return NONE
-        counted, moved = counted + told.device.read_bytes, moved + read.bytes
+        counted, moved = counted + both[0], moved + both[1]
     return Number(f"{100 * counted / moved:.0f}", "", proof.cell.point_id) if moved else NONE
+
+
+def counted_and_moved(
+    told: GpuDirectDetails, totals: Mapping[Operation, OperationTotals], window_ns: int
+) -> tuple[float, float] | None:
+    """Bytes by the device's count and by the load's own: of all of the load or, of engines that do
+    not tell the former, of the window, by rates. None where nobody counted.
+    """
+    whole = told.load_device
+    if whole is not None and told.route.bytes:
+        return whole.read_bytes + whole.written_bytes, told.route.bytes
+    device = told.device
+    if device is None or not device.over_ns or not window_ns:
+        return None
+    share = min(1.0, window_ns / device.over_ns)
+    moved = sum(total.bytes for total in totals.values())
+    return (device.read_bytes + device.written_bytes) * share, moved
 
 
 def _compared(proof: Proof) -> Number:

@@ -26,6 +26,7 @@ class CuFileConfiguration:
     allow_compat: bool | None = None
     force_compat: bool | None = None
     p2pdma: bool | None = None
+    nvme_p2pdma: bool | None = None  # of NVMe drives alone, where the version tells them apart
     poll_mode: bool | None = None
     poll_kb: int | None = None
     direct_io_kb: int | None = None
@@ -44,8 +45,7 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
         return _with_environment(CuFileConfiguration(None, problem), environment)
     except (OSError, ValueError) as error:
         problem = f"{path} cannot be read: {error}"
-    properties = values.get("properties")
-    known: Mapping[str, Any] = properties if isinstance(properties, dict) else {}
+    known = _table(values, "properties")
     return _with_environment(
         CuFileConfiguration(
             path=path,
@@ -53,6 +53,7 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
             allow_compat=_flag(known.get("allow_compat_mode")),
             force_compat=_flag(known.get("force_compat_mode")),
             p2pdma=_flag(known.get("use_pci_p2pdma")),
+            nvme_p2pdma=_flag(_table(values, "block.nvme").get("use_pci_p2pdma")),
             poll_mode=_flag(known.get("use_poll_mode")),
             poll_kb=_number(known.get("poll_mode_max_size_kb")),
             direct_io_kb=_number(known.get("max_direct_io_size_kb")),
@@ -68,6 +69,14 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it holds no object")
     return found
+
+
+def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Of names with dots between them; empty where there is none."""
+    found: Any = values
+    for name in place.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _with_environment(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
 from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
 from storlab.workloads.gpudirect.machine.configuration import configuration
+from storlab.workloads.gpudirect.machine.in_force import in_force
 from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row
 from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
 from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
@@ -23,6 +24,7 @@ from storlab.workloads.gpudirect.machine.routes import (
     library_rows,
     memlock_row,
     p2pdma_lacks,
+    proof_row,
     route_rows,
     small_io_row,
 )
@@ -59,11 +61,12 @@ def examine_machine(libraries: Libraries, machine: Machine | None = None) -> lis
     kernel = kernels.kernel(machine.root)
     lacks = p2pdma_lacks(kernel, driver, cards, probed, machine.processor)
     nvidia_fs = kernels.nvidia_fs_version(machine.root)
-    rows += [*route_rows(nvidia_fs, lacks, found, probed), configuration_row(found, probed)]
+    held = in_force(found, probed)
+    rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(found, held, probed)]
     rows += iommu_rows(machine.root, cards)
     rows.append(small_io_row(machine.environment))
-    memlock = memlock_row(machine.root, machine.is_root)
-    return rows if memlock is None else [*rows, memlock]
+    more = (proof_row(machine.root, probed), memlock_row(machine.root, machine.is_root))
+    return [*rows, *(row for row in more if row is not None)]
 
 
 def examine_target(
@@ -71,15 +74,20 @@ def examine_target(
     demands: Sequence[Demand],
     libraries: Libraries,
     machine: Machine | None = None,
+    *,
+    others: bool = False,
 ) -> list[Check]:
-    """Of a target for the points on it. Errors are what no run can be without."""
+    """Of a target for the points on it. Errors are what no run can be without. ``others``: the
+    target has points beside these that need no cuFile.
+    """
     machine = machine or Machine()
     if not any(demand.needs_gpu for demand in demands):
         return []
     direct = any(demand.needs_cufile for demand in demands)
-    probed = machine.probing(libraries if direct else Libraries(libraries.cuda, ()))
-    rows = [*_needed_rows(probed, direct=direct)]
-    if not rows:
+    others = others or not all(demand.needs_cufile for demand in demands)
+    probed = _probed(machine, libraries, direct=direct, others=others)
+    rows = [*_needed_rows(probed, direct=direct, others=others)]
+    if probed.cuda_trouble is None:
         rows += memory_rows(demands, probed)
     cards = [
         (gpu, card)
@@ -88,7 +96,8 @@ def examine_target(
         and (card := pci.device(machine.root, gpu.pci)) is not None
     ]
     rows += [row for gpu, card in cards for row in aperture_rows(demands, gpu.number, card)]
-    nvidia_fs = kernels.nvidia_fs_version(machine.root) is not None
+    held = in_force(configuration(machine.root, machine.environment), probed)
+    nvidia_fs = held.finds(kernels.nvidia_fs_version(machine.root))
     seen: set[storage.Under] = set()
     for place in places:
         under = storage.under(place, machine.root)
@@ -122,12 +131,29 @@ def _place_rows(
         yield from distance_rows(root, card, _name(gpu), found)
 
 
-def _needed_rows(probed: Probe, *, direct: bool) -> Iterator[Check]:
-    """What no run can be without, and is not there."""
+def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: bool) -> Probe:
+    """Where cuFile takes the whole probe down, the rest is asked for alone if it serves anybody."""
+    without = Libraries(libraries.cuda, ())
+    if not direct:
+        return machine.probing(without)
+    probed = machine.probing(libraries)
+    if probed.trouble is None or not others:
+        return probed
+    alone = machine.probing(without)
+    told = {"what": probed.trouble.what, "fix": probed.trouble.fix}
+    return replace(alone, cufile={"error": told})
+
+
+def _needed_rows(probed: Probe, *, direct: bool, others: bool) -> Iterator[Check]:
+    """What no run, or none of the direct path, can be without, and is not there."""
     if probed.cuda_trouble is not None:
         yield error("libcuda", probed.cuda_trouble.what, probed.cuda_trouble.fix)
     elif direct and probed.cufile_trouble is not None:
-        yield error("libcufile", probed.cufile_trouble.what, probed.cufile_trouble.fix)
+        what, fix = probed.cufile_trouble.what, probed.cufile_trouble.fix
+        if others:
+            yield warning("libcufile", f"{what}; runs with path = direct will fail", fix)
+        else:
+            yield error("libcufile", what, fix)
 
 
 def _trouble_rows(probed: Probe) -> Iterator[Check]:

@@ -63,6 +63,14 @@ def nvidia_fs_version(root: Path) -> str | None:
     return "of unknown version" if any(place.exists() for place in known) else None
 
 
+def nvidia_fs_counts(root: Path) -> bool | None:
+    """Whether the module counts what it moves; None where it is not loaded, or does not say."""
+    found = re.search(
+        r"\bIO stats: (Enabled|Disabled)", _text(root / "proc/driver/nvidia-fs/stats")
+    )
+    return None if found is None else found[1] == "Enabled"
+
+
 def kernel(root: Path) -> Kernel:
     """The running one."""
     release = read_fact(root / "proc/sys/kernel/osrelease") or ""

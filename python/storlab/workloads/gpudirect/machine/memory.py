@@ -10,6 +10,7 @@ from storlab.contracts.check import Check
 from storlab.workloads.gpudirect.machine.pci import PciDevice
 from storlab.workloads.gpudirect.machine.probe import Probe
 from storlab.workloads.gpudirect.machine.rows import error, ok, warning
+from storlab.workloads.gpudirect.needs import bytes_on
 
 HOST = "host"  # the path that needs no GPU
 
@@ -22,8 +23,9 @@ class Demand:
     path: str
     gpus: tuple[int, ...]  # worker w uses the one at w modulo their count
     workers: int
-    queue_depth: int  # buffers of each worker
     block_size: int
+    worker_bytes: int  # of the buffers of each in its GPU
+    pool_bytes: int = 0  # of what the writes of a GPU are sent from
 
     @property
     def needs_gpu(self) -> bool:
@@ -39,9 +41,7 @@ class Demand:
         """Of the memory of one GPU."""
         if not self.needs_gpu:
             return 0
-        turns = (place for place, number in enumerate(self.gpus) if number == gpu)
-        workers = sum(-(-max(0, self.workers - turn) // len(self.gpus)) for turn in turns)
-        return workers * self.queue_depth * self.block_size
+        return bytes_on(gpu, self.gpus, self.workers, self.worker_bytes, self.pool_bytes)
 
 
 def used_gpus(demands: Sequence[Demand]) -> list[int]:

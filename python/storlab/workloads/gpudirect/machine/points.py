@@ -11,8 +11,8 @@ from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.probe import Libraries
+from storlab.workloads.gpudirect.needs import pool_bytes, worker_gpu_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
-from storlab.workloads.gpudirect.rules import depth_of
 
 
 def examine_here(machine: Machine | None = None) -> list[Check]:
@@ -29,9 +29,11 @@ def examine_points(
         params = GpuDirectParams.of(point.params)
         libraries = _libraries(params.cuda_library, params.cufile_library)
         asked.setdefault(libraries, []).append(_demand(point.workload, params))
+    others = not all(demand.needs_cufile for demands in asked.values() for demand in demands)
     rows: dict[Check, None] = {}
     for libraries, demands in asked.items():
-        rows |= dict.fromkeys(examine_target(places, demands, libraries, machine))
+        found = examine_target(places, demands, libraries, machine, others=others)
+        rows |= dict.fromkeys(found)
     return list(rows)
 
 
@@ -45,6 +47,7 @@ def _demand(label: str, params: GpuDirectParams) -> Demand:
         path=params.path,
         gpus=tuple(params.gpu),
         workers=params.workers,
-        queue_depth=depth_of(params),
         block_size=params.block_size,
+        worker_bytes=worker_gpu_bytes(params),
+        pool_bytes=pool_bytes(params),
     )

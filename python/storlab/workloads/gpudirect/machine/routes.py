@@ -9,13 +9,16 @@ from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.check import Check
 from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import read_fact
+from storlab.workloads.gpudirect.flags import SWITCH_ON_COUNTING
 from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
+from storlab.workloads.gpudirect.machine.in_force import InForce
 from storlab.workloads.gpudirect.machine.kernel import (
     Driver,
     Kernel,
     can_be_locked_bytes,
     has_iommu,
     iommu_words,
+    nvidia_fs_counts,
 )
 from storlab.workloads.gpudirect.machine.pci import PciDevice
 from storlab.workloads.gpudirect.machine.probe import Probe
@@ -23,6 +26,11 @@ from storlab.workloads.gpudirect.machine.rows import ok, warning
 
 KVIKIO_VARIABLE = "KVIKIO_GDS_THRESHOLD"
 KVIKIO_USUAL = 16 * 1024
+LOG_FIX = "look into cufile.log, with CUFILE_LOGGING_LEVEL=DEBUG, for why"
+NVIDIA_FS_FIX = (
+    "give /dev/nvidia-fs* to the container, or install an NVMe driver that nvidia-fs goes with "
+    "(DOCA-OFED)"
+)
 COUNTING = (1, 15)  # the version of cuFile that began to count which way I/Os go
 STATIC_BAR1 = (
     "options nvidia NVreg_RegistryDwords="
@@ -70,63 +78,73 @@ def p2pdma_lacks(
 
 
 def route_rows(
-    nvidia_fs: str | None,
-    lacks: Sequence[tuple[str, str]],
-    configuration: CuFileConfiguration,
-    probe: Probe,
+    nvidia_fs: str | None, lacks: Sequence[tuple[str, str]], held: InForce
 ) -> Iterator[Check]:
-    """Which path am I on?"""
-    if nvidia_fs is not None:
-        yield ok("nvidia-fs", f"loaded, version {nvidia_fs}")
-    else:
-        yield ok("nvidia-fs", "not loaded")
-    refused = configuration.p2pdma is False
-    if not lacks and not refused:
-        yield ok("P2PDMA", "nothing that is known stands against it")
-    else:
-        against = [what for what, _ in lacks] + (["use_pci_p2pdma is false"] if refused else [])
-        yield ok("P2PDMA", f"not possible: {', '.join(against)}")
-    forced = configuration.force_compat
-    if forced:
+    """Which path am I on? What cuFile itself says comes before what is known to stand against."""
+    serves = held.finds(nvidia_fs)
+    against = [*lacks, *held.refusals()]
+    if held.ways is not None and not held.has_p2pdma and not against:
+        against = [("cuFile finds no way by it to NVMe drives", LOG_FIX)]
+    possible = held.has_p2pdma or not against
+    yield _nvidia_fs_row(nvidia_fs, serves, possible)
+    yield _p2pdma_row(against, possible, serves or bool(held.ways))
+    if held.compat_forced:
         fix = "set force_compat_mode to false in cufile.json, or CUFILE_FORCE_COMPAT_MODE=0"
         yield warning("GPU path", "host memory: compatibility mode is forced", fix)
-    elif nvidia_fs is not None:
+    elif held.ways:
+        words = " and ".join(held.way_names)
+        yield ok("GPU path", f"direct, by {words}, for local NVMe drives: cuFile says so itself")
+    elif serves:
         yield ok("GPU path", "direct, by nvidia-fs, for what the file system and drive allow")
-    elif not lacks and not refused:
+    elif possible:
         yield ok("GPU path", "direct, by the kernel's P2PDMA, for local NVMe drives")
     else:
-        yield _no_route(lacks, refused, _compat_allowed(configuration, probe))
+        yield _no_route(against, nvidia_fs, held)
 
 
-def _no_route(
-    lacks: Sequence[tuple[str, str]], refused: bool, compat_allowed: bool | None
-) -> Check:
-    fixes = [fix for _, fix in lacks]
-    if refused:
-        fixes.append("set use_pci_p2pdma to true in cufile.json")
+def _nvidia_fs_row(version: str | None, serves: bool, possible: bool) -> Check:
+    if version is None:
+        return ok("nvidia-fs", "not loaded")
+    if serves:
+        return ok("nvidia-fs", f"loaded, version {version}")
+    what = f"loaded, version {version}; cuFile finds no way by it to NVMe drives"
+    return ok("nvidia-fs", what) if possible else warning("nvidia-fs", what, NVIDIA_FS_FIX)
+
+
+def _p2pdma_row(against: Sequence[tuple[str, str]], possible: bool, needless: bool) -> Check:
+    """Needless: another way is at hand."""
+    if not against:
+        return ok("P2PDMA", "nothing that is known stands against it")
+    whats = ", ".join(what for what, _ in against)
+    if possible:
+        return ok("P2PDMA", f"possible, says cuFile itself, against what is known: {whats}")
+    if needless:
+        return ok("P2PDMA", f"not possible, and not needed: {whats}")
+    return warning("P2PDMA", f"not possible: {whats}", "; ".join(fix for _, fix in against))
+
+
+def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: InForce) -> Check:
     then = {
         True: "cuFile moves every byte by way of host memory (compatibility mode)",
         False: "cuFile refuses to open (5001), since compatibility mode is not allowed",
         None: "cuFile falls back to host memory where its configuration allows that, else refuses",
-    }[compat_allowed]
+    }[held.compat_allowed]
+    known = f" (cuFile goes directly to {', '.join(held.storage)})" if held.storage else ""
+    load = "load nvidia-fs (package nvidia-gds)" if nvidia_fs is None else NVIDIA_FS_FIX
     return warning(
         "GPU path",
-        f"not direct: neither nvidia-fs nor P2PDMA is at hand, so that {then}",
-        f"load nvidia-fs (package nvidia-gds), or for P2PDMA: {'; '.join(fixes)}",
+        f"not direct for local drives{known}: neither nvidia-fs nor P2PDMA is at hand, "
+        f"so that {then}",
+        f"{load}, or for P2PDMA: {'; '.join(fix for _, fix in against)}",
     )
 
 
-def _compat_allowed(configuration: CuFileConfiguration, probe: Probe) -> bool | None:
-    told = probe.cufile.get("compat_allowed")
-    return told if isinstance(told, bool) else configuration.allow_compat
-
-
-def configuration_row(found: CuFileConfiguration, probe: Probe) -> Check:
+def configuration_row(found: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
     """What is in force; the library itself is believed before the file."""
-    allowed = _compat_allowed(found, probe)
+    allowed = held.compat_allowed
     told = {
         "compatibility mode": allowed,
-        "P2PDMA": found.p2pdma,
+        "P2PDMA": held.p2pdma,
         "polling": probe.cufile.get("poll_mode", found.poll_mode),
     }
     words = {True: "on", False: "off", None: "by default"}
@@ -148,14 +166,23 @@ def library_rows(probe: Probe) -> Iterator[Check]:
         if library and not library.get("error"):
             what = f"version {library.get('version') or 'unknown'}, {library.get('path')}"
             yield ok(name, what)
+
+
+def proof_row(root: Path, probe: Probe) -> Check | None:
+    """Whether anybody counts which way I/Os go; None where cuFile itself does."""
     version = str(probe.cufile.get("version") or "")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if len(numbers) == 2 and numbers < COUNTING:
-        yield warning(
-            "proof of path",
-            f"libcufile {version} does not count which way I/Os go",
-            "pip install 'storlab[gpu]', or a cuFile of 1.15 or newer",
-        )
+    if len(numbers) < 2 or numbers >= COUNTING:
+        return None
+    what = f"libcufile {version} does not count which way I/Os go"
+    newer = "pip install 'storlab[gpu]', or a cuFile of 1.15 or newer"
+    counts = nvidia_fs_counts(root)
+    if counts:
+        return ok("proof of path", f"{what}: nvidia-fs does, in whole MiB and for all processes")
+    if counts is False:
+        what = f"{what}, and nvidia-fs counts nothing (IO stats: Disabled)"
+        return warning("proof of path", what, f"{SWITCH_ON_COUNTING}, or {newer}")
+    return warning("proof of path", what, newer)
 
 
 def small_io_row(environment: Mapping[str, str]) -> Check:

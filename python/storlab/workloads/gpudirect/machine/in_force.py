@@ -1,0 +1,87 @@
+"""What holds of cuFile's settings: its own word, before its configuration and its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
+from storlab.workloads.gpudirect.machine.probe import Probe
+
+P2PDMA, NVIDIA_FS = "p2pdma", "nvfs"
+ALLOW_FIX = (
+    "set use_pci_p2pdma to true in cufile.json, under properties and, where that has it, under "
+    "block.nvme (or CUFILE_USE_PCIP2PDMA=true)"
+)
+_WAYS = {
+    P2PDMA: "the kernel's P2PDMA",
+    NVIDIA_FS: "nvidia-fs",
+    "dmabuf": "DMA-BUF",
+    "c2c": "the link of processor and GPU (C2C)",
+}
+_NVME = frozenset({"nvme", "nvme_p2p"})
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """None: nobody told, and no default is known."""
+
+    compat_allowed: bool | None
+    compat_forced: bool
+    p2pdma: bool
+    nvme_p2pdma: bool | None  # the same for NVMe drives alone
+    is_told: bool  # p2pdma is written somewhere, or the library's own word
+    ways: tuple[str, ...] | None  # by which cuFile says that it reaches NVMe drives directly
+    storage: tuple[str, ...]  # other kinds of it that cuFile says it reaches directly
+
+    @property
+    def has_p2pdma(self) -> bool:
+        """cuFile itself says so."""
+        return self.ways is not None and P2PDMA in self.ways
+
+    @property
+    def way_names(self) -> list[str]:
+        """For people."""
+        return [_WAYS.get(way, way) for way in self.ways or ()]
+
+    def finds(self, nvidia_fs: str | None) -> bool:
+        """Whether nvidia-fs serves cuFile: it is loaded, and cuFile does not say otherwise."""
+        if nvidia_fs is None:
+            return False
+        return self.ways is None or NVIDIA_FS in self.ways
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """What of cuFile's settings stands against P2PDMA, each with what to do."""
+        if self.has_p2pdma:
+            return []
+        if not self.p2pdma:
+            unset = "" if self.is_told else " by default"
+            return [(f"use_pci_p2pdma is false{unset}", ALLOW_FIX)]
+        if self.nvme_p2pdma is False:
+            fix = "set use_pci_p2pdma to true under block.nvme in cufile.json"
+            return [("block.nvme.use_pci_p2pdma is false", fix)]
+        return []
+
+
+def in_force(configuration: CuFileConfiguration, probe: Probe) -> InForce:
+    """The library is believed before the file, and the file before defaults."""
+    told = probe.cufile
+    forced = _first(told.get("compat_forced"), configuration.force_compat)
+    p2pdma = _first(told.get("p2pdma"), configuration.p2pdma)
+    return InForce(
+        compat_allowed=_first(told.get("compat_allowed"), configuration.allow_compat),
+        compat_forced=bool(forced),
+        p2pdma=bool(p2pdma),  # cuFile's default is false
+        nvme_p2pdma=configuration.nvme_p2pdma,
+        is_told=p2pdma is not None,
+        ways=_names(probe.abilities.get("nvme")),
+        storage=tuple(n for n in _names(probe.abilities.get("storage")) or () if n not in _NVME),
+    )
+
+
+def _first(*values: object) -> bool | None:
+    return next((value for value in values if isinstance(value, bool)), None)
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    return tuple(map(str, value)) if isinstance(value, Sequence) else None

@@ -1,0 +1,81 @@
+"""What a run takes beside its load: memory, open files, and what it compares before that.
+
+``spec.rs``, ``stack.rs`` and ``content.rs`` of the engine say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storlab.model.study import Target
+from storlab.workloads.common.regions import region_of
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.rules import GRAIN, depth_of, members_of, verified_bytes
+
+POOL_BYTES = 4093 * 4096  # beside one block: what the writes of a GPU are sent from
+LARGE_PAGE = 2 << 20
+_BUFFER_GRAIN = 64 << 10
+_FILES = {"direct": 2, "bounce": 1, "bounce-overlapped": 3, "host": 1}  # of each worker
+
+
+def host_buffer_bytes(params: GpuDirectParams) -> int:
+    """Of host memory that all buffers take; the direct path needs none."""
+    if params.path == "direct":
+        return 0
+    least = LARGE_PAGE if params.path == "bounce-overlapped" else 0
+    pool = pool_bytes(params) if params.path == "host" else 0
+    return max(params.block_size * depth_of(params), least) * params.workers + pool
+
+
+def pool_bytes(params: GpuDirectParams) -> int:
+    """Of the memory that writes are sent from; 0 where nothing is written."""
+    return POOL_BYTES + params.block_size if params.read_percent < 100 else 0
+
+
+def worker_gpu_bytes(params: GpuDirectParams) -> int:
+    """Of the buffers of one worker in its GPU: what it reads goes there."""
+    if params.path == "host" or params.read_percent == 0:
+        return 0
+    stride = _up(params.block_size, GRAIN)
+    return _up(depth_of(params) * stride, _BUFFER_GRAIN)
+
+
+def gpu_buffer_bytes(params: GpuDirectParams) -> int:
+    """Of memory of the GPU that has the most of them."""
+    if params.path == "host":
+        return 0
+    worker, pool = worker_gpu_bytes(params), pool_bytes(params)
+    return max(bytes_on(gpu, params.gpu, params.workers, worker, pool) for gpu in set(params.gpu))
+
+
+def bytes_on(gpu: int, gpus: Sequence[int], workers: int, worker: int, pool: int) -> int:
+    """Of memory of ``gpu``: ``worker`` of each that uses it, ``pool`` each time it is named."""
+    turns = [place for place, number in enumerate(gpus) if number == gpu]
+    users = sum(-(-max(0, workers - turn) // len(gpus)) for turn in turns)
+    return users * worker + len(turns) * pool
+
+
+def files_of(params: GpuDirectParams, target: Target) -> int:
+    """How many files or devices the workers use."""
+    groups = -(-params.workers // params.workers_per_file)
+    members = members_of(target)
+    return groups if members is None else min(groups, members)
+
+
+def open_files(params: GpuDirectParams, target: Target) -> int:
+    """At once, about: each worker opens its file for itself, and who compares once more."""
+    compared = files_of(params, target) if params.verify and params.read_percent else 0
+    return _FILES[params.path] * params.workers + compared
+
+
+def compared_bytes(params: GpuDirectParams, target: Target) -> int:
+    """Read before a run: twice of each file, by the run's own path and past it."""
+    if params.read_percent == 0 or params.verify == 0:
+        return 0
+    wanted = max(params.verify, params.block_size)
+    length = wanted if target.size is None else region_of(params, target.size)[1]
+    return 2 * files_of(params, target) * verified_bytes(params, length)
+
+
+def _up(value: int, grain: int) -> int:
+    return -(-value // grain) * grain
