@@ -18,7 +18,7 @@ from storlab.analysis.verdict import verdicts
 from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
-from storlab.brief.answers import answers, not_compared
+from storlab.brief.answers import answers
 from storlab.brief.audited import audited
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
@@ -45,6 +45,7 @@ from storlab.brief.model import (
     SectionBlock,
     TargetCard,
 )
+from storlab.brief.not_compared import not_compared
 from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
