@@ -52,9 +52,9 @@ def _boundaries(comparison: Comparison, targets: Sequence[str]) -> str:
     """Between what power these targets have no ratio to others."""
     for row in comparison.rows.values():
         powers = {side: cell.power for side, cell in row.cells.items() if cell.power is not None}
-        for (one, first), (two, other) in combinations(powers.items(), 2):
-            if {one, two} & set(targets) and unequal(first, other):
-                return f"unequal boundaries: {one} at {first.label}, {two} at {other.label}"
+        for (left, first), (right, second) in combinations(powers.items(), 2):
+            if {left, right} & set(targets) and unequal(first, second):
+                return f"unequal boundaries: {left} at {first.label}, {right} at {second.label}"
     return "no two targets were metered at the same work"
 
 
