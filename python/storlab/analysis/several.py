@@ -1,7 +1,8 @@
 """Several result directories as one: which of their points did the same work, and what differed.
 
-Names of workloads and engines are left aside where that is unambiguous, so that results that were
-imported stand beside new ones. What they differ in is said once, and not beside every number.
+Names of workloads, engines, and the parameters that say who does the work are left aside where that
+is unambiguous, so that results that were imported stand beside new ones. What they differ in is
+said once, and not beside every number.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.analysis.environments import FactPath, differing, facts_by_path
-from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.points import WorkloadPoint, format_value, title_of
 from storlab.base.units import format_duration
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.store import ResultStore
+from storlab.model.point import Plan
 from storlab.model.result import RunRecord
 
 Place = tuple[int, str]
@@ -57,20 +59,47 @@ def work_of(stores: Sequence[ResultStore]) -> Work:
 
 
 def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
-    """One name and one engine for equal work, where no target of a directory did it twice."""
-    same: dict[str, list[Place]] = {}
-    for place, work in points.items():
-        text = json.dumps([work.kind, dict(work.params)], sort_keys=True, default=str)
-        same.setdefault(text, []).append(place)
+    """One name and one engine for equal work, where no target of a directory did it twice.
+
+    Where the work alone is ambiguous, equal asides may still tell which belong together.
+    """
     plans = {id(store): store.plan for store in stores}
-    for places in same.values():
-        cells = Counter((store, plans[store].points[point].target) for store, point in places)
-        if max(cells.values()) > 1 or len({store for store, _ in places}) == 1:
-            continue
-        engines = list(dict.fromkeys(points[place].engine for place in places))
-        first = points[places[0]]
-        for place in places:
-            points[place] = replace(first, engine=" and ".join(engines))
+    rest = [*points]
+    for told in (_work_alone, _with_asides):
+        same: dict[str, list[Place]] = {}
+        for place in rest:
+            same.setdefault(told(points[place]), []).append(place)
+        found = [places for places in same.values() if _belong_together(places, plans, points)]
+        for places in found:
+            engines = list(dict.fromkeys(points[place].engine for place in places))
+            first = points[places[0]]
+            for place in places:
+                points[place] = replace(first, engine=" and ".join(engines))
+        rest = [place for place in rest if not any(place in places for places in found)]
+
+
+def _work_alone(work: WorkloadPoint) -> str:
+    return _text([work.kind, FAMILIES[work.kind].spec.compared(work.params)])
+
+
+def _with_asides(work: WorkloadPoint) -> str:
+    return _text([work.kind, dict(work.params)])
+
+
+def _text(parts: list[Any]) -> str:
+    return json.dumps(parts, sort_keys=True, default=str)
+
+
+def _belong_together(
+    places: Sequence[Place], plans: Mapping[int, Plan], points: Mapping[Place, WorkloadPoint]
+) -> bool:
+    """Whether this is of several directories, and one thing in each of them."""
+    cells = Counter((store, plans[store].points[point].target) for store, point in places)
+    own: dict[int, set[str]] = {}
+    for place in places:
+        own.setdefault(place[0], set()).add(_with_asides(points[place]))
+    once = max(cells.values()) == 1 and all(len(ways) == 1 for ways in own.values())
+    return len(own) > 1 and once
 
 
 def differences(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
@@ -87,6 +116,7 @@ def differences(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str
         _differing("Engine", stores, names, _engines),
         _differing("Measure window", stores, names, _windows),
         _differing("Repeats", stores, names, _repeats),
+        *_asides(stores, names),
         *_environments(stores, names),
     ]
     return [sentence for sentence in sentences if sentence]
@@ -139,6 +169,30 @@ def _windows(store: ResultStore) -> str:
         if record.status == "finished"
     }
     return " to ".join(format_duration(each) for each in dict.fromkeys(_ends(lengths)))
+
+
+def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
+    """Who did the work, by the parameters that several directories have and say differently."""
+    sentences = []
+    for kind in dict.fromkeys(p.kind for store in stores for p in store.plan.points.values()):
+        spec, page = FAMILIES[kind].spec, FAMILIES[kind].page
+        for name in sorted(spec.asides - spec.matched):
+            told = {
+                place: " and ".join(values)
+                for place, store in zip(names, stores, strict=True)
+                if (values := _values_of(store, kind, name))
+            }
+            if len(set(told.values())) > 1:
+                what = title_of(page, name)
+                each = _each([*told.values()], [*told])
+                sentences.append(f"{what[:1].upper()}{what[1:]}: {each}.")
+    return sentences
+
+
+def _values_of(store: ResultStore, kind: str, name: str) -> list[str]:
+    points = [p for p in store.plan.points.values() if p.kind == kind and name in p.params]
+    found = (format_value(FAMILIES[kind].page, name, point.params[name]) for point in points)
+    return [*dict.fromkeys(found)]
 
 
 def _ends(values: Iterable[int]) -> list[int]:

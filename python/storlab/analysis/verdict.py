@@ -99,6 +99,18 @@ def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Qu
     return [*always, *more]
 
 
+def targets_compared(comparison: Comparison, question: str) -> set[str]:
+    """Those that have another one to be compared with in this question, of any family."""
+    return {
+        side
+        for sections in comparison.kinds.values()
+        for asked in sections[0].page.questions
+        if asked.name == question
+        for contest in _contests(comparison, sections, asked, CONFIDENCE)
+        for side in (contest.first, contest.other)
+    }
+
+
 def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
 ) -> list[_Contest]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from storlab.analysis.columns import RATES_PER_WATT
@@ -20,6 +20,7 @@ from storlab.audit.claim_values import estimate, is_percentile, scaled, widened
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
+from storlab.contracts.registry import FAMILIES
 from storlab.model.result import OperationTotals, RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
@@ -94,10 +95,15 @@ class ClaimData:
 
 @dataclass(frozen=True, slots=True)
 class BriefClaims:
-    """The claims of one brief and the records they are checked against, by run id."""
+    """The claims of one brief and the records they are checked against, by run id.
+
+    ``places`` are the result directories of runs, where there are several: what they may differ in
+    is who did the work.
+    """
 
     claims: Sequence[ClaimData]
     records: Mapping[str, RunRecord]
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 class AuditError(StorlabError):
@@ -123,7 +129,7 @@ class AuditError(StorlabError):
 
 def audit_brief(model: BriefClaims) -> list[Finding]:
     """Every way in which a claim contradicts the runs it names; empty when there is none."""
-    return [finding for claim in model.claims for finding in _audit(claim, model.records)]
+    return [finding for claim in model.claims for finding in _audit(claim, model)]
 
 
 def stop_on_error(where: str, findings: Sequence[Finding]) -> None:
@@ -133,8 +139,9 @@ def stop_on_error(where: str, findings: Sequence[Finding]) -> None:
         raise AuditError(where, errors)
 
 
-def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Finding]:
-    wrong_runs = list(_run_problems(claim, records))
+def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
+    records = model.records
+    wrong_runs = list(_run_problems(claim, model))
     if wrong_runs:
         yield _finding(claim, "; ".join(wrong_runs), "A claim may rest on finished runs only, of "
                        "the two targets it names, that did the same work.")  # fmt: skip
@@ -165,8 +172,9 @@ def _audit(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[Findi
     yield from _context_findings(claim, runs)
 
 
-def _run_problems(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterator[str]:
-    work: dict[str, str] = {}
+def _run_problems(claim: ClaimData, model: BriefClaims) -> Iterator[str]:
+    records = model.records
+    finished: list[RunRecord] = []
     for side in claim.sides:
         names = {records[run].target for run in side.run_ids if run in records}
         if len(names) > 1:
@@ -180,12 +188,27 @@ def _run_problems(claim: ClaimData, records: Mapping[str, RunRecord]) -> Iterato
             elif record.status != "finished":
                 yield f"run {run_id} is {record.status}"
             else:
-                done = {"kind": record.kind, "workload": record.workload, **record.params}
-                work.setdefault(repr(sorted(done.items(), key=lambda pair: pair[0])), run_id)
-    if len(work) > 1:
-        yield f"runs {' and '.join(list(work.values())[:2])} did different work"
+                finished.append(record)
+    other = _of_other_work(finished, model.places)
+    if other:
+        yield f"runs {' and '.join(run.run_id for run in other)} did different work"
     if set(claim.sides[0].run_ids) & set(claim.sides[1].run_ids):
         yield "a run stands on both sides of the ratio"
+
+
+def _of_other_work(
+    records: Sequence[RunRecord], places: Mapping[str, str]
+) -> tuple[RunRecord, RunRecord] | None:
+    """Two runs of different work. Within one directory it was done in the same way, too."""
+    own: dict[str | None, RunRecord] = {}
+    for record in records:
+        first, like = records[0], own.setdefault(places.get(record.run_id), record)
+        compared = FAMILIES[first.kind].spec.compared
+        if first.kind != record.kind or compared(first.params) != compared(record.params):
+            return first, record
+        if like.params != record.params:
+            return like, record
+    return None
 
 
 def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:

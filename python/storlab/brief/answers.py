@@ -8,14 +8,11 @@ from dataclasses import replace
 from storlab.analysis import digits
 from storlab.analysis.answer import Advantage, Standing, Verdict
 from storlab.analysis.compare import Comparison
-from storlab.analysis.density import storage_price
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_claims import ClaimData, ClaimNumber, ClaimSide
 from storlab.brief.claims import marks_of
 from storlab.brief.flags import Mark
 from storlab.brief.model import Answer, Contrast
-from storlab.brief.power import is_metered
-from storlab.brief.text import and_list
 
 SECTIONS = {
     "efficiency": ("Power and efficiency", "power"),
@@ -40,16 +37,6 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
             sides.setdefault(side, (answer.title, number + 1))
         each.append(answer)
     return each
-
-
-def not_compared(comparison: Comparison) -> str:
-    """What a reader asks and the campaign cannot answer, with the reason; empty where it can."""
-    if len(comparison.targets) < 2:
-        return ""
-    words = [] if is_metered(comparison) else ["watts (no meter was read)"]
-    if not any(storage_price(column.target) for column in comparison.dataset.targets):
-        words.append("money (no price is declared)")
-    return f"Not compared: {and_list(words)}." if words else ""
 
 
 def _answer(

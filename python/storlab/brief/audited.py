@@ -21,9 +21,10 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
+    places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
     plain = [_claim_data(claim, cells, owners) for claim in claims] + headlines(comparison)
     return [
-        *audit_brief(BriefClaims(plain, records)),
+        *audit_brief(BriefClaims(plain, records, places)),
         *printed_wrong(comparison),
         *audit_comparison(comparison),
     ]

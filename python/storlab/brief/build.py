@@ -18,7 +18,7 @@ from storlab.analysis.verdict import verdicts
 from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
-from storlab.brief.answers import answers, not_compared
+from storlab.brief.answers import answers
 from storlab.brief.audited import audited
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
@@ -45,11 +45,12 @@ from storlab.brief.model import (
     SectionBlock,
     TargetCard,
 )
+from storlab.brief.not_compared import not_compared
 from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
-from storlab.brief.selection import caveat, every_point, shown
+from storlab.brief.selection import caveat, every_point, shown, with_linked
 from storlab.brief.shape import folded, paired
 from storlab.brief.text import and_list, date_range, sentence_case
 from storlab.brief.timelines import timelines_section
@@ -96,19 +97,20 @@ def build_brief(
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
     everything = f"{name}-points.csv"
-    scale, study = tables.Scale(comparison), _study_name(stores)
+    scale = tables.Scale(comparison)
     claims = make_claims(comparison)
     told, extras = extras_of(whole), _extras(comparison, scale, published, claims)
     sections = _sections(comparison, scale)
     ratios = [t for s in comparison.kinds.values() if (t := tables.ratio_table(comparison, s))]
-    run_tables = tables.run_tables(comparison, scale, {id(s): _href(s, beside) for s in stores})
+    answered = answers(whole, _anchors(ratios, extras))
+    listed = with_linked(whole, comparison, answered)
+    run_tables = tables.run_tables(listed, scale, {id(s): _href(s, beside) for s in stores})
     runs = [point for table in run_tables for point in table.points]
-    findings = audited(whole, claims)
     brief = Brief(
         title=title or _title(stores),
         subtitle=_subtitle(whole, stores),
         date=_date(whole),
-        study=study,
+        study=_study_name(stores),
         baseline=comparison.baseline,
         plan_hash=", ".join(each.plan.plan_hash for each in stores),
         version=__version__,
@@ -118,7 +120,7 @@ def build_brief(
         targets=_cards(whole),
         warnings=[sentence for extra in told for sentence in extra.warnings(whole)],
         verdicts=verdicts(whole),
-        answers=answers(whole, _anchors(ratios, extras)),
+        answers=answered,
         not_compared=not_compared(whole),
         summary=summarise(whole),
         of_families=_of_families(whole),
@@ -136,7 +138,7 @@ def build_brief(
         legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
         run_tables=run_tables,
         failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
-        data=_data(comparison, claims, findings),
+        data=_data(whole, listed, claims, findings := audited(whole, claims)),
         audit=findings,
         told=frozenset(rule for extra in told for rule in extra.rules),
         extras=extras,
@@ -202,6 +204,7 @@ def _method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _data(
+    whole: Comparison,
     comparison: Comparison,
     claims: Sequence[Claim],
     findings: Sequence[Finding],
@@ -215,7 +218,7 @@ def _data(
     return {
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
-        "verdicts": [verdict.as_dict() for verdict in verdicts(comparison)],
+        "verdicts": [verdict.as_dict() for verdict in verdicts(whole)],
         "runs": [
             {
                 "run_id": record.run_id,

@@ -234,7 +234,7 @@ def configuration_tables(comparison: Comparison) -> list[FactTable]:
         params = constants(same, section.axes)
         swept = [(title_of(page, name), _swept(same, name)) for name in section.axes.varying]
         shown = [
-            (title_of(page, name), value_text(page, name, params))
+            (title_of(page, name), _as_run(comparison, same, name))
             for name, value in params.items()
             if value is not None and page.says(name, same[0].params)
         ]
@@ -242,6 +242,14 @@ def configuration_tables(comparison: Comparison) -> list[FactTable]:
             FactTable(f"Workload {section.workload} ({section.engine} engine)", [*swept, *shown])
         )
     return tables
+
+
+def _as_run(comparison: Comparison, points: Sequence[WorkloadPoint], name: str) -> str:
+    """A parameter that these points share, and what runs of another directory had in its place."""
+    cells = (cell for point in points for cell in comparison.row(point).cells.values())
+    params = [run.record.params for cell in cells for run in cell.runs]
+    own = [points[0].params, *(each for each in params if each.get(name) is not None)]
+    return ", ".join(dict.fromkeys(value_text(points[0].page, name, each) for each in own))
 
 
 def _study_table(comparison: Comparison, store: ResultStore, heading: str) -> FactTable:

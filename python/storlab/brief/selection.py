@@ -17,6 +17,7 @@ from pyarrow import csv
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.audit.screening import spread
+from storlab.brief.model import Answer
 from storlab.brief.text import plural
 
 LARGE = 120  # workload points; with more the page shows a selection
@@ -28,7 +29,33 @@ def shown(comparison: Comparison, most: int | None = None) -> Comparison:
     if len(comparison.rows) <= (LARGE if most is None else most):
         return comparison
     wanted = spread(len(comparison.sections), SECTIONS)
-    sections = [_thinned(comparison.sections[place]) for place in wanted]
+    return _only(comparison, [_thinned(comparison.sections[place]) for place in wanted])
+
+
+def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) -> Comparison:
+    """What the page lists the runs of: what it shows, and the points that answers lead to."""
+    if part is whole:
+        return whole
+    linked = {point for answer in answers for point in _linked(answer)}
+    keys = {
+        key
+        for key, row in whole.rows.items()
+        if key in part.rows or linked & {cell.point_id for cell in row.cells.values()}
+    }
+    sections = [
+        replace(section, points=[point for point in section.points if point.key in keys])
+        for section in whole.sections
+    ]
+    return _only(whole, [section for section in sections if section.points])
+
+
+def _linked(answer: Answer) -> list[str | None]:
+    contrasts = [contrast.point_id for contrast in (*answer.better, *answer.worse)]
+    return [*(point for _, point in answer.points), *contrasts]
+
+
+def _only(comparison: Comparison, sections: list[Section]) -> Comparison:
+    """What these sections have of it."""
     keys = {point.key for section in sections for point in section.points}
     data = comparison.dataset
     dataset = replace(
@@ -68,8 +95,9 @@ def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
         f"The campaign has {plural(len(whole.rows), 'workload point')}, and this page shows "
         f"{len(part.rows):,} of them, spread evenly over the sweep whatever their results: "
         f"{len(part.sections)} of {plural(len(whole.sections), 'mix').removesuffix('s')}es. The "
-        f"sentences above count all of them. Every point is in {table} beside this page; "
-        "`storlab compare` and `storlab export` print tables of any."
+        f"sentences above count all of them, and the runs of the points that they lead to are "
+        f"listed, too. Every point is in {table} beside this page; `storlab compare` and `storlab "
+        "export` print tables of any."
     ]
 
 

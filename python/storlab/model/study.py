@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_type_hints
 
 from pydantic import (
@@ -120,6 +120,8 @@ class WorkloadSpec(StudyTable):
     shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
     # Parameters that leave the work as it is: who does it, and what is worked out from its results.
     asides: ClassVar[frozenset[str]] = frozenset()
+    # Of these what two results share all the same: what is worked out, or what is itself compared.
+    matched: ClassVar[frozenset[str]] = frozenset()
 
     kind: str = Field(description="the workload family")
     name: str | None = Field(
@@ -196,6 +198,11 @@ class WorkloadSpec(StudyTable):
         """What is wrong with the combinations in ``values``, beyond their single fields."""
         del values
         return []
+
+    @classmethod
+    def compared(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What two results share where their numbers are compared: all but who did the work."""
+        return {n: v for n, v in params.items() if n not in cls.asides - cls.matched}
 
     @property
     def label(self) -> str:

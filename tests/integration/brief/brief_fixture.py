@@ -58,6 +58,7 @@ direct = false
 
 [[workload]]
 kind = "block"
+name = "{workload}"
 access = "random"
 block_size = ["256KiB", "4MiB"]
 read_percent = {mixes}
@@ -112,17 +113,18 @@ def build_store(
     stop_after: int | None = None,
     seed: int = 5,
     names: tuple[str, str] = ("Disk", "Memory"),
+    workload: str = "block",
 ) -> ResultStore:
     """Create the directory and its runs. ``fail`` runs fail; ``stop_after`` ends the campaign.
 
-    ``names`` are those of the two targets, the disk's first.
+    ``names`` are those of the two targets, the disk's first; ``workload`` is that of the work.
     """
     cases = ",".join(
         f'{{ name = "{name}", match = {{ read_percent = {mix}, block_size = "{size}" }} }}'
         for mix in mixes
         for name, size in USE_CASES[mix]
     )
-    text = STUDY.format(repeats=repeats, mixes=list(mixes), use_cases=cases)
+    text = STUDY.format(repeats=repeats, mixes=list(mixes), use_cases=cases, workload=workload)
     behaviours = {}
     for plain, name in zip(("Disk", "Memory"), names, strict=True):
         text = text.replace(f'"{plain}"', f'"{name}"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ from storlab.audit.from_results import audit_comparison
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import is_odd, select, spread
 from storlab.brief import selection, write_brief
+from storlab.brief.build import build_brief
 from storlab.brief.facts import caveats
+from storlab.brief.html import render_html
 from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main
 from storlab.contracts.registry import study_class
@@ -172,6 +175,27 @@ def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
     assert row["throughput_mb_s.all"] == pytest.approx(value.estimate)
     assert row["throughput_mb_s.all:low"] == pytest.approx(value.low)
     assert "large-points.csv" in page.read_text("utf-8")
+
+
+def test_all_that_a_page_of_a_selection_links_to_is_on_it(
+    campaign: ResultStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Answers are found over all points, whatever the page shows."""
+    monkeypatch.setattr(selection, "LARGE", 10)
+    monkeypatch.setattr(selection, "PLACES", 2)
+    whole = compare(load_dataset([campaign]))
+    told = build_brief(campaign, beside=tmp_path)
+    linked = {point for answer in told.answers for _, point in answer.points}
+    linked |= {c.point_id for a in told.answers for c in (*a.better, *a.worse) if c.point_id}
+    part = {c.point_id for row in shown(whole).rows.values() for c in row.cells.values()}
+    assert linked - part, "a selection without the points that answers lead to"
+    page = render_html(told, "figures/")
+    anchors = set(re.findall(r' id="([^"]+)"', page))
+    assert set(re.findall(r' href="#([^"]+)"', page)) <= anchors
+    assert {f"point-{point}" for point in linked} <= anchors
+    assert told.data["verdicts"] == [each.as_dict() for each in verdict.verdicts(whole)]
+    named = {run for each in told.data["verdicts"] for run in each["headline"]["runs"]}
+    assert named <= {run["run_id"] for run in told.data["runs"]}
 
 
 def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(

@@ -20,6 +20,7 @@ class CheckpointSpec(WorkloadSpec):
     """``[[workload]] kind = "checkpoint"``: checkpoints of large language models."""
 
     asides: ClassVar[frozenset[str]] = frozenset({"writer", "training_interval", "mtbf"})
+    matched: ClassVar[frozenset[str]] = frozenset({"training_interval", "mtbf"})
 
     kind: Literal["checkpoint"] = Field(description="checkpoints of large language models")
 

@@ -25,6 +25,7 @@ class PreprocessSpec(WorkloadSpec):
     # they were before there were clusters.
     shared: ClassVar[frozenset[str]] = WorkloadSpec.shared | {"scale"}
     asides: ClassVar[frozenset[str]] = frozenset({"implementation", "scale"})
+    matched: ClassVar[frozenset[str]] = asides
 
     kind: Literal["preprocess"] = Field(description="preprocessing of click logs for a DLRM")
 
