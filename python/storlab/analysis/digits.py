@@ -14,7 +14,7 @@ from storlab.analysis.stats import Interval
 
 NOT_DECIDED = "not decided"
 WIDE = 10.0  # high over low: the size is not known beyond this
-LOOSE = 4.0  # beyond this a decided ratio is said by its near end: "at least 1.5 times"
+LOOSE = 4.0  # beyond this a decided ratio is said by its end near 1: "at least 1.5 times"
 
 
 def is_open(interval: Interval) -> bool:
@@ -76,9 +76,9 @@ def text(interval: Interval, factor: float = 1.0) -> str:
 
 
 def times(ratio: Interval, sign: str = "\u00d7") -> str:
-    """A ratio: ``1.47×``; ``at least 1.5×`` where it is decided and known no better."""
+    """A ratio: ``1.47×``; of one that is decided and known no better, ``at least 1.5×``."""
     if is_loose(ratio):
-        return f"at least {_near(ratio)}{sign}"
+        return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
     if is_open(ratio):
         return NOT_DECIDED
     show = _number_apart if ratio.excludes(1.0) else number
@@ -86,16 +86,16 @@ def times(ratio: Interval, sign: str = "\u00d7") -> str:
 
 
 def is_loose(ratio: Interval) -> bool:
-    """True of a ratio above 1 that is decided, and known to no better than a factor of two."""
-    if ratio.low is None or ratio.high is None or ratio.low <= 1:
+    """True of a ratio that is decided, and known to no better than a factor of two."""
+    if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low
 
 
 def _near(ratio: Interval) -> str:
-    """The near end, of two digits, or whole; never rounded to no difference at all."""
-    low = ratio.low or 1.0
-    return _number_apart(low, min(_power(low) / 10, 1.0))
+    """The end near 1, of two digits, or whole; never rounded to no difference at all."""
+    near = (ratio.low if ratio.estimate > 1 else ratio.high) or 1.0
+    return _number_apart(near, min(_power(near) / 10, 1.0))
 
 
 def _number_apart(value: float, step: float) -> str:

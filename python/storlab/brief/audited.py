@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from storlab.analysis.compare import Cell, Comparison, compare
@@ -22,7 +23,12 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
     cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
     places = {r.record.run_id: str(r.store.directory) for r in comparison.dataset.all_runs()}
-    plain = [_claim_data(claim, cells, owners) for claim in claims] + headlines(comparison)
+    plain = [
+        data
+        for claim in claims
+        for single in [_claim_data(claim, cells, owners)]
+        for data in (single, *([_large(claim, single)] if claim.joint.decided else []))
+    ] + headlines(comparison)
     return [
         *audit_brief(BriefClaims(plain, records, places)),
         *printed_wrong(comparison),
@@ -65,4 +71,15 @@ def _claim_data(
         caveat=claim.caveat,
         beside=frozenset(mark.kind for mark in claim.marks),
         numbers=claim.numbers,
+    )
+
+
+def _large(claim: Claim, single: ClaimData) -> ClaimData:
+    """The number of its card: the same ratio as it holds together with all other comparisons."""
+    return replace(
+        single,
+        statement=f"{claim.target} {claim.joint.number.words} {claim.unit}",
+        ratio=claim.joint.ratio,
+        numbers=(claim.joint.number,),
+        confidence=claim.joint.confidence,
     )

@@ -98,7 +98,7 @@ def build_brief(
     comparison = shown(whole)
     everything = f"{name}-points.csv"
     scale = tables.Scale(comparison)
-    claims = make_claims(comparison)
+    claims = make_claims(comparison, whole)
     told, extras = extras_of(whole), _extras(comparison, scale, published, claims)
     sections = _sections(comparison, scale)
     ratios = [t for s in comparison.kinds.values() if (t := tables.ratio_table(comparison, s))]

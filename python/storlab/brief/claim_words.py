@@ -68,7 +68,7 @@ class Ahead:
 def words_of(ahead: Ahead) -> Words:
     """The sentence of a claim, with every number that the audit computes once more."""
     values = _values(ahead)
-    times = _times(ahead)
+    times = times_of(ahead)
     unit = f"{ahead.behind}’s {ahead.what}"
     if values is None:
         sentence = (
@@ -124,7 +124,7 @@ def _values(ahead: Ahead) -> list[ClaimNumber] | None:
     ]
 
 
-def _times(ahead: Ahead) -> ClaimNumber:
+def times_of(ahead: Ahead) -> ClaimNumber:
     """By how much it is ahead: a multiple, or the least that it is."""
     times = ahead.times
     words = ratio_bracket(times)

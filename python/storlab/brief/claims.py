@@ -2,25 +2,26 @@
 
 The rule: every mix and block size at the far end of its axis (the most jobs at which all targets
 were measured), and only differences whose 95 % interval excludes 1. Nothing is picked for being
-large.
+large. Of many comparisons some differ by chance: a number is printed large only where the interval
+that holds for all of them together excludes 1, too; the other claims say that it does not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storlab.analysis import digits
-from storlab.analysis.answer import inverse
+from storlab.analysis.answer import Verdict, inverse
 from storlab.analysis.columns import Column
-from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.compare import Cell, Comparison, Ratio, Row, ratio_between
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
-from storlab.analysis.verdict import questions_of
+from storlab.analysis.verdict import CONFIDENCE, questions_of, verdicts
 from storlab.audit.from_claims import ClaimNumber
-from storlab.brief.claim_words import THROUGHPUT, Ahead, words_of
+from storlab.brief.claim_words import THROUGHPUT, Ahead, times_of, words_of
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.power_marks import power_marks
 from storlab.brief.text import BIAS, and_list, plural, ratio_bracket, sentence_case
@@ -34,6 +35,21 @@ from storlab.figures.common import (
 )
 
 KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A claim's ratio with the interval that holds for all comparisons together (Bonferroni)."""
+
+    ratio: Interval
+    confidence: float
+    count: int  # of the comparisons
+    number: ClaimNumber  # by how much the target is ahead
+
+    @property
+    def decided(self) -> bool:
+        """True when this interval excludes 1, too."""
+        return self.ratio.excludes(1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +69,10 @@ class Claim:
     ratio: Interval
     times: Interval
     index: int  # of the target that is ahead, which decides its colour
-    big: str  # the number to print large
+    joint: Joint
+    big: str  # the number to print large, of the joint interval
     unit: str  # the line under it
-    bounds: str  # its interval
+    bounds: str  # the joint interval
     sentence: str  # complete in itself
     short: str  # the same where the place and the ratio stand beside it
     caveat: str  # empty where there is none
@@ -64,6 +81,13 @@ class Claim:
     marks: tuple[Mark, ...] = field(default_factory=tuple)
     numbers: tuple[ClaimNumber, ...] = ()  # of the sentence, which the audit computes once more
     asked: bool = False  # answers a question of the study
+
+    @property
+    def note(self) -> str:
+        """What must stand beside the sentence where the comparisons together do not decide it."""
+        if self.joint.decided:
+            return ""
+        return f"Not decided when all {self.joint.count:,} comparisons are counted."
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the data inside the brief."""
@@ -75,6 +99,8 @@ class Claim:
             "where": self.where,
             "ratio": self.ratio.as_dict(),
             "times": self.times.as_dict(),
+            "joint": self.joint.ratio.as_dict(),
+            "comparisons": self.joint.count,
             "asked": self.asked,
             "sentence": self.sentence,
             "caveat": self.caveat,
@@ -83,20 +109,37 @@ class Claim:
         }
 
 
-def make_claims(comparison: Comparison) -> list[Claim]:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One comparison that may become a claim: a target with the baseline in one quantity."""
+
+    section: Section
+    row: Row
+    target: str
+    column: Column
+    ratio: Ratio
+    asked: bool
+
+
+def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list[Claim]:
     """All claims: those that answer a question first, in its order; of the others latencies last.
 
-    Each in the order of the sections.
+    Each in the order of the sections. ``whole`` has all points, where ``comparison`` is a
+    selection: its comparisons are counted.
     """
     asked = {kind: _asked(comparison, own) for kind, own in comparison.kinds.items()}
-    found = [
-        claim
+    looks = [
+        look
         for section in comparison.sections
         for facet in section.facets()
-        for answers in [_answers(comparison, section, facet, asked[section.kind])]
-        for target in comparison.others
-        for key in _keys(comparison, section, facet, answers)
-        if (claim := _claim(comparison, section, facet, target, key, answers)) is not None
+        for look in _looks(comparison, section, facet, asked[section.kind])
+    ]
+    answered = max((v.comparisons for v in verdicts(whole or comparison)), default=0)
+    every = answered + sum(not look.asked for look in looks)
+    found = [
+        _claim(comparison, look, answered if look.asked else every)
+        for look in looks
+        if look.ratio.decided
     ]
     keys = dict.fromkeys(key for own in asked.values() for each in own for key in each)
     order = {key: place for place, key in enumerate(keys)}
@@ -107,6 +150,19 @@ def make_claims(comparison: Comparison) -> list[Claim]:
     )
 
 
+def cards(claims: Sequence[Claim], found: Sequence[Verdict]) -> list[Claim]:
+    """The claims with a large number: those that answer what is asked, else no latencies.
+
+    Only what all comparisons together decide, and not what a headline says already. Where what is
+    asked is not decided, what nobody asked takes no place of it.
+    """
+    told = [set(v.headline.point_ids) for v in found if v.winner and v.headline is not None]
+    fresh = [c for c in claims if c.joint.decided and set(c.point_ids) not in told]
+    asked = [claim for claim in fresh if claim.asked]
+    is_open = any(verdict.kind == "undecided" for verdict in found)
+    return asked or [c for c in fresh if c.kind != "latency" and not is_open]
+
+
 def asked_keys(comparison: Comparison, sections: Sequence[Section]) -> list[str]:
     """The columns that may answer what is asked of a family, in the order of its questions."""
     return list(dict.fromkeys(key for keys in _asked(comparison, sections) for key in keys))
@@ -114,6 +170,22 @@ def asked_keys(comparison: Comparison, sections: Sequence[Section]) -> list[str]
 
 def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[str, ...]]:
     return [question.keys for question in questions_of(comparison, sections) if not question.per]
+
+
+def _looks(
+    comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
+) -> Iterator[_Look]:
+    """The comparisons at the far end of one mix and size."""
+    point = last_point(comparison, section, facet)
+    if point is None:
+        return
+    row = comparison.row(point)
+    answers = _answers(comparison, section, facet, asked)
+    for target in comparison.others:
+        for key in _keys(comparison, section, facet, answers):
+            column, ratio = comparison.column(key), row.ratios[target].get(key)
+            if column is not None and ratio is not None:
+                yield _Look(section, row, target, column, ratio, key in answers)
 
 
 def _answers(
@@ -229,22 +301,9 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
     )
 
 
-def _claim(
-    comparison: Comparison,
-    section: Section,
-    facet: Any,
-    target: str,
-    key: str,
-    asked: Collection[str],
-) -> Claim | None:
-    point = last_point(comparison, section, facet)
-    column = comparison.column(key)
-    if point is None or column is None:
-        return None
-    row = comparison.row(point)
-    ratio = row.ratios[target].get(key)
-    if ratio is None or not ratio.decided:
-        return None
+def _claim(comparison: Comparison, look: _Look, count: int) -> Claim:
+    section, row, column, ratio = look.section, look.row, look.column, look.ratio
+    target, key = look.target, column.key
     cell, base = row.cells[target], row.cells[comparison.baseline]
     caveat = _weak_power(cell, base) if column.is_power else ""
     marks = marks_of(cell, base, column)
@@ -255,7 +314,7 @@ def _claim(
             f"{comparison.baseline}."
         )
         marks = (*marks, mark("different-concurrency", caveat))
-    where = _title(section, point)
+    where = _title(section, row.point)
     if ratio.boundaries:
         marks = (*marks, mark("unequal-boundaries", ratio.boundaries))
         caveat = f"Power at unequal boundaries, which the study accepts: {ratio.boundaries}."
@@ -267,8 +326,7 @@ def _claim(
     ahead = Ahead(
         row, *sides, column, own, where, ratio.interval if is_ahead else inverse(ratio.interval)
     )
-    words = words_of(ahead)
-    ends = digits.ends_text(ahead.times)
+    words, joint = words_of(ahead), _joint(comparison, ahead, count)
     return Claim(
         kind="latency" if column.is_latency else KINDS.get(column.unit, "throughput"),
         metric=key,
@@ -279,9 +337,10 @@ def _claim(
         ratio=ahead.ratio,
         times=ahead.times,
         index=comparison.targets.index(sides[0]),
-        big=digits.times(ahead.times),
+        joint=joint,
+        big=digits.times(inverse(joint.ratio) if ahead.less else joint.ratio),
         unit=words.unit,
-        bounds=f"95\u00a0% interval {ends}" if ends else "",
+        bounds=_bounds(joint, ahead.less),
         sentence=sentence_case(words.sentence),
         short=sentence_case(words.short),
         caveat=caveat,
@@ -289,8 +348,26 @@ def _claim(
         run_ids=tuple(run for cell in cells for run in cell.run_ids),
         marks=marks,
         numbers=words.numbers,
-        asked=key in asked,
+        asked=look.asked,
     )
+
+
+def _joint(comparison: Comparison, ahead: Ahead, count: int) -> Joint:
+    """The same ratio, with an interval that holds for that many comparisons together."""
+    sure = 1 - (1 - CONFIDENCE) / max(count, 1)
+    sides = [ahead.row.cells[side] for side in (ahead.target, ahead.behind)]
+    again = ratio_between(comparison, sides[0], sides[1], ahead.column.key, sure)
+    ratio = ahead.ratio if again is None else again.interval
+    return Joint(ratio, sure, count, times_of(replace(ahead, ratio=ratio)))
+
+
+def _bounds(joint: Joint, less: bool) -> str:
+    """``95 % interval 1.2-1.5, over all 12 comparisons together``, with a dash."""
+    ends = digits.ends_text(inverse(joint.ratio) if less else joint.ratio)
+    if not ends:
+        return ""
+    together = f", over all {joint.count:,} comparisons together" if joint.count > 1 else ""
+    return f"95\u00a0% interval {ends}{together}"
 
 
 def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:

@@ -349,7 +349,9 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         ),
         (
             "Findings",
-            f"Chosen by rule: {rule(comparison)}, and only differences whose interval excludes 1.",
+            f"Chosen by rule: {rule(comparison)}, and only differences whose interval excludes 1. "
+            "A number stands large only where the interval that holds for all comparisons together "
+            "excludes 1, too; other findings say that this does not.",
         ),
     ]
 

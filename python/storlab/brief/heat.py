@@ -65,7 +65,8 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
         for section in sections
         for target in comparison.others
     ]
-    if sum(cell is not None for row in rows for cell in row.cells) < FEWEST:
+    count = sum(cell is not None for row in rows for cell in row.cells)
+    if count < FEWEST:
         return None
     first = sections[0]
     far = far_points(comparison, sections).values()
@@ -83,6 +84,8 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
         signs=[(target, index, sign_of(index)) for index, target in enumerate(comparison.targets)],
         several=len(comparison.others) > 1,
         baseline=comparison.baseline,
+        chance=f"{count:,} comparisons, each with an interval of its own: of targets that are "
+        "alike, chance colours one in twenty",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.answer import Verdict
 from storlab.audit.finding import Finding
-from storlab.brief.claims import Claim
+from storlab.brief.claims import Claim, cards
 from storlab.brief.flags import Mark
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
@@ -92,6 +92,7 @@ class HeatTable:
     signs: list[tuple[str, int, str]]  # targets with their numbers and signs
     several: bool  # targets beside the baseline
     baseline: str
+    chance: str  # how many comparisons these are, and that none of them counts the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,14 +307,8 @@ class Brief:
 
     @property
     def cards(self) -> list[Claim]:
-        """The claims with a large number: those that answer what is asked, else no latencies.
-
-        What an answer's headline rests on stands over them already.
-        """
-        told = [{point for _, point in answer.points} for answer in self.answers if answer.winner]
-        fresh = [claim for claim in self.claims if set(claim.point_ids) not in told]
-        asked = [claim for claim in fresh if claim.asked]
-        return (asked or [claim for claim in fresh if claim.kind != "latency"])[:CARDS]
+        """The claims with a large number."""
+        return cards(self.claims, self.verdicts)[:CARDS]
 
     @property
     def appendix(self) -> list[PointRuns]:

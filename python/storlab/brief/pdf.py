@@ -79,7 +79,8 @@ def _set(compiled: Callable[[], Pages]) -> Pages:
 
 
 def _model(brief: Brief) -> dict[str, Any]:
-    claims = [{**asdict(c), "ratio": None, "times": None} for c in brief.claims]
+    bare = dict.fromkeys(("ratio", "times", "joint"))
+    claims = [{**asdict(c), **bare, "note": c.note} for c in brief.claims]
     cards = [claims[brief.claims.index(claim)] for claim in brief.cards]
     return {
         "title": brief.title,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from storlab.analysis import digits
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import (
     CLIENTS,
@@ -201,6 +202,14 @@ def interval_text(interval: Interval | None, show: Any = digits3) -> str:
     if interval.low is None or interval.high is None:
         return f"{show(interval.estimate)} (one run)"
     return f"{show(interval.estimate)} [{show(interval.low)}, {show(interval.high)}]"
+
+
+def ratio_text(ratio: Interval) -> str:
+    """The same of a ratio; ``at most 0.11\u00d7`` where it is decided and known no better."""
+    plain = interval_text(ratio, ratio_digits)
+    if not digits.is_loose(ratio):
+        return plain
+    return f"{digits.times(ratio)} {plain[plain.index('['):]}"
 
 
 def times_text(ratio: float) -> str:

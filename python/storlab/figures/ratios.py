@@ -10,7 +10,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
-from storlab.figures.common import family_name, interval_text, operations_of, point_ids, sentence
+from storlab.figures.common import family_name, operations_of, point_ids, ratio_text, sentence
 from storlab.figures.figure import Figure
 from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role, shape
 
@@ -101,7 +101,7 @@ def _data(
                         "ratio": round(interval.estimate, 4),
                         "low": round(_or(interval.low, interval.estimate), 4),
                         "high": round(_or(interval.high, interval.estimate), 4),
-                        "text": interval_text(interval),
+                        "text": ratio_text(interval),
                         "state": f"{state}, {APART}" if ratio.concurrency else state,
                         "filled": ratio.decided,
                         "apart": bool(ratio.concurrency),

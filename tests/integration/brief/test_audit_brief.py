@@ -280,10 +280,10 @@ def test_an_error_stops_the_brief(
     """A defect in the claims is put in where they are made; nothing may be written then."""
     store: ResultStore = build_store(tmp_path / "results", mixes=(30,), repeats=2)
 
-    def exaggerate(found: Comparison) -> list[Claim]:
+    def exaggerate(found: Comparison, whole: Comparison) -> list[Claim]:
         return [
             replace(c, ratio=replace(c.ratio, estimate=c.ratio.estimate * 2))
-            for c in make_claims(found)
+            for c in make_claims(found, whole)
         ]
 
     monkeypatch.setattr(build, "make_claims", exaggerate)
@@ -295,6 +295,20 @@ def test_an_error_stops_the_brief(
     assert caught.value.findings
     assert not out.parent.exists()
     assert audited(comparison, make_claims(comparison))  # the real claims go through
+
+
+def test_the_large_number_of_a_card_is_audited_with_its_own_interval(
+    comparison: Comparison,
+) -> None:
+    claim = make_claims(comparison)[0]
+    assert claim.joint.decided
+    ratio = claim.joint.ratio
+    for wrong in (
+        replace(claim.joint, ratio=replace(ratio, high=(ratio.high or 0.0) * 1.1)),
+        replace(claim.joint, number=replace(claim.joint.number, text="9.9")),
+    ):
+        found = audited(comparison, [replace(claim, joint=wrong)])
+        assert [f.severity for f in found].count("error") == 1
 
 
 def test_a_directory_is_audited_as_its_brief_is(

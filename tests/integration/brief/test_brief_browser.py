@@ -269,21 +269,49 @@ def test_intervals_of_the_heat_table_are_shown_on_demand(browser: Browser, made:
         expect(spread).to_contain_text("–", use_inner_text=True)
 
 
-def test_heads_of_tables_stay_in_sight(browser: Browser, made: Made) -> None:
-    with Visit(browser, made, viewport={"width": 390, "height": 800}) as visit:
+@pytest.mark.parametrize(("width", "javascript"), [(390, True), (390, False), (820, True)])
+def test_heads_of_tables_stay_in_sight(
+    browser: Browser, made: Made, width: int, javascript: bool
+) -> None:
+    """Of every row that is seen, also those whose heading spans several; its target with room."""
+    options = {"viewport": {"width": width, "height": 800}, "java_script_enabled": javascript}
+    with Visit(browser, made, **options) as visit:
         unfold(visit.page)
+        if width > 800:
+            visit.page.wait_for_selector("#numbers .scroll.pinned")
         moved = visit.page.evaluate(
-            """() => [...document.querySelectorAll('#numbers .scroll')].map(scroll => {
-              scroll.scrollTop = 300; scroll.scrollLeft = 200;
+            """named => [...document.querySelectorAll('#numbers .scroll')].map(scroll => {
+              scroll.scrollIntoView({behavior: 'instant', block: 'end'});
+              scroll.scrollTop = 60; scroll.scrollLeft = 150;
               const box = scroll.getBoundingClientRect();
               const head = scroll.querySelector('thead').getBoundingClientRect();
-              const first = scroll.querySelector('tbody th').getBoundingClientRect();
-              return [Math.abs(head.top - box.top) < 2, Math.abs(first.left - box.left) < 2,
-                      scroll.scrollTop > 0];
-            })"""
+              let heading = null, rows = 0;
+              const wrong = [];
+              const seen = (cell, y) => {
+                const left = cell.getBoundingClientRect().left;
+                const there = document.elementFromPoint(left + 14, y);
+                return left - box.left > -1 && there && there.closest('th') === cell;
+              };
+              for (const row of scroll.querySelectorAll('tbody tr')) {
+                heading = row.querySelector('.k0') || heading;
+                const own = row.getBoundingClientRect(), y = (own.top + own.bottom) / 2;
+                if (y < head.bottom + 5 || y > Math.min(box.bottom, innerHeight) - 5) { continue; }
+                rows += 1;
+                const target = row.querySelector('th.target');
+                if (!seen(heading, y) || named && target && !seen(target, y)) {
+                  wrong.push(row.textContent);
+                }
+              }
+              return {wrong, rows, top: Math.abs(head.top - box.top), left: scroll.scrollLeft};
+            })""",
+            width > 800,
         )
         assert moved
-        assert all(all(each) for each in moved)
+        for table in moved:
+            assert table["wrong"] == []
+            assert table["rows"] > 2
+            assert table["left"] > 0
+            assert table["top"] < 2
 
 
 def test_drawings_are_readable_on_a_phone(browser: Browser, made: Made) -> None:

@@ -39,6 +39,12 @@ def test_the_last_digit_is_one_that_the_interval_carries(interval: Interval, tex
         (of(5.41, 1.49, 19.7), "at least 1.5×"),
         (of(1_500, 518.91, 4_000), "at least 519×"),  # 520 would be more than is known
         (of(3.0, 1.04, 8.7), "at least 1.04×"),  # what is decided is not called no difference
+        (of(0.017, 0.0074, 0.11), "at most 0.11×"),
+        (of(0.0005, 0.0001, 0.0016), "at most 0.0016×"),
+        (of(0.3, 0.1, 0.996), "at most 0.996×"),
+        (of(0.2, -0.1, 0.5), "at most 0.50×"),  # nothing keeps it from 0
+        (of(0.5, 0.4, 0.62), "0.5×"),
+        (of(0.5, 0.2, 1.1), "0.5×"),
         (of(1.47, 1.43, 1.51), "1.47×"),
         (of(1.45, 1.02, 3.3), "1.4×"),  # half of it is above 1: the last digit would be the first
         (of(1.02, 0.97, 1.08), "1.02×"),

@@ -16,6 +16,7 @@ from storlab.brief.text import (
     date_range,
     latency_unit,
     ratio_bracket,
+    ratio_texts,
 )
 from storlab.figures.common import digits3, interval_text, latency_text, times_text
 
@@ -80,6 +81,9 @@ def test_an_interval_stands_with_its_number() -> None:
     assert bracket(Interval(5.0e6, 4.0e6, 6.0e6, 3), 1e6) == "5 [4–6]"
     assert bracket(Interval(7.5, None, None, 1)) == "7.50"
     assert ratio_bracket(Interval(0.42, 0.4, 0.44, 3)) == "0.42× [0.40–0.44]"
+    assert ratio_bracket(Interval(0.017, 0.0074, 0.11, 3)) == "at most 0.11×"
+    assert ratio_texts(Interval(0.017, 0.0074, 0.11, 3)) == ("at most 0.11×", "0.0074–0.11")
+    assert ratio_texts(Interval(0.42, 0.4, 0.44, 3)) == ("0.42×", "0.40–0.44")
     assert interval_text(None) == "not measured"
     assert interval_text(Interval(7.5, None, None, 1)) == "7.50 (one run)"
 

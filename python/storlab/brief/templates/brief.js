@@ -35,6 +35,25 @@
   }
   window.addEventListener("hashchange", unfold);
   unfold();
+
+  /* The first heading of a row stays in sight by itself; those beside it, where there is room. */
+  const pins = new ResizeObserver(function (seen) {
+    for (const { target: box } of seen) {
+      const heads = [...box.querySelectorAll("thead .pin")];
+      let left = 0;
+      for (const [number, head] of heads.entries()) {
+        for (const cell of box.querySelectorAll(".pin.k" + number)) {
+          cell.style.setProperty("--left", left + "px");
+        }
+        left += head.getBoundingClientRect().width;
+      }
+      box.classList.toggle("pinned", heads.length > 1 && left < box.clientWidth / 2);
+    }
+  });
+  for (const table of document.querySelectorAll("table.data:has(.pin)")) {
+    pins.observe(table.parentElement);
+  }
+
   let closed = [];
   window.addEventListener("beforeprint", function () {
     closed = [...document.querySelectorAll("details.fold:not([open])")];

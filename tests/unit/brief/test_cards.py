@@ -1,0 +1,105 @@
+"""Which findings are printed large: only those that all comparisons together decide."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.verdict import verdicts
+from storlab.brief.claims import Claim, cards, make_claims
+from support.made_comparisons import Draw, comparison_of, dataset_of, filled, noisy, study_of
+
+RATE = "throughput_mb_s.all"
+LATE = "latency_mean_ns.read"
+
+
+def large(comparison: Comparison) -> list[Claim]:
+    return cards(make_claims(comparison), verdicts(comparison))
+
+
+def both(draw: random.Random, rate: float, late: float = 1.0, noise: float = 0.01) -> Draw:
+    """A is so many times as fast, and answers so many times as late."""
+
+    def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
+        del point
+        more, longer = (rate, late) if target == "A" else (1.0, 1.0)
+        return {
+            RATE: 100 * more * draw.lognormvariate(0, noise),
+            LATE: 1e6 * longer * draw.lognormvariate(0, noise),
+        }
+
+    return values
+
+
+def test_of_identical_targets_one_brief_in_twenty_prints_a_winner_large() -> None:
+    data = dataset_of(study_of(("A", "B")))
+    briefs, printed, said = 400, 0, 0
+    for seed in range(briefs):
+        comparison = filled(data, noisy(random.Random(seed), {"A": 100.0, "B": 100.0}, 0.05))
+        printed += bool(large(comparison)) or any(v.winner for v in verdicts(comparison))
+        said += bool(make_claims(comparison))
+    assert printed <= 0.05 * briefs
+    assert said > 0.10 * briefs  # intervals of their own, which the sentences say
+
+
+def test_what_stands_in_for_a_question_without_an_answer_is_held_to_the_same() -> None:
+    data = dataset_of(study_of(("A", "B"), header="question = ['cost']", mixes=(50,)))
+    briefs, printed, said = 400, 0, 0
+    for seed in range(briefs):
+        comparison = filled(data, both(random.Random(seed), 1.0, noise=0.05))
+        printed += bool(large(comparison))
+        said += bool(make_claims(comparison))
+    assert 0 < printed <= 0.05 * briefs < 0.10 * briefs < said
+
+
+def test_the_card_has_the_interval_of_all_comparisons_and_their_number() -> None:
+    comparison = comparison_of(study_of(("A", "B")), both(random.Random(3), 1.5))
+    for claim in large(comparison):
+        assert claim.joint.count == 8
+        assert claim.joint.confidence == pytest.approx(1 - 0.05 / 8)
+        assert claim.bounds.endswith(", over all 8 comparisons together")
+        joint, single = claim.joint.ratio.half_width_percent, claim.ratio.half_width_percent
+        assert joint is not None
+        assert single is not None
+        assert joint > 1.5 * single
+
+
+def test_the_only_comparison_needs_no_other() -> None:
+    study = study_of(("A", "B"), mixes=(0,), sizes=("4KiB",))
+    draw = noisy(random.Random(3), {"A": 150.0, "B": 100.0}, 0.01)
+    (claim,) = make_claims(comparison_of(study, draw))
+    assert claim.joint.ratio == claim.ratio
+    assert "together" not in claim.bounds
+
+
+def test_a_finding_that_the_count_leaves_open_is_a_sentence_that_says_so() -> None:
+    data = dataset_of(study_of(("A", "B")))
+    comparison = next(
+        found
+        for seed in range(100)
+        for found in [filled(data, noisy(random.Random(seed), {"A": 100.0, "B": 100.0}, 0.05))]
+        if make_claims(found) and verdicts(found)[0].kind == "undecided"
+    )
+    assert large(comparison) == []
+    for claim in make_claims(comparison):
+        assert claim.note == "Not decided when all 8 comparisons are counted."
+        assert claim.as_dict()["comparisons"] == 8
+
+
+def test_what_nobody_asked_takes_no_place_of_what_is_open() -> None:
+    study = study_of(
+        ("A", "B"),
+        header="question = ['density']",
+        facts={"A": "capacity = '20TB'", "B": "capacity = '10TB'"},
+        mixes=(50,),
+    )
+    comparison = comparison_of(study, both(random.Random(2), 2.0, noise=0.02))
+    assert [verdict.kind for verdict in verdicts(comparison)] == ["undecided"]
+    rates = [claim for claim in make_claims(comparison) if claim.metric == RATE]
+    assert all(claim.joint.decided and not claim.note for claim in rates)
+    assert {claim.joint.count for claim in rates} == {6}  # two asked, four more looked at
+    assert large(comparison) == []
