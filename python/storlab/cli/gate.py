@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,7 +129,7 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
         raise UsageError(
             "--baseline",
             f"it was measured under other conditions: {difference_text(first)}{more}",
-            f"measure both alike, or accept it: --accept {first.field}",
+            f"measure both alike, or accept it: --accept {shlex.quote(first.field)}",
         )
     return found
 
