@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from storlab.analysis.points import sort_value
-from storlab.analysis.settings import cluster_settings, said, study_settings, target_settings
+from storlab.analysis.settings import (
+    cluster_settings,
+    study_settings,
+    target_settings,
+    without_empty,
+)
 from storlab.lab.results.store import ResultStore
 
 FactPath = tuple[str, ...]
@@ -86,15 +91,15 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
     Drives are told by their serials, wherever they stand: numbers in paths are those of ``here``.
     A drive that one side has alone is one difference.
     """
-    ours, theirs = _drives(here), _drives(there)
-    pairs = {path: _paired(ours.get(path, {}), theirs.get(path, {})) for path in ours | theirs}
+    drives = _drives(here), _drives(there)
+    lists = dict.fromkeys(path for side in drives for path in side)
+    pairs = {path: _paired(*(side.get(path, {}) for side in drives)) for path in lists}
     found = [
         Difference(path, here.get(path), there.get(path))
         for path in differing((here, there))
         if not _DRIVE.fullmatch(path) and not _alike(path, here.get(path), there.get(path))
     ]
-    drives = (each for path, both in pairs.items() for each in _of_drives(path, both))
-    return [*found, *drives]
+    return [*found, *(each for path, both in pairs.items() for each in _of_drives(path, both))]
 
 
 def _alike(path: str, here: Any, there: Any) -> bool:
@@ -103,14 +108,14 @@ def _alike(path: str, here: Any, there: Any) -> bool:
         return False
     sides = [value if isinstance(value, list) else [value] for value in (here, there)]
     most = max(map(len, sides))
-    one, other = (side * most if len(side) == 1 else side for side in sides)
-    return len(one) == len(other) and all(map(_near, one, other))
+    first, second = (side * most if len(side) == 1 else side for side in sides)
+    return len(first) == len(second) and all(map(_near, first, second))
 
 
-def _near(one: Any, other: Any) -> bool:
-    if not isinstance(one, int) or not isinstance(other, int):
+def _near(first: Any, second: Any) -> bool:
+    if not isinstance(first, int) or not isinstance(second, int):
         return False
-    return abs(one - other) <= MEMORY_TOLERANCE * max(one, other)
+    return abs(first - second) <= MEMORY_TOLERANCE * max(first, second)
 
 
 def _drives(facts: Mapping[str, Any]) -> Drives:
@@ -208,7 +213,7 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
     flat = _joined(facts_by_path(found))
     for target in store.study.target:
         if target.name in targets:
-            machine = said(environment.get("targets", {}).get(target.name, {}))
+            machine = without_empty(environment.get("targets", {}).get(target.name, {}))
             settings = target_settings(target)
             if machine.get("kind") == "block_device":
                 del settings["places"]  # its drives say more
@@ -238,10 +243,10 @@ def _client(client: Mapping[str, Any]) -> dict[str, Any]:
     if "mount" in told:
         told["mount"] = {name: told["mount"].get(name) for name in _OF_MOUNTS}
         told["mount"]["options"] = _lasting(told["mount"]["options"] or "")
-    return said(told)
+    return without_empty(told)
 
 
 def _lasting(options: str) -> str:
     """Mount options without those that are others each time."""
-    each = options.split(",")
-    return ",".join(one for one in each if one.partition("=")[0] not in _PASSING_OPTIONS)
+    lasting = (o for o in options.split(",") if o.partition("=")[0] not in _PASSING_OPTIONS)
+    return ",".join(lasting)

@@ -20,7 +20,7 @@ _REACHED_BY = frozenset(
     {"path", "ca", "user", "username", "timeout", "retries", "clock_offset", "clock_uncertainty"}
 )
 """Of a meter: how its readings come here, as names of files and of environment variables say."""
-_UNSAID = (None, [], {}, "")
+_EMPTY: tuple[Any, ...] = (None, [], {}, "")
 
 
 def study_settings(header: Header) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def target_settings(target: Target) -> dict[str, Any]:
     """Of a target: how much of it is used, and how; what its numbers are divided by; its meters."""
     sizes = {name: getattr(target, name) for name in _SIZES}
     steady = target.precondition
-    return said(
+    return without_empty(
         {
             **{name: size and format_size(size) for name, size in sizes.items()},
             **{name: getattr(target, name) for name in _PLAIN},
@@ -60,9 +60,9 @@ def cluster_settings(cluster: Cluster | None) -> dict[str, Any]:
     """Of ``[cluster]``: what places the clients. How many there are is part of each point."""
     if cluster is None:
         return {}
-    return said({"launcher": cluster.launcher, "mpi_args": cluster.mpi_args})
+    return without_empty({"launcher": cluster.launcher, "mpi_args": cluster.mpi_args})
 
 
-def said(facts: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is not given: whoever leaves a field out says nothing of it."""
-    return {name: value for name, value in facts.items() if value not in _UNSAID}
+    return {name: value for name, value in facts.items() if value not in _EMPTY}

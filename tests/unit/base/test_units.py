@@ -6,8 +6,8 @@ import pytest
 
 from storlab.base.nearest import nearest, suggest
 from storlab.base.units import (
-    exact_duration,
     LARGEST,
+    exact_duration,
     format_bytes_si,
     format_duration,
     format_latency,
