@@ -6,10 +6,13 @@ metrics and samples of a run say the same.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from storlab._native import Histogram
 from storlab.contracts.registry import study_class
@@ -35,14 +38,16 @@ BLOCK_SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB")
 JOBS = (1, 2, 4, 8, 16)
 STUDY = """
 [study]
-name = "many runs"
+name = {name}
 repeats = {repeats}
 ramp = "100ms"
 runtime = "1s"
 interval = "100ms"
-baseline = "Disk"
+baseline = {disk}
+{header}
 [[target]]
-name = "Disk"
+name = {disk}
+{more}
 path = "/var/tmp/storlab/disk.dat"
 size = "1GiB"
 [[target]]
@@ -60,24 +65,39 @@ queue_depth = {depths}
 """
 
 
-def large_campaign(directory: Path, *, runs: int, repeats: int, draw: random.Random) -> ResultStore:
-    """Make it: ``runs`` runs, ``repeats`` of each point, of two targets and a sweep of four."""
+def large_campaign(
+    directory: Path,
+    *,
+    runs: int,
+    repeats: int,
+    draw: random.Random,
+    names: tuple[str, str] = ("many runs", "Disk"),
+    header: str = "",
+    more: str = "",
+    change: Callable[[RunRecord], RunRecord] = lambda record: record,
+) -> ResultStore:
+    """Make it: ``runs`` runs, ``repeats`` of each point, of two targets and a sweep of four.
+
+    ``names`` are those of the study and of its first target, ``header`` and ``more`` further lines
+    of their tables; ``change`` makes of each record the one that is stored.
+    """
     points = math.ceil(runs / repeats / len(TARGETS))
     depths = list(range(1, math.ceil(points / (len(BLOCK_SIZES) * len(JOBS) * 4)) + 1))
-    text = STUDY.format(
+    text = study_text(
         repeats=repeats, mixes=[30, 50, 70, 90], sizes=list(BLOCK_SIZES), jobs=list(JOBS),
-        depths=depths,
+        depths=depths, names=names, header=header, more=more,
     )  # fmt: skip
     study = study_class().model_validate(tomllib.loads(text))
     (spec,) = study.workload
     swept = list(spec.values())[:points]
+    targets = {names[1]: "Disk", "Memory": "Memory"}
     made = [
         Point(
             target=target, workload=spec.label, workload_index=0, kind=spec.kind, engine="native",
             params=params,
         )
         for params in swept
-        for target in TARGETS
+        for target in targets
     ]  # fmt: skip
     order = [(point, repeat) for repeat in range(1, repeats + 1) for point in made]
     plan = Plan(
@@ -94,16 +114,35 @@ def large_campaign(directory: Path, *, runs: int, repeats: int, draw: random.Ran
     store = ResultStore.create(directory, text, study, plan, {})
     shape = [draw.lognormvariate(-0.125, 0.5) for _ in range(200)]
     for planned, (point, _) in zip(plan.runs, order, strict=True):
-        store.write_run(*_run(point, planned, shape, draw), {})
+        factor = TARGETS[targets[point.target]]
+        record, samples = _run(point, planned, factor, shape, draw)
+        store.write_run(change(record), samples, {})
     return store
 
 
+def study_text(
+    *,
+    names: tuple[str, str] = ("many runs", "Disk"),
+    header: str = "",
+    more: str = "",
+    **swept: Any,
+) -> str:
+    """The study, with what it sweeps."""
+    study, disk = map(_quoted, names)
+    return STUDY.format(name=study, disk=disk, header=header, more=more, **swept)
+
+
+def _quoted(text: str) -> str:
+    """As a basic string of TOML, which has JSON's escapes."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
 def _run(
-    point: Point, planned: PlannedRun, shape: list[float], draw: random.Random
+    point: Point, planned: PlannedRun, factor: float, shape: list[float], draw: random.Random
 ) -> tuple[RunRecord, list[Sample]]:
     params = point.params
     block, outstanding = int(params["block_size"]), params["queue_depth"] * params["jobs"]
-    rate_mb_s = TARGETS[point.target] * 1200 * (1 - math.exp(-outstanding / 9))
+    rate_mb_s = factor * 1200 * (1 - math.exp(-outstanding / 9))
     iops = rate_mb_s * 1e6 / block * draw.gauss(1, 0.02)
     mean_ns = outstanding / iops * 1e9
     samples, totals, metrics = [], {}, []

@@ -91,7 +91,11 @@ class Cell:
         """The repeats' own values, for intervals and dots."""
         if column.is_power:
             return [] if self.power is None else self.power.repeats(column.account_name)
-        return [run.values[column.key] for run in self.runs if column.key in run.values]
+        values = [run.values[column.key] for run in self.runs if column.key in run.values]
+        if column.key == CONCURRENCY and not values:  # of engines that do not sample it
+            known = (run.record.concurrency for run in self.runs)
+            return [c.implied for c in known if c is not None and c.implied is not None]
+        return values
 
     def merged(self, operation: str, time: str = "latency") -> Histogram | None:
         """A distribution of times, of all finished repeats together.
@@ -381,9 +385,6 @@ def ratio_between(
 
 def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
     values = cell.repeats(column)
-    if column.name == "concurrency_effective" and not values:
-        known = (run.record.concurrency for run in cell.runs)
-        values = [c.implied for c in known if c is not None and c.implied is not None]
     if not values:
         return None
     if column.name == "errors":  # counted, not averaged: how often it happened at all

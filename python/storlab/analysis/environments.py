@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from storlab.analysis.points import sort_value
+from storlab.analysis.settings import (
+    cluster_settings,
+    study_settings,
+    target_settings,
+    without_empty,
+)
 from storlab.lab.results.store import ResultStore
 
 FactPath = tuple[str, ...]
 KeyT = TypeVar("KeyT")
 
-_PASSING = frozenset({"schema_version", "recorded_at", "guard", "engines", "cluster", "versions"})
+_PASSING = frozenset(
+    {"schema_version", "recorded_at", "guard", "engines", "cluster", "targets", "versions"}
+)
 """Of environment.json what says nothing of the numbers, or is looked at more closely."""
-_SETTINGS = ("ramp", "runtime", "settle", "interval")
+_OF_CLIENTS = (
+    "host", "storlab", "build", "kernel", "cpu_model", "cpu_level", "cores", "memory_bytes",
+    "mount", "nics",
+)  # fmt: skip
+_OF_MOUNTS = ("kind", "source", "options")  # total and free bytes change with what is stored
+_PASSING_OPTIONS = frozenset({"lowerdir", "upperdir", "workdir", "clientaddr"})
+"""Of a mount: folders of a container, which each has anew, and the client's own address."""
+MEMORY_TOLERANCE = 0.03
+"""Of the larger. Each kernel keeps another part for itself; a module of memory is more."""
+_MEMORY = ("memory.total_bytes", "cluster.memory_bytes")
+_DRIVE = re.compile(r"((?:.*\.)?drives)\.(\d+)\.([^.]+)")
+_KERNELS_NAMES = ("name", "number")  # of a drive: they change when the machine starts again
+_IDENTITY = ("serial", "loop_backing_file")
+
+Drives = dict[str, dict[int, dict[str, Any]]]
+"""The facts of numbered drives, by the path that their list has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +75,112 @@ def differing(environments: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
 
 def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
     """In the order of the one; of targets and engines only those that both have."""
-    return between(facts(here), facts(there))
+    targets = _shared({t.name for t in store.study.target} for store in (here, there))
+    engines = _shared(_engines(store) for store in (here, there))
+    found = (_facts(store, targets, engines) for store in (here, there))
+    return between(*found)
+
+
+def _shared(names: Iterable[set[str]]) -> set[str]:
+    return set.intersection(*names)
 
 
 def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
-    """The same of facts that were taken before."""
-    return [
+    """The same of facts that were taken before, of whatever targets.
+
+    Drives are told by their serials, wherever they stand: numbers in paths are those of ``here``.
+    A drive that one side has alone is one difference.
+    """
+    drives = _drives(here), _drives(there)
+    lists = dict.fromkeys(path for side in drives for path in side)
+    pairs = {path: _paired(*(side.get(path, {}) for side in drives)) for path in lists}
+    found = [
         Difference(path, here.get(path), there.get(path))
         for path in differing((here, there))
-        if not path.startswith(("targets.", "engines.")) or (path in here and path in there)
+        if not _DRIVE.fullmatch(path) and not _alike(path, here.get(path), there.get(path))
     ]
+    return [*found, *(each for path, both in pairs.items() for each in _of_drives(path, both))]
+
+
+def _alike(path: str, here: Any, there: Any) -> bool:
+    """Whether two values that are not the same do not differ either."""
+    if not path.endswith(_MEMORY):
+        return False
+    sides = [value if isinstance(value, list) else [value] for value in (here, there)]
+    most = max(map(len, sides))
+    first, second = (side * most if len(side) == 1 else side for side in sides)
+    return len(first) == len(second) and all(map(_near, first, second))
+
+
+def _near(first: Any, second: Any) -> bool:
+    if not isinstance(first, int) or not isinstance(second, int):
+        return False
+    return abs(first - second) <= MEMORY_TOLERANCE * max(first, second)
+
+
+def _drives(facts: Mapping[str, Any]) -> Drives:
+    found: Drives = {}
+    for path, value in facts.items():
+        match = _DRIVE.fullmatch(path)
+        if match is not None:
+            listed, number, name = match.groups()
+            found.setdefault(listed, {}).setdefault(int(number), {})[name] = value
+    return found
+
+
+Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
+
+
+def _paired(
+    here: Mapping[int, dict[str, Any]], there: Mapping[int, dict[str, Any]]
+) -> dict[int, Pair]:
+    """By their number here: each drive with the same one there, the others in their order."""
+    left = dict(there)
+    same = {
+        number: left.pop(found)
+        for number, drive in here.items()
+        if (found := _same(drive, left)) is not None
+    }
+    others = iter([left[number] for number in sorted(left)])
+    pairs: dict[int, Pair] = {
+        number: (drive, same[number] if number in same else next(others, None))
+        for number, drive in here.items()
+    }
+    first = max(pairs, default=0) + 1
+    return pairs | {number: (None, drive) for number, drive in enumerate(others, first)}
+
+
+def _same(drive: Mapping[str, Any], others: Mapping[int, Mapping[str, Any]]) -> int | None:
+    """The number of the drive that is this one; of its namespaces, the one with its name."""
+    identity = _identity(drive)
+    if identity is None:
+        return None
+    alike = [number for number, other in others.items() if _identity(other) == identity]
+    named = (number for number in alike if others[number].get("name") == drive.get("name"))
+    return next(named, alike[0] if alike else None)
+
+
+def _identity(drive: Mapping[str, Any]) -> Any:
+    return next((drive[name] for name in _IDENTITY if drive.get(name)), None)
+
+
+def _of_drives(path: str, pairs: Mapping[int, Pair]) -> Iterator[Difference]:
+    for number, (here, there) in pairs.items():
+        place = f"{path}.{number}"
+        if here is None or there is None:
+            yield Difference(place, _drive_text(here), _drive_text(there))
+            continue
+        known = _identity(here) is not None or _identity(there) is not None
+        for name in differing((here, there)):
+            if not (known and name in _KERNELS_NAMES):
+                yield Difference(f"{place}.{name}", here.get(name), there.get(name))
+
+
+def _drive_text(drive: Mapping[str, Any] | None) -> str | None:
+    if drive is None:
+        return None
+    words = [drive.get(name) for name in ("vendor", "model", "serial")]
+    return " ".join(str(word) for word in words if word) or str(drive.get("name") or "a drive")
 
 
 def unaccepted(found: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
@@ -69,13 +190,63 @@ def unaccepted(found: Sequence[Difference], accepted: Sequence[str]) -> list[Dif
 
 def facts(store: ResultStore) -> dict[str, Any]:
     """What bears on the numbers of a result directory: values by their path, ``cpu.model``."""
-    environment, header = store.environment, store.study.study
-    used = {point.engine for point in store.plan.points.values()}
-    engines = environment.get("engines", {})
+    return _facts(store, {target.name for target in store.study.target}, _engines(store))
+
+
+def _engines(store: ResultStore) -> set[str]:
+    return {point.engine for point in store.plan.points.values()}
+
+
+def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str, Any]:
+    environment = store.environment
+    described = environment.get("engines", {})
     found = {
         **{name: value for name, value in environment.items() if name not in _PASSING},
         "versions": {"storlab": environment.get("versions", {}).get("storlab")},
-        "engines": {name: engines[name] for name in sorted(used) if name in engines},
-        "settings": {name: getattr(header, name) for name in _SETTINGS},
+        "engines": {name: described[name] for name in sorted(engines) if name in described},
+        "settings": study_settings(store.study.study),
+        "cluster": {
+            **cluster_settings(store.study.cluster),
+            **_of_clients(environment.get("cluster", {})),
+        },
     }
-    return {".".join(path): value for path, value in facts_by_path(found).items()}
+    flat = _joined(facts_by_path(found))
+    for target in store.study.target:
+        if target.name in targets:
+            machine = without_empty(environment.get("targets", {}).get(target.name, {}))
+            settings = target_settings(target)
+            if machine.get("kind") == "block_device":
+                del settings["places"]  # its drives say more
+            if "mount_options" in machine:
+                machine["mount_options"] = _lasting(machine["mount_options"])
+            for each in (machine, settings):  # both have drives: which, and how many
+                flat |= _joined(facts_by_path(each, "targets", target.name))
+    return flat
+
+
+def _joined(found: Mapping[FactPath, Any]) -> dict[str, Any]:
+    return {".".join(path): value for path, value in found.items()}
+
+
+def _of_clients(clients: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each fact of all clients together: one value, or all of them in order."""
+    each = [facts_by_path(_client(client)) for client in clients.values()]
+    together: dict[str, Any] = {}
+    for path in dict.fromkeys(path for client in each for path in client):
+        values = sorted((client.get(path) for client in each), key=sort_value)
+        together[".".join(path)] = values if values[0] != values[-1] else values[0]
+    return together
+
+
+def _client(client: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: client[name] for name in _OF_CLIENTS if client.get(name) is not None}
+    if "mount" in told:
+        told["mount"] = {name: told["mount"].get(name) for name in _OF_MOUNTS}
+        told["mount"]["options"] = _lasting(told["mount"]["options"] or "")
+    return without_empty(told)
+
+
+def _lasting(options: str) -> str:
+    """Mount options without those that are others each time."""
+    lasting = (o for o in options.split(",") if o.partition("=")[0] not in _PASSING_OPTIONS)
+    return ",".join(lasting)

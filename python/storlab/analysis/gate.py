@@ -11,26 +11,30 @@ A bound that is a multiple of the baseline is held against the ratio of geometri
 below 1 for what should be large, or above 1 for what should be small, is a test of non-inferiority.
 Intervals are simultaneous: the confidence of each is 1 - 0.05 / checks (Bonferroni), so that of all
 verdicts "broken" or "held" one in twenty gates has a wrong one at most.
+
+A rule is broken where any of its checks is, and held where all of them are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import geometric_mean
 from typing import Any, Literal
 
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import CONCURRENCY, CONCURRENCY_TOLERANCE, Cell, Comparison, Row
+from storlab.analysis.gate_interval import Measured, is_due, measured, partly_missing, ratio
 from storlab.analysis.gate_power import repeats_to_decide
-from storlab.analysis.points import matches
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.points import as_read, as_written, matches
+from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
 from storlab.lab.study.problems import show
 from storlab.model.gate import GateRule, Limit
 
 Verdict = Literal["held", "broken", "undecided"]
+VERDICTS: tuple[Verdict, ...] = ("held", "broken", "undecided")
 ERROR = 0.05  # of all checks together
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -51,6 +55,7 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
 class Check:
     """One rule at one target and point, for one metric."""
 
+    number: int  # of its rule, from 1
     target: str
     where: str  # the point in words
     column: Column
@@ -60,7 +65,8 @@ class Check:
     interval: Interval | None  # None: nothing was measured
     verdict: Verdict
     reason: str  # why it is undecided, where no number of repeats would help; else empty
-    needed: int | None  # repeats that would decide it
+    needed: int | None  # repeats that would decide it, those that there are among them
+    repeats: int  # that it rests on
     remarks: tuple[str, ...]  # what bends the numbers
     runs: tuple[str, ...]
 
@@ -72,6 +78,7 @@ class Check:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
+            "rule_number": self.number,
             "target": self.target,
             "where": self.where,
             "metric": self.column.key,
@@ -81,6 +88,7 @@ class Check:
             "interval": None if self.interval is None else self.interval.as_dict(),
             "verdict": self.verdict,
             "reason": self.reason,
+            "repeats": self.repeats,
             "repeats_to_decide": self.needed,
             "remarks": list(self.remarks),
             "runs": list(self.runs),
@@ -94,38 +102,82 @@ class _Task:
     rule: int  # its number among the rules
     side: str
     limit: Limit
-    row: Row
     cell: Cell
-    other: Cell | None  # of the baseline
+    other: Cell | None  # the same of the baseline
     column: Column
     where: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleVerdict:
+    """A rule with all of its checks."""
+
+    number: int  # from 1
+    rule: GateRule
+    checks: list[Check]
+
+    @property
+    def verdict(self) -> Verdict:
+        """``broken`` where any check is; ``held`` where all are."""
+        return _together(self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "number": self.number,
+            **self.rule.model_dump(mode="json"),
+            "verdict": self.verdict,
+            **{verdict: count(self.checks, verdict) for verdict in VERDICTS},
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
     """All checks."""
 
-    checks: list[Check]
+    rules: list[RuleVerdict]
     confidence: float  # of each interval
+
+    @property
+    def checks(self) -> list[Check]:
+        """Of all rules, in their order."""
+        return [check for rule in self.rules for check in rule.checks]
 
     @property
     def verdict(self) -> Verdict:
         """``broken`` where any is; ``held`` where all are."""
-        found = {check.verdict for check in self.checks}
-        return "broken" if "broken" in found else "undecided" if "undecided" in found else "held"
+        return _together(self.checks)
 
     def count(self, verdict: Verdict) -> int:
         """How many checks ended so."""
-        return sum(check.verdict == verdict for check in self.checks)
+        return count(self.checks, verdict)
+
+
+def count(checks: Iterable[Check], verdict: Verdict) -> int:
+    """How many of them ended so."""
+    return sum(check.verdict == verdict for check in checks)
+
+
+def _together(checks: Iterable[Check]) -> Verdict:
+    found = {check.verdict for check in checks}
+    return "broken" if "broken" in found else "undecided" if "undecided" in found else "held"
 
 
 def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:
     """Hold results to rules. Raises StudyError for a rule that names nothing which was planned, a
     unit that a metric does not have, or a baseline that is not given.
     """
-    tasks = [each for n, rule in enumerate(rules) for each in _tasks(n, rule, results, baseline)]
-    confidence = 1 - ERROR / len(tasks)
-    return Gate([_check(each, confidence) for each in tasks], confidence)
+    tasks = [_tasks(number, rule, results, baseline) for number, rule in enumerate(rules)]
+    confidence = 1 - ERROR / sum(map(len, tasks))
+    stores = [s for each in (results, baseline) if each is not None for s in each.dataset.stores]
+    accepted = all(store.study.study.accept_unequal_boundaries for store in stores)
+    return Gate(
+        [
+            RuleVerdict(n, rule, [_check(task, confidence, accepted=accepted) for task in own])
+            for n, (rule, own) in enumerate(zip(rules, tasks, strict=True), 1)
+        ],
+        confidence,
+    )
 
 
 def _tasks(
@@ -136,18 +188,22 @@ def _tasks(
     if rule.target is not None and rule.target not in known:
         what = f'"{rule.target}" is no target of the results'
         raise _error(number, "target", what, suggest(rule.target, known))
+    for side, limit in rule.bounds:
+        if limit.of_baseline and baseline is None:
+            what = f'"{limit.text}" needs a baseline, and none is given'
+            raise _error(number, side, what, "give --baseline DIR, or the name of a saved one")
     found = []
     for row, where in _rows(number, rule, results):
         for name, cell in row.cells.items():
             if rule.target not in (None, name) or not cell.planned:
                 continue
-            for side, limit in rule.bounds:
-                other = _counterpart(number, side, limit, row, name, baseline)
-                found += [
-                    _Task(number, side, limit, row, cell, other, column, where)
-                    for column in columns
-                    if column.key in cell.values or not cell.measured
-                ]
+            base = _baseline_cell(row, name, baseline)
+            due = [c for c in columns if is_due(c, cell, base, _like(cell, row, results))]
+            found += [
+                _Task(number, side, limit, cell, base, column, where)
+                for side, limit in rule.bounds
+                for column in due
+            ]
     if not found:
         what = f"of target {rule.target}, where " if rule.target else ""
         what = f"{rule.metric} was not measured {what}the rule applies"
@@ -196,7 +252,7 @@ def _rows(number: int, rule: GateRule, results: Comparison) -> Iterator[tuple[Ro
     for section in results.sections:
         for point in section.points:
             named = rule.workload in (None, point.workload)
-            if named and matches(section.page, point.params, rule.at):
+            if named and matches(section.page, point.params, as_read(section.page, rule.at)):
                 found = True
                 yield results.rows[point.key], section.where(point)
     if not found:
@@ -212,85 +268,82 @@ def _measured_at(rule: GateRule, results: Comparison) -> str:
     for name, value in rule.at.items():
         if name not in known:
             return f"{name}: {suggest(name, known)}"
-        if not any(matches(page, point.params, {name: value}) for page, point in points):
-            values = {show(point.params[name]): None for _, point in points if name in point.params}
+        if not any(matches(p, point.params, as_read(p, {name: value})) for p, point in points):
+            values = {
+                show(as_written(page, name, point.params[name])): None
+                for page, point in points
+                if name in point.params
+            }
             lines.append(f"{name} was {', '.join(values)}")
     return "; ".join(lines) or "these values were not measured together: leave one out"
 
 
-def _counterpart(
-    number: int, side: str, limit: Limit, row: Row, target: str, baseline: Comparison | None
-) -> Cell | None:
+def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell | None:
     """The same point of the same target in the baseline."""
-    if not limit.of_baseline:
-        return None
-    if baseline is None:
-        what = f'"{limit.text}" needs a baseline, and none is given'
-        raise _error(number, side, what, "give --baseline DIR, or the name of a saved one")
-    there = baseline.rows.get(row.point.key)
+    there = None if baseline is None else baseline.rows.get(row.point.key)
     return None if there is None else there.cells.get(target)
+
+
+def _like(cell: Cell, row: Row, results: Comparison) -> Iterator[Cell]:
+    """Cells of the same family and target; of all targets, where the target has meters."""
+    targets = {target.label: target.target for target in results.dataset.targets}
+    for other in results.rows.values():
+        if other.point.kind == row.point.kind:
+            names = results.targets if targets[cell.target].meters else [cell.target]
+            yield from (other.cells[name] for name in names)
 
 
 def _error(number: int, field: str, what: str, fix: str) -> StudyError:
     return StudyError(f"[[gate]] {number + 1}: {field}", what, fix)
 
 
-def _check(task: _Task, confidence: float) -> Check:
+def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     cell, other, column = task.cell, task.other, task.column
-    values = cell.repeats(column)
-    against = [] if other is None else other.repeats(column)
     bound = _bound(task)
-    on_ratio = task.limit.of_baseline
-    interval, reason = _interval(values, against if on_ratio else None, confidence)
-    verdict = verdict_of(interval, bound, task.side)
-    needed = None
+    if task.limit.of_baseline:
+        found = ratio(cell, other, column, confidence, accepted=accepted)
+    else:
+        found = measured(cell, column, confidence)
+    verdict = verdict_of(found.interval, bound, task.side)
+    needed, reason = None, found.reason
     if verdict == "undecided" and not reason:
-        needed = repeats_to_decide(values, against, bound, confidence)
-        reason = "" if needed else _never(values, against, bound, confidence)
+        needed = _needed(found, bound, confidence)
+        reason = "" if needed else _never(found, bound, confidence)
     return Check(
+        number=task.rule + 1,
         target=cell.target,
         where=task.where,
         column=column,
         side=task.side,
         limit=task.limit,
         bound=bound,
-        interval=interval,
+        interval=found.interval,
         verdict=verdict,
         reason=reason,
         needed=needed,
-        remarks=tuple(_remarks(task)),
+        repeats=len(found.values),
+        remarks=tuple(_remarks(task, found)),
         runs=tuple(cell.run_ids),
     )
 
 
-def _never(
-    values: Sequence[float], against: Sequence[float], bound: float, confidence: float
-) -> str:
-    """Why more repeats would not do: the bound is too near, or the baseline too vague."""
-    if against:
-        exact = geometric_mean(against)
-        shares = [value / exact for value in values]
+def _needed(found: Measured, bound: float, confidence: float) -> int | None:
+    return repeats_to_decide(found.values, found.against, bound, confidence, found.meter)
+
+
+def _never(found: Measured, bound: float, confidence: float) -> str:
+    """Why more repeats would not do: bound too near, meter too coarse, or baseline too vague."""
+    exact = replace(found, meter=0.0)
+    if found.meter and _needed(exact, bound, confidence):
+        return "the meter is not accurate enough to decide it"
+    if found.against:
+        mean = geometric_mean(found.against)
+        shares = [value / mean for value in found.values]
         if repeats_to_decide(shares, [], bound, confidence):
-            repeats = f"{len(against)} repeats" if len(against) > 1 else "one repeat"
+            given = len(found.against)
+            repeats = f"{given} repeats" if given > 1 else "one repeat"
             return f"the baseline's {repeats} are too few to decide it: give it more"
     return "no number of repeats would decide it: they lie on the bound"
-
-
-def _interval(
-    values: Sequence[float], against: Sequence[float] | None, confidence: float
-) -> tuple[Interval | None, str]:
-    """And why there is none that decides anything. ``against`` is the baseline of a ratio."""
-    if not values:
-        return None, "no run finished"
-    if against is None:
-        interval = mean_interval(values, confidence)
-        return interval, "" if interval.is_known else "one repeat has no interval"
-    if not against:
-        return None, "the baseline has no such point"
-    if min(*values, *against) <= 0:
-        return None, "a value of 0 has no ratio"
-    interval = ratio_interval(values, against, confidence)
-    return interval, "" if interval.is_known else "one repeat on a side has no interval"
 
 
 def verdict_of(interval: Interval | None, bound: float, side: str) -> Verdict:
@@ -314,13 +367,16 @@ def _bound(task: _Task) -> float:
     return limit.number * factors[limit.unit]
 
 
-def _remarks(task: _Task) -> Iterator[str]:
+def _remarks(task: _Task, found: Measured) -> Iterator[str]:
     cell, other = task.cell, task.other
     if cell.failed:
         yield f"{len(cell.failed)} of {cell.planned} runs failed"
+    yield from partly_missing(cell, task.column)
+    if found.boundaries:
+        yield f"across power boundaries: {found.boundaries}"
     for flag in cell.flags:
         yield f"{flag.kind} on {flag.runs} of {len(cell.runs)} runs"
-    if other is not None and task.column.is_latency:
+    if task.limit.of_baseline and other is not None and task.column.is_latency:
         measured, reference = (c.values.get(CONCURRENCY) for c in (cell, other))
         if measured is not None and reference is not None:
             low, high = sorted((measured.estimate, reference.estimate))

@@ -16,11 +16,16 @@ from storlab.analysis.stats import RESOLUTION, t_quantile
 
 
 def repeats_to_decide(
-    values: Sequence[float], baseline: Sequence[float], bound: float, confidence: float
+    values: Sequence[float],
+    baseline: Sequence[float],
+    bound: float,
+    confidence: float,
+    meter: float = 0.0,
 ) -> int | None:
     """Repeats, more than there are; None where no number would do, or one has no spread.
 
     With a baseline (whose repeats are what they are) ``bound`` is that of the ratio of both.
+    ``meter`` is the relative standard uncertainty that no number of repeats takes away.
     """
     if len(values) < 2 or len(baseline) == 1:
         return None
@@ -28,19 +33,21 @@ def repeats_to_decide(
         values, other = ([math.log(v) for v in side] for side in (values, baseline))
         distance = abs(fmean(values) - fmean(other) - math.log(bound))
         given = max(stdev(other) ** 2 / len(other), RESOLUTION**2)
-        least = RESOLUTION
+        scale = 1.0
     else:
+        scale = abs(fmean(values))
         distance = abs(fmean(values) - bound)
-        given, least = 0.0, RESOLUTION * abs(fmean(values))
+        given = 0.0
     variance = stdev(values) ** 2
     power = NormalDist().inv_cdf(POWER)
 
     def enough(repeats: int) -> bool:
-        expected = max(variance / repeats, least**2)
-        freedom = repeats - 1.0
+        expected = max(variance / repeats, (RESOLUTION * scale) ** 2)
+        whole = expected + given + (meter * scale) ** 2
+        shares = (expected / whole) ** 2 / (repeats - 1)
         if baseline:
-            share = expected / (expected + given)
-            freedom = 1 / (share**2 / freedom + (1 - share) ** 2 / (len(baseline) - 1))
-        return distance >= (t_quantile(confidence, freedom) + power) * math.sqrt(expected + given)
+            shares += (given / whole) ** 2 / (len(baseline) - 1)
+        quantile = t_quantile(confidence, 1 / max(shares, 1e-12))
+        return distance >= (quantile + power) * math.sqrt(whole)
 
     return least_repeats(enough, len(values))

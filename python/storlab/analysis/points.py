@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
 
-from storlab.base.units import format_duration, format_size, parse_size
+from storlab.base.units import (
+    exact_duration,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
 from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
@@ -224,6 +230,27 @@ def matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) ->
         name in params and _normal(page, name, params[name]) == _normal(page, name, value)
         for name, value in wanted.items()
     )
+
+
+def as_read(page: Page, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as a study has them with durations in ns: of text, or of a number of seconds."""
+    return {name: _duration(page, name, value) for name, value in wanted.items()}
+
+
+def _duration(page: Page, name: str, value: Any) -> Any:
+    if name not in page.durations or not isinstance(value, str | int | float):
+        return value
+    try:
+        return parse_duration(value)
+    except ValueError:
+        return value
+
+
+def as_written(page: Page, name: str, value: Any) -> Any:
+    """A value of a point as a study may have it: ``"4KiB"``, ``"30s"``."""
+    if type(value) is int and name in page.sizes:
+        return format_size(value)
+    return exact_duration(value) if type(value) is int and name in page.durations else value
 
 
 def _normal(page: Page, name: str, value: Any) -> str:

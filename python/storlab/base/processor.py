@@ -34,6 +34,19 @@ vpclmulqdq avx512f avx512bw avx512cd avx512dq avx512vl avx512ifma avx512vbmi
 _FLAGS = _RENAMED | {name: name for name in _ALIKE.split()}
 
 
+def cpu_model() -> str | None:
+    """What the processor is called, as the kernel has it; None where it does not tell."""
+    facts: dict[str, str] = {}
+    try:
+        lines = CPUINFO.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.partition(":")
+        facts[name.strip()] = value.strip()
+    return facts.get("model name") or facts.get("Model") or facts.get("CPU part")
+
+
 def check_build(places: Sequence[str], cpuinfo: Path | None = None) -> None:
     """Look at the native library in one of these directories, if there is one.
 

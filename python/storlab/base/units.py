@@ -157,6 +157,13 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes // SIZE_UNITS[best]}{best}"
 
 
+def exact_duration(duration_ns: int) -> str:
+    """The shortest exact text that :func:`parse_duration` reads back: ``"90s"``, ``"250ms"``."""
+    exact = [u for u, factor in DURATION_UNITS.items() if duration_ns % factor == 0]
+    unit = exact[-1] if duration_ns else "s"
+    return f"{duration_ns // DURATION_UNITS[unit]}{unit}"
+
+
 def format_number(value: float) -> str:
     """For people: at least three digits, thousands apart, never an exponent: ``"36,850"``."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"

@@ -288,10 +288,32 @@ class ImportDocument(TypedDict):
     runs: list[RunRecord]
 
 
-class GateCheck(TypedDict):
-    """One rule at one target and point. `interval` and `bound` are in `unit`, or a ratio."""
+class GateRuleVerdict(TypedDict):
+    """A rule as it is written, its verdict over all of its checks, and how many ended how."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
+    number: int
+    metric: str
+    target: str | None
+    workload: str | None
+    at: dict[str, Any]
+    at_most: str | float | None
+    at_least: str | float | None
+    verdict: Literal["held", "broken", "undecided"]
+    held: int
+    broken: int
+    undecided: int
+
+
+class GateCheck(TypedDict):
+    """One rule at one target and point. `interval` and `bound` are in `unit`, or a ratio.
+
+    `rule_number` is that of the rule, from 1, and `metric` the column that it was held to there.
+    Of the `repeats_to_decide`, `repeats` are there.
+    """
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    rule_number: int
     target: str
     where: str
     metric: str
@@ -301,6 +323,7 @@ class GateCheck(TypedDict):
     interval: Optional[Estimate]  # noqa: UP045
     verdict: Literal["held", "broken", "undecided"]
     reason: str
+    repeats: int
     repeats_to_decide: int | None
     remarks: list[str]
     runs: list[str]
@@ -326,6 +349,7 @@ class GateDocument(TypedDict):
     verdict: Optional[Literal["held", "broken", "undecided"]]  # noqa: UP045
     confidence: float | None
     accepted: list[AcceptedDifference]
+    rules: list[GateRuleVerdict]
     checks: list[GateCheck]
     saved: str | None
 

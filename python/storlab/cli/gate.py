@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from storlab.analysis.compare import Comparison
     from storlab.analysis.environments import Difference
-    from storlab.analysis.gate import Gate
+    from storlab.analysis.gate import Gate, Verdict
     from storlab.lab.results.store import ResultStore
     from storlab.model.gate import GateRule
 
@@ -77,8 +78,9 @@ def gate(
     """Hold results to rules: does each number keep to its bound, as far as the repeats can tell?
 
     A rule is held or broken where the whole interval lies on one side of its bound; else storlab
-    could not tell, and says how many repeats would decide it. Exit code 0 when all rules are held,
-    10 when one is broken, 12 when none is and one could not be told. --save alone judges nothing.
+    could not tell, and says how many more repeats would decide it. Exit code 0 when all rules are
+    held, 10 when one is broken, 12 when none is and one could not be told. --save alone judges
+    nothing.
 
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
     """
@@ -128,7 +130,7 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
         raise UsageError(
             "--baseline",
             f"it was measured under other conditions: {difference_text(first)}{more}",
-            f"measure both alike, or accept it: --accept {first.field}",
+            f"measure both alike, or accept it: --accept {shlex.quote(first.field)}",
         )
     return found
 
@@ -182,6 +184,7 @@ def _print(
         "verdict": None if found is None else found.verdict,
         "confidence": None if found is None else found.confidence,
         "accepted": accepted,
+        "rules": [] if found is None else [rule.as_dict() for rule in found.rules],
         "checks": [] if found is None else [check.as_dict() for check in found.checks],
         "saved": saved,
     }
@@ -189,12 +192,18 @@ def _print(
 
 
 def _print_verdicts(found: Gate, accepted: Sequence[Difference]) -> None:
-    from storlab.exchange.gate_report import difference_text, line, summary
+    from storlab.exchange.gate_report import difference_text, line, rule_line, summary
 
-    for check in found.checks:
-        verdict, _, rest = line(check).partition(":")
-        text = terminal.Text(verdict, style=STYLES[check.verdict])
-        terminal.out.print(text.append(f":{rest}", style="default"), soft_wrap=True)
+    for rule in found.rules:
+        _print_verdict(rule.verdict, rule_line(rule))
+        for check in rule.checks:
+            _print_verdict(check.verdict, line(check), indent="  ")
     for each in accepted:
         terminal.out.print(f"accepted: {difference_text(each)}", soft_wrap=True)
     terminal.out.print(summary(found), soft_wrap=True)
+
+
+def _print_verdict(verdict: Verdict, told: str, indent: str = "") -> None:
+    word, _, rest = told.partition(":")
+    text = terminal.Text(f"{indent}{word}", style=STYLES[verdict])
+    terminal.out.print(text.append(f":{rest}", style="default"), soft_wrap=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from storlab import __version__, _native
-from storlab.base.processor import CPUINFO
+from storlab.base.processor import CPUINFO, cpu_model
 from storlab.cluster.task import ClientPlace
 from storlab.process.host_memory import host_memory_bytes
 from storlab.process.open_files import most_open_files
@@ -41,6 +41,7 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
         "python": sys.version.split()[0],
         "kernel": platform.release(),
         "cpu_level": cpu_level(),
+        "cpu_model": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": host_memory_bytes(),
         "memlock_bytes": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],

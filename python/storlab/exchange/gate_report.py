@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from storlab.analysis.environments import Difference
-from storlab.analysis.gate import Check, Gate
+from storlab.analysis.gate import ERROR, VERDICTS, Check, Gate, RuleVerdict
 from storlab.base.units import format_quantity
 from storlab.figures.common import interval_text
+from storlab.lab.study.problems import show
 
 WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
 SIDES = {"at_most": "at most", "at_least": "at least"}
@@ -29,8 +31,32 @@ def measured_text(check: Check) -> str:
 def advice_text(check: Check) -> str:
     """What would decide an undecided check, or why nothing would; else empty."""
     if check.needed is not None:
-        return f"{check.needed} repeats would decide it"
+        more = check.needed - check.repeats
+        repeats = "repeat" if more == 1 else "repeats"
+        return f"{more} more {repeats} would decide it ({check.needed} in all)"
     return check.reason
+
+
+def rule_words(found: RuleVerdict) -> str:
+    """What a rule asks: ``rule 1, throughput of SSD A at jobs = 1, at least 0.95 x baseline``."""
+    rule = found.rule
+    words = [rule.metric]
+    words += [f"of {rule.target}"] if rule.target is not None else []
+    words += [f"in {rule.workload}"] if rule.workload is not None else []
+    values = ", ".join(f"{name} = {show(value)}" for name, value in rule.at.items())
+    words += [f"at {values}"] if values else []
+    bounds = " and ".join(f"{SIDES[side]} {limit.text}" for side, limit in rule.bounds)
+    return f"rule {found.number}, {' '.join(words)}, {bounds}"
+
+
+def rule_line(found: RuleVerdict) -> str:
+    """A rule in one line, with its checks counted."""
+    return f"{WORDS[found.verdict]}: {rule_words(found)}: {_counts(found)}"
+
+
+def _counts(found: RuleVerdict | Gate) -> str:
+    of = {verdict: sum(c.verdict == verdict for c in found.checks) for verdict in VERDICTS}
+    return ", ".join(f"{number} {WORDS[verdict]}" for verdict, number in of.items())
 
 
 def line(check: Check) -> str:
@@ -45,21 +71,30 @@ def line(check: Check) -> str:
 
 def summary(gate: Gate) -> str:
     """All verdicts counted, and what the intervals are."""
-    counts = ", ".join(f"{gate.count(v)} {WORDS[v]}" for v in ("held", "broken", "undecided"))
-    together = "together " if len(gate.checks) > 1 else ""
-    return f"{counts}. Intervals hold {together}at 95 % ({100 * gate.confidence:.4g} % each)."
+    return f"{_counts(gate)}. Intervals hold {confidence_text(gate)}."
+
+
+def confidence_text(gate: Gate) -> str:
+    """``together at 95 % (99.75 % each, by Bonferroni's correction for 20 checks)``."""
+    whole, each = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
+    checks = len(gate.checks)
+    if checks == 1:
+        return f"at {whole}"
+    return f"together at {whole} ({each} each, by Bonferroni's correction for {checks} checks)"
 
 
 def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
-    """A table of all checks."""
+    """What became of each rule, and a table of all checks."""
+    rules = [f"- **{WORDS[r.verdict]}**: {_plain(rule_words(r))}: {_counts(r)}" for r in gate.rules]
     rows = [
-        "| verdict | metric | target | point | measured | rule | |",
-        "|---|---|---|---|---|---|---|",
+        "| verdict | rule | metric | target | point | measured | bound | |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for check in gate.checks:
         more = "; ".join(text for text in (advice_text(check), *check.remarks) if text)
         cells = (
             f"**{WORDS[check.verdict]}**",
+            str(check.number),
             _plain(check.column.label),
             _plain(check.target),
             _plain(check.where),
@@ -70,7 +105,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
         rows.append(f"| {' | '.join(cells)} |")
     told = [f"- accepted: {_plain(difference_text(each))}" for each in accepted]
     head = [f"### storlab gate: {_plain(title)}: {WORDS[gate.verdict]}", "", summary(gate)]
-    return "\n".join([*head, "", *rows, "", *told, ""]).rstrip() + "\n"
+    return "\n".join([*head, "", *rules, "", *rows, "", *told, ""]).rstrip() + "\n"
 
 
 def difference_text(difference: Difference) -> str:
@@ -88,7 +123,7 @@ _MARKS = str.maketrans(
 
 def _plain(text: str) -> str:
     """Names are of users: they may hold what Markdown and HTML give a meaning."""
-    return " ".join(text.translate(_MARKS).split())
+    return " ".join(_xml(text).translate(_MARKS).split())
 
 
 def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
@@ -101,12 +136,16 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
         errors=str(gate.count("undecided")),
     )
     properties = ElementTree.SubElement(suite, "properties")
-    for each in accepted:
-        ElementTree.SubElement(
-            properties, "property", name="accepted", value=_xml(difference_text(each))
-        )
+    told = [
+        ("confidence", f"{gate.confidence:.6g}"),
+        ("intervals", f"hold {confidence_text(gate)}"),
+        *((f"rule {rule.number}", rule_line(rule)) for rule in gate.rules),
+        *(("accepted", difference_text(each)) for each in accepted),
+    ]
+    for name, value in told:
+        ElementTree.SubElement(properties, "property", name=name, value=_xml(value))
     for check in gate.checks:
-        name = f"{check.column.key} {rule_text(check)}, {check.where}"
+        name = f"rule {check.number}: {check.column.key} {rule_text(check)}, {check.where}"
         case = ElementTree.SubElement(
             suite, "testcase", classname=_xml(check.target), name=_xml(name)
         )
@@ -124,6 +163,10 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
+_NO_CHARACTERS = re.compile("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+"""XML 1.0, production 2, but for the carriage return, which it would read as a line feed."""
+
+
 def _xml(text: str) -> str:
-    """Without the control characters that XML 1.0 has no way to hold."""
-    return "".join(c if c >= " " or c in "\t\n" else "\ufffd" for c in text)
+    """Without the characters that XML 1.0 has no way to hold."""
+    return _NO_CHARACTERS.sub("\ufffd", text)

@@ -19,7 +19,7 @@ from storlab.lab.results.store import ResultStore
 if TYPE_CHECKING:
     from storlab.contracts.page import Page
 
-VERSION = 1
+VERSION = 2
 """Of a record. What another version wrote is read anew."""
 _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 

@@ -12,7 +12,7 @@ from storlab.figures.trend import value_text
 from storlab.history.series import Candidate, PointHistory, Shift
 
 MOST_CANDIDATES = 6
-_DRIVE = re.compile(r"drives\.(\d+)\.(.+)")
+_DRIVE = re.compile(r"drives\.(\d+)(?:\.(.+))?")
 _CHANCES = dict(zip(LEVELS, ("under 5\u00a0%", "under 1\u00a0%", "under 0.1\u00a0%"), strict=True))
 _LONGEST = 160  # characters of a fact; mount options of an overlay are longer
 
@@ -58,7 +58,9 @@ def field_text(path: str) -> str:
     if path == "versions.storlab":
         return "storlab"
     drive = _DRIVE.fullmatch(path)
-    text = f"{drive[2]} of drive {drive[1]}" if drive else path.removeprefix("settings.")
+    text = path.removeprefix("settings.")
+    if drive is not None:
+        text = f"{drive[2]} of drive {drive[1]}" if drive[2] else f"drive {drive[1]}"
     return re.sub(r"\bcpu\b", "CPU", text.replace(".", " ").replace("_", " "))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,7 +12,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from storlab.base.errors import FieldProblems, Problem
 from storlab.model.types import StudyTable
 
-_LIMIT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(x\s*baseline|[^\s0-9][^0-9]*)?\s*")
+_NUMBER = r"[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+_LIMIT = re.compile(rf"\s*({_NUMBER})\s*(x\s*baseline|[^\s0-9][^0-9]*)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Limit:
                 f'{text!r} is not a limit; write one such as "2ms", "900MB/s" or "0.95 x baseline"'
             )
         number, unit = float(match.group(1).replace("_", "")), (match.group(2) or "").strip()
+        if not math.isfinite(number):
+            raise ValueError(f"{text!r} is not a limit: it is larger than any number")
         if unit.startswith("x") and unit.endswith("baseline"):
             if not number:
                 raise ValueError(f"{text!r} is no multiple of anything")

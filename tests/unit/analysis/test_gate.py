@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 import random
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import pytest
 from pydantic import ValidationError
 
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.gate import ERROR, Gate, judge, verdict_of
+from storlab.analysis.gate import ERROR, Gate, _never, judge, verdict_of
+from storlab.analysis.gate_interval import Measured
 from storlab.analysis.gate_power import repeats_to_decide
+from storlab.analysis.points import as_read, as_written, matches
 from storlab.analysis.stats import mean_interval, ratio_interval
 from storlab.base.errors import StudyError
+from storlab.contracts.registry import FAMILIES
+from storlab.exchange.gate_report import advice_text
 from storlab.model.gate import GateRule, Limit
+from storlab.model.params import InStudy
+from storlab.model.result import RunRecord
+from storlab.model.types import Duration
 from support.large_campaign import large_campaign
 
 AT = {"block_size": "4KiB", "jobs": 1, "read_percent": 30, "queue_depth": 1}
@@ -163,6 +172,32 @@ def test_few_gates_say_what_is_not_so() -> None:
 
 
 @pytest.mark.parametrize("ratio", [False, True])
+def test_bounds_on_both_sides_of_the_truth_are_seldom_mistaken(ratio: bool) -> None:
+    """Single checks of five repeats that scatter by 2 %, the truth at most so far from its bound.
+
+    "Broken" is wrong below the bound and "held" beyond it; of either, one in forty at most.
+    """
+    draw, checks = random.Random(13), 4000
+
+    def verdict_at(share: float) -> str:
+        values = [draw.gauss(100, 2) * share for _ in range(5)]
+        if not ratio:
+            return verdict_of(mean_interval(values), 100.0, "at_most")
+        against = [draw.gauss(50, 1) for _ in range(5)]
+        return verdict_of(ratio_interval(values, against), 2.0, "at_most")
+
+    for percent in (-10, -5, -3, -1, -0.1, 0.1, 1, 3, 5, 10):
+        found = Counter(verdict_at(1 + percent / 100) for _ in range(checks))
+        rates = {verdict: found[verdict] / checks for verdict in ("held", "broken", "undecided")}
+        told = ", ".join(f"{verdict} {100 * rate:.1f} %" for verdict, rate in rates.items())
+        sys.stdout.write(f"{'ratio' if ratio else 'number'}, truth {percent:+g} %: {told}\n")
+        right, wrong = ("held", "broken") if percent < 0 else ("broken", "held")
+        assert rates[wrong] <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / checks)
+        if abs(percent) >= 5:
+            assert rates[right] >= 0.85
+
+
+@pytest.mark.parametrize("ratio", [False, True])
 def test_so_many_repeats_decide_as_often_as_was_said(ratio: bool) -> None:
     draw = random.Random(11)
     # As if drawn: a mean of 100 and a deviation of 5, to the digit.
@@ -181,3 +216,90 @@ def test_so_many_repeats_decide_as_often_as_was_said(ratio: bool) -> None:
     assert 0.75 <= decided / 1000 <= 0.90
     assert repeats_to_decide(seen[:1], against, bound, 0.95) is None
     assert repeats_to_decide(seen, against, 2.0 if ratio else 100.0, 0.95) is None
+
+
+def test_a_vague_baseline_is_why_repeats_do_not_help() -> None:
+    exact, vague = [100.0, 100.1, 99.9], [95.0, 105.0]
+    told = [
+        _never(Measured(None, values=exact, against=against, meter=meter), bound, 0.95)
+        for against, meter, bound in (
+            (vague, 0.0, 0.9), (vague, 0.0, 1.0), ([], 0.0, 100.0), ([], 0.05, 99.0),
+        )
+    ]  # fmt: skip
+    assert "the baseline's 2 repeats are too few" in told[0]
+    assert "they lie on the bound" in told[1]
+    assert "they lie on the bound" in told[2]
+    assert told[3] == "the meter is not accurate enough to decide it"
+
+
+def test_rules_have_verdicts_over_all_their_checks(results: Comparison) -> None:
+    rules = [rule(at_least=1), rule(at_least="1TB/s", target=None)]
+    found = judged(results, *rules)
+    assert [(each.number, each.verdict) for each in found.rules] == [(1, "held"), (2, "broken")]
+    assert {check.number for check in found.rules[1].checks} == {2}
+    told = found.rules[1].as_dict()
+    assert (told["metric"], told["at_least"], told["broken"]) == ("throughput", "1TB/s", 2)
+    assert found.checks[0].as_dict()["rule_number"] == 1
+    assert found.checks[0].as_dict()["metric"] == "throughput_mb_s.all"
+
+
+def test_a_report_says_how_many_more_repeats(results: Comparison) -> None:
+    (check,) = judged(results, rule(at_least=1)).checks
+    for needed, words in ((17, "9 more repeats would"), (9, "1 more repeat would")):
+        assert advice_text(replace(check, needed=needed)) == f"{words} decide it ({needed} in all)"
+
+
+@pytest.mark.parametrize("bound", [5e-5, 0.00005, "5e-5", "1.5e3MB/s", 1e16])
+def test_bounds_have_exponents(bound: float | str) -> None:
+    limit = Limit.parse(bound)
+    assert limit.number == float(str(bound).removesuffix("MB/s"))
+    with pytest.raises(ValueError, match="larger than any number"):
+        Limit.parse("1e999")
+
+
+def test_concurrency_is_held_to_bounds_where_it_is_not_sampled(tmp_path: Path) -> None:
+    """Then what Little's law gives is the number of each run."""
+
+    def without(record: RunRecord) -> RunRecord:
+        metrics = [m for m in record.metrics if m.name != "concurrency_effective"]
+        return record.model_copy(update={"metrics": metrics})
+
+    store = large_campaign(
+        tmp_path / "out", runs=20, repeats=5, draw=random.Random(1), change=without
+    )
+    found = judged(
+        compare(load_dataset([store])), rule(metric="concurrency_effective", at={}, at_most=2.5)
+    )
+    assert {check.verdict for check in found.checks} <= {"held", "broken"}
+    assert [check.repeats for check in found.checks] == [5] * len(found.checks)
+
+
+class TestDurations:
+    """Of points: stored in ns, written as in a study."""
+
+    page = FAMILIES["block"].page
+    params: ClassVar = {"drain_timeout": 30_000_000_000, "block_size": 4096}
+
+    @pytest.mark.parametrize("value", ["30s", "0.5min", "30000ms", 30, 30.0])
+    def test_they_match(self, value: Any) -> None:
+        assert matches(self.page, self.params, as_read(self.page, {"drain_timeout": value}))
+
+    @pytest.mark.parametrize("value", ["31s", "soon", 31, True])
+    def test_others_do_not(self, value: Any) -> None:
+        assert not matches(self.page, self.params, as_read(self.page, {"drain_timeout": value}))
+
+    def test_they_are_told_as_written(self) -> None:
+        told = [as_written(self.page, name, value) for name, value in self.params.items()]
+        assert told == ["30s", "4KiB"]
+
+    @pytest.mark.parametrize("kind", list(FAMILIES))
+    def test_each_family_says_which_they_are(self, kind: str) -> None:
+        family = FAMILIES[kind]
+        hints = get_type_hints(family.spec.params, include_extras=True)
+        durations = {name for name, hint in hints.items() if _is_duration(hint)}
+        assert durations <= set(family.page.durations)
+
+
+def _is_duration(hint: Any) -> bool:
+    parts = get_args(hint)
+    return InStudy(Duration) in parts or any(_is_duration(part) for part in parts)

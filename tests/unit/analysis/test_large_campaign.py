@@ -32,7 +32,7 @@ from storlab.lab.plan.plan import crowded_runs
 from storlab.lab.results.files import read_checked
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import Flag, RunRecord
-from support.large_campaign import STUDY, large_campaign
+from support.large_campaign import large_campaign, study_text
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +247,7 @@ class Counted(list[CellFlag]):
 
 
 def test_points_that_are_written_twice_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = STUDY.format(repeats=1, mixes=[30, 50], sizes=["4KiB"], jobs=[1, 2, 4], depths=[1, 2])
+    text = study_text(repeats=1, mixes=[30, 50], sizes=["4KiB"], jobs=[1, 2, 4], depths=[1, 2])
     (spec,) = study_class().model_validate(tomllib.loads(text)).workload
     once = spec.values()
     combinations = spec.product()

@@ -7,6 +7,7 @@ import pytest
 from storlab.base.nearest import nearest, suggest
 from storlab.base.units import (
     LARGEST,
+    exact_duration,
     format_bytes_si,
     format_duration,
     format_latency,
@@ -77,6 +78,7 @@ def test_other_sizes_are_refused_with_the_reason(text: object, message: str) -> 
 )
 def test_durations_are_exact(text: str | float, duration_ns: int) -> None:
     assert parse_duration(text) == duration_ns
+    assert parse_duration(exact_duration(duration_ns)) == duration_ns
 
 
 @pytest.mark.parametrize(

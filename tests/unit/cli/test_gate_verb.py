@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from storlab.analysis.gate import _never
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
@@ -71,6 +70,19 @@ def test_the_page_maps_codes_for_a_ci(own: int, mapped: int) -> None:
     (line,) = re.findall(r"```bash\n(.*)\n```", tree.read("docs/gate.md"))
     script = f"storlab() {{ return {int(own)}; }}; {line}"
     assert subprocess.run(["bash", "-ec", script], check=False).returncode == mapped
+
+
+def test_recipes_keep_results_where_no_ci_cleans() -> None:
+    """A checkout is cleaned before each job, and a baseline in it gone with the second."""
+    recipes = re.findall(r"```yaml\n(.*?)```", tree.read("docs/gate.md"), flags=re.DOTALL)
+    assert len(recipes) == 2
+    for recipe in recipes:
+        assert re.search(r"RESULTS: /srv/", recipe)
+        commands = re.findall(r"storlab (?:run|gate) .*", recipe)
+        assert len(commands) == 2
+        for command in commands:
+            assert '"$RESULTS"' in command
+            assert "results/" not in command
 
 
 @pytest.mark.parametrize(
@@ -168,23 +180,78 @@ def test_bad_rules_are_named_with_their_line(
     assert "bad.toml" in error
 
 
-HOSTILE = 'a|b\n<script>x</script> [l](javascript:1) `c` "&\x07'
+HOSTILE = (
+    "a|b\n</td><script>x</script> [l](javascript:1) ![i](//x) `c` *d* _e_ ~f~ # @g \"&']]>"
+    "\x07\x1b[31m\x7f\ufffe\uffff\u2028"
+)
 
 
-def test_names_of_users_stay_text(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_names_of_targets_and_studies_stay_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("storlab.analysis.points.Section.where", lambda *_: HOSTILE)
+    """In XML what XML can hold of them, and in Markdown nothing that would be more than text."""
+    study, target = f"study {HOSTILE}", f"target {HOSTILE}"
+    for seed, name in enumerate(("new", "old")):
+        large_campaign(
+            tmp_path / name, runs=20, repeats=5, draw=random.Random(seed), names=(study, target)
+        )
+        environment = {"targets": {target: {"kind": name}}, "kernel": HOSTILE + name}
+        set_environment(tmp_path / name, **environment)
+    rules = tmp_path / "gate.toml"
+    quoted = json.dumps(target).replace("\x7f", "\\u007f")
+    rules.write_text(f'[[gate]]\nmetric = "throughput"\ntarget = {quoted}\nat_least = "1TB/s"\n')
+    xml, markdown = tmp_path / "gate.xml", tmp_path / "gate.md"
+    words = ["--junit", xml, "--markdown", markdown, "--rules", rules, "--json"]
+    words += ["--baseline", tmp_path / "old", "--accept", "targets", "--accept", "kernel"]
+    code = main([str(word) for word in ("gate", tmp_path / "new", *words)])
+    assert code == ExitCode.DISAGREE
+    assert {c["target"] for c in json.loads(capsys.readouterr().out)["checks"]} == {target}
+
+    suite = ElementTree.parse(xml).getroot()[0]
+    told = "".join("\ufffd" if sign in "\x07\x1b\ufffe\uffff" else sign for sign in HOSTILE)
+    assert suite.attrib["name"] == f"storlab gate: study {told}"
+    cases = suite.findall("testcase")
+    assert {case.attrib["classname"] for case in cases} == {f"target {told}"}
+    tags = {"testcase", "failure", "properties", "property"}
+    assert {element.tag for element in suite.iter()} == {"testsuite", *tags}
+
+    text = markdown.read_text()
+    assert text.startswith("### storlab gate: ")
+    bare = [re.sub(r"&#\d+;|\\.", "", line) for line in text.removeprefix("### ").split("\n")]
+    rows = [line for line in bare if line.startswith("| **")]
+    assert {row.count("|") for row in rows} == {9}
+    assert len(rows) == len(cases)
+    for line in bare:  # what stands there unescaped is ours
+        assert not set("<>@`*_~[]!#\\") & set(line.replace("**", ""))
+    assert not set("\x07\x1b\ufffe\uffff") & set(text)
+
+
+def test_a_ci_is_told_how_sure_the_verdicts_are(place: Path) -> None:
     gate(place, LOOSE, "--junit", place / "gate.xml", "--markdown", place / "gate.md")
-    capsys.readouterr()
-    rows = [r for r in (place / "gate.md").read_text().splitlines() if r.startswith("| **")]
-    assert rows
-    for row in rows:
-        assert "<" not in row
-        assert "a\\|b &#60;script&#62;x&#60;/script&#62; \\[l\\]" in row
-    (case, *_) = ElementTree.parse(place / "gate.xml").getroot().iter("testcase")
-    assert "<script>x</script>" in case.attrib["name"]
-    assert "\x07" not in case.attrib["name"]
+    suite = ElementTree.parse(place / "gate.xml").getroot()[0]
+    told = {each.attrib["name"]: each.attrib["value"] for each in suite.iter("property")}
+    checks = len(suite.findall("testcase"))
+    assert float(told["confidence"]) == pytest.approx(1 - 0.05 / checks)
+    correction = f"by Bonferroni's correction for {checks} checks"
+    assert correction in told["intervals"]
+    assert correction in (place / "gate.md").read_text()
+    assert told["rule 1"].startswith("held: rule 1, throughput of Disk at block_size")
+    assert all(c.attrib["name"].startswith("rule 1: throughput") for c in suite.iter("testcase"))
+
+
+def test_each_rule_has_a_line_and_a_verdict(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = place / "rules.toml"
+    rules.write_text(RULES.format(bound=LOOSE) + RULES.format(bound=TIGHT))
+    words = ["gate", str(place / "new"), "--rules", str(rules)]
+    assert main(words) == ExitCode.DISAGREE
+    lines = [x for x in capsys.readouterr().out.splitlines() if ": rule " in x]
+    assert [line.partition(",")[0] for line in lines] == ["held: rule 1", "broken: rule 2"]
+    assert main([*words, "--json"]) == ExitCode.DISAGREE
+    told = json.loads(capsys.readouterr().out)
+    assert [(r["number"], r["verdict"]) for r in told["rules"]] == [(1, "held"), (2, "broken")]
+    assert {check["rule_number"] for check in told["checks"]} == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -254,10 +321,3 @@ def test_a_saved_baseline_is_told_as_json_too(
     assert Path(told["saved"]).is_file()
     assert gate(place, TIGHT, "--save", "other", "--json") == ExitCode.DISAGREE
     assert json.loads(capsys.readouterr().out)["saved"] is None
-
-
-def test_a_vague_baseline_is_why_repeats_do_not_help() -> None:
-    exact, vague = [100.0, 100.1, 99.9], [95.0, 105.0]
-    assert "the baseline's 2 repeats are too few" in _never(exact, vague, 0.9, 0.95)
-    assert "they lie on the bound" in _never(exact, vague, 1.0, 0.95)
-    assert "they lie on the bound" in _never(exact, [], 100.0, 0.95)

@@ -70,6 +70,18 @@ def test_candidates_are_those_of_the_target_nearest_and_rarest_first() -> None:
     assert named == [("drives.1.firmware", 0, 0), ("cpu.governor", 0, 38), ("kernel", 1, 0)]
 
 
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [("settings.seed", 1, 2), ("cluster.kernel", "6.8", "6.9"), ("size", "1GiB", "2GiB")],
+)
+def test_settings_of_the_study_are_candidates(field: str, before: Any, after: Any) -> None:
+    path = field if "." in field else f"targets.Disk.{field}"
+    point = made([{**FACTS, path: before if i < 20 else after} for i in range(40)], 20)
+    (shift,) = point.series[0].shifts
+    (found,) = shift.candidates
+    assert (found.difference.field, found.difference.there) == (field, before)
+
+
 def test_between_two_results_all_that_lack_the_quantity_are_near() -> None:
     facts = [{**FACTS, "kernel": "new" if i >= 18 else "old"} for i in range(40)]
     point = made(facts, 21, missing=(18, 19, 20))
@@ -102,6 +114,7 @@ def test_words_of_a_change() -> None:
 
 def test_words_of_facts() -> None:
     assert field_text("drives.2.firmware") == "firmware of drive 2"
+    assert field_text("drives.2") == "drive 2"
     assert field_text("versions.storlab") == "storlab"
     assert field_text("cpu.model") == "CPU model"
     assert field_text("settings.runtime") == "runtime"

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from storlab import __version__
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import StorlabError
+from storlab.base.processor import cpu_model
 from storlab.contracts.registry import ENGINES, get_engine
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import StudyBase, Target
@@ -56,13 +57,8 @@ def describe_environment(
 
 def cpu_facts() -> dict[str, Any]:
     """Model, cores of the machine and of this process, frequency governor."""
-    lines = (read_fact(Path("/proc/cpuinfo")) or "").splitlines()
-    facts: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        facts[name.strip()] = value.strip()
     return {
-        "model": facts.get("model name") or facts.get("Model") or facts.get("CPU part"),
+        "model": cpu_model(),
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)),
         "governor": governor(),

@@ -1,0 +1,151 @@
+"""What a gate holds to a bound: a number of a cell, or its ratio to the baseline's, as an interval.
+
+As in a brief, what rests on a meter joins the spread of the repeats with the meter's uncertainty,
+and has no ratio across power boundaries unless the studies accept that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from storlab.analysis.columns import COMMON, NET, RATES_PER_WATT, Column
+from storlab.analysis.compare import Cell
+from storlab.analysis.efficiency import (
+    READ_OFF,
+    Account,
+    Spread,
+    account_of,
+    spread_ratio,
+    unequal,
+)
+from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+
+_ONE_REPEAT = "one repeat has no interval"
+_OF_ANY_WORK = {column.name for column in (*COMMON, NET) if column.is_power} | RATES_PER_WATT
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The interval, the repeats that it rests on, and why there is none that decides anything."""
+
+    interval: Interval | None
+    reason: str = ""
+    values: Sequence[float] = ()
+    against: Sequence[float] = ()  # the baseline's, of a ratio
+    meter: float = 0.0  # relative standard uncertainty that no repeats take away
+    boundaries: str = ""  # that the ratio crosses: "device against wall"
+
+
+def measured(cell: Cell, column: Column, confidence: float) -> Measured:
+    """The number itself, in the unit of its column."""
+    values = cell.repeats(column)
+    if not values:
+        return Measured(None, missing(cell, column))
+    spread = _spread(cell.power, column)
+    if spread is not None:
+        return _known(spread.interval(confidence), _ONE_REPEAT, values, meter=spread.meter or 0.0)
+    if column.is_power and column.account_name not in READ_OFF:
+        return Measured(None, "it is not known of all its runs")
+    return _known(mean_interval(values, confidence), _ONE_REPEAT, values)
+
+
+def ratio(
+    cell: Cell, base: Cell | None, column: Column, confidence: float, *, accepted: bool
+) -> Measured:
+    """The number over that of the same cell in the baseline. ``accepted``: unequal boundaries."""
+    values = cell.repeats(column)
+    if not values:
+        return Measured(None, missing(cell, column))
+    if base is None or not base.planned:
+        return Measured(None, "the baseline has no such point")
+    account = _counterpart(cell, base) if column.is_power else None
+    against = base.repeats(column) if account is None else account.repeats(column.account_name)
+    if not against:
+        return Measured(None, f"of the baseline: {missing(base, column)}")
+    if min(*values, *against) <= 0:
+        return Measured(None, "a value of 0 has no ratio")
+    differs = unequal(cell.power, account) if cell.power and account else ""
+    if differs and not accepted:
+        why = "such a ratio compares different things (accept_unequal_boundaries of both studies)"
+        return Measured(None, f"{differs}: {why}")
+    spreads = _spread(cell.power, column), _spread(account, column)
+    why = "one repeat on a side has no interval"
+    if spreads[0] is not None and spreads[1] is not None:
+        interval = spread_ratio(spreads[0], spreads[1], confidence)
+        meter = sum((each.meter or 0.0) ** 2 for each in spreads if each) ** 0.5
+        return _known(interval, why, values, against, meter=meter, boundaries=differs)
+    if column.is_power and column.account_name not in READ_OFF:
+        return Measured(None, "it is not known of all runs on both sides")
+    interval = ratio_interval(values, against, confidence)
+    return _known(interval, why, values, against, boundaries=differs)
+
+
+def _known(
+    interval: Interval,
+    reason: str,
+    values: Sequence[float],
+    against: Sequence[float] = (),
+    *,
+    meter: float = 0.0,
+    boundaries: str = "",
+) -> Measured:
+    reason = "" if interval.is_known else reason
+    return Measured(interval, reason, values, against, meter, boundaries)
+
+
+def _spread(account: Account | None, column: Column) -> Spread | None:
+    return account.spread(column.account_name) if account and column.is_power else None
+
+
+def _counterpart(cell: Cell, base: Cell) -> Account | None:
+    """The baseline's account at the boundary of the cell's, where its meters have that."""
+    boundary = None if cell.power is None else cell.power.boundary
+    return account_of(base.runs, boundary) or base.power
+
+
+def missing(cell: Cell, column: Column) -> str:
+    """Why a cell has no value of a column."""
+    if not cell.measured:
+        return "no run finished"
+    if not column.is_power:
+        return "no run has a value of it"
+    if cell.power is None:
+        return f"no energy was measured: {cell.power_missing}"
+    return "it is not known of any run"
+
+
+def partly_missing(cell: Cell, column: Column) -> Iterator[str]:
+    """What is to be said of a value that some of the runs do not have."""
+    runs, known = len(cell.runs), len(cell.repeats(column))
+    if 0 < known < runs:
+        lost = f": {cell.power.lost}" if column.is_power and cell.power and cell.power.lost else ""
+        yield f"{runs - known} of {runs} runs have no value of it{lost}"
+
+
+def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]) -> bool:
+    """Whether a cell has to have a value: it has one, or what it should have is lost.
+
+    ``base`` is the same cell of the baseline, ``others`` are cells of the same family whose targets
+    have meters. A meter that gave nothing at a point must not make a rule hold there.
+    """
+    if column.key in cell.values or not cell.measured or cell.repeats(column):
+        return True
+    if base is not None and column.key in base.values:
+        return True
+    if not column.is_power:
+        return False
+    return any(
+        column.key in other.values
+        and (cell.power is None or (column.name in _OF_ANY_WORK and _divides(cell, other)))
+        for other in others
+    )
+
+
+def _divides(cell: Cell, other: Cell) -> bool:
+    """Whether both, or neither, moved data in all of their window: else rates per watt differ."""
+    first, second = (
+        all(entry.divides for entry in each.power.entries) if each.power else True
+        for each in (cell, other)
+    )
+    return first == second

@@ -1,0 +1,167 @@
+"""Rules on power: the meter's accuracy, its boundary, and a meter that gave nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.gate import Gate, judge
+from storlab.analysis.gate_power import repeats_to_decide
+from storlab.base.errors import StudyError
+from storlab.model.gate import GateRule
+from storlab.model.power import Boundary
+from storlab.model.result import Metric, RunRecord
+from support.large_campaign import large_campaign
+
+METER = 'meters = [{ kind = "declared", idle_watts = 5.0 }]'
+ACCEPTED = "accept_unequal_boundaries = true"
+WATTS = 10.0
+
+
+def metered(
+    boundary: Boundary = "device",
+    *,
+    uncertainty: float = 0.0,
+    works: Callable[[RunRecord], bool] = lambda record: True,
+    watts: float = WATTS,
+) -> Callable[[RunRecord], RunRecord]:
+    """A meter on the disk; its readings scatter by 1 %."""
+    draw = random.Random(5)
+
+    def change(record: RunRecord) -> RunRecord:
+        if record.target != "Disk" or not works(record):
+            return record
+        seconds = (record.window_end_ns - record.window_start_ns) / 1e9
+        energy = watts * seconds * draw.gauss(1, 0.01)
+        found = Metric(
+            name="energy_j", value=energy, unit="J", boundary=boundary,
+            uncertainty=uncertainty * energy,
+        )  # fmt: skip
+        more = {"metrics": [*record.metrics, found], "power_boundary": boundary}
+        return record.model_copy(update=more)
+
+    return change
+
+
+def results(place: Path, change: Callable[[RunRecord], RunRecord], **more: Any) -> Comparison:
+    store = large_campaign(
+        place, runs=20, repeats=5, draw=random.Random(2), change=change, **more
+    )  # fmt: skip
+    return compare(load_dataset([store]))
+
+
+def judged(found: Comparison, baseline: Comparison | None = None, **fields: Any) -> Gate:
+    rule = {"metric": "power", "at": {"jobs": 1}, "target": "Disk", **fields}
+    return judge([GateRule.model_validate(rule)], found, baseline)
+
+
+def test_an_interval_of_power_holds_the_accuracy_of_its_meter(tmp_path: Path) -> None:
+    """Repeats alone would say that 9.7 W are not what 10 W by a meter of 5 % may be."""
+    exact, coarse = (
+        results(tmp_path / name, metered(uncertainty=share))
+        for name, share in (("exact", 0.0), ("coarse", 0.05))
+    )
+    assert judged(exact, at_least="9.7W").verdict == "held"
+    (check,) = judged(coarse, at_least="9.7W").checks
+    assert check.verdict == "undecided"
+    assert check.reason == "the meter is not accurate enough to decide it"
+    assert judged(coarse, at_least="8W").verdict == "held"
+    by_page = coarse.rows[next(iter(coarse.rows))].cells["Disk"].values["power_w.all"]
+    assert check.interval == by_page  # of one check, at 95 %: what the brief has
+
+
+def test_a_ratio_of_power_holds_the_accuracy_of_both_meters(tmp_path: Path) -> None:
+    exact, coarse = (
+        results(tmp_path / name, metered(uncertainty=share))
+        for name, share in (("exact", 0.0), ("coarse", 0.05))
+    )
+    other = results(tmp_path / "other", metered(uncertainty=0.0, watts=9.7))
+    assert judged(exact, other, at_least="1.01 x baseline").verdict == "held"
+    assert judged(coarse, other, at_least="1.01 x baseline").verdict == "undecided"
+
+
+def test_a_ratio_across_power_boundaries_is_refused(tmp_path: Path) -> None:
+    device, wall = (results(tmp_path / b, metered(b)) for b in ("device", "wall"))  # type: ignore[arg-type]
+    for metric in ("power", "efficiency_mb_s_w", "iops_w"):
+        (check,) = judged(device, wall, metric=metric, at_least="0.5 x baseline").checks
+        assert (check.verdict, check.interval) == ("undecided", None)
+        assert "device against wall" in check.reason
+        assert "accept_unequal_boundaries" in check.reason
+    assert judged(device, wall, metric="throughput", at_least="0.5 x baseline").verdict == "held"
+
+
+def test_studies_that_accept_unequal_boundaries_have_their_ratio_marked(tmp_path: Path) -> None:
+    device, wall = (
+        results(tmp_path / b, metered(b), header=ACCEPTED)  # type: ignore[arg-type]
+        for b in ("device", "wall")
+    )
+    (check,) = judged(device, wall, at_least="0.5 x baseline").checks
+    assert check.verdict == "held"
+    assert "across power boundaries: device against wall" in check.remarks
+
+
+def with_one_job(record: RunRecord) -> bool:
+    return bool(record.params["jobs"] == 1)
+
+
+@pytest.mark.parametrize("metric", ["power", "efficiency_mb_s_w", "energy_j"])
+def test_a_meter_that_gave_nothing_at_a_point_holds_no_rule(metric: str, tmp_path: Path) -> None:
+    found = judged(
+        results(tmp_path / "out", metered(works=with_one_job)), metric=metric, at_least=1e-6, at={}
+    )
+    assert found.verdict == "undecided"
+    lost = [check for check in found.checks if check.verdict == "undecided"]
+    assert len(found.checks) == len(lost) + 1
+    for check in lost:
+        assert check.reason == "no energy was measured: no meter"
+        assert "1 job" not in check.where.replace("\u00a0", " ")
+        assert check.runs
+
+
+def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -> None:
+    none = results(tmp_path / "none", metered(works=lambda record: record.target != "Disk"))
+    with pytest.raises(StudyError, match='"power" was not measured'):
+        judged(none, at_least=1)
+    some = results(tmp_path / "some", metered(works=with_one_job))
+    whole = results(tmp_path / "whole", metered())
+    assert judged(some, whole, at_least="0.5 x baseline", at={}).verdict == "undecided"
+    told = {check.reason for check in judged(whole, some, at_least="0.5 x baseline", at={}).checks}
+    assert told == {"", "of the baseline: no energy was measured: no meter"}
+
+
+def test_nor_does_a_target_whose_meters_all_gave_nothing(tmp_path: Path) -> None:
+    """Where the study gives it some: without meters, a rule about power is not about it."""
+
+    def swapped(record: RunRecord) -> RunRecord:
+        target = {"Disk": "Memory", "Memory": "Disk"}[record.target]
+        found = metered()(record.model_copy(update={"target": target}))
+        return found.model_copy(update={"target": record.target})
+
+    for more, targets in ((METER, {"Disk", "Memory"}), ("", {"Memory"})):
+        found = results(tmp_path / str(len(more)), swapped, more=more)
+        checks = judged(found, target=None, at_least=1).checks
+        assert {check.target for check in checks} == targets
+        assert {c.verdict for c in checks if c.target == "Disk"} <= {"undecided"}
+
+
+def test_runs_without_energy_are_told(tmp_path: Path) -> None:
+    found = results(tmp_path / "out", metered(works=lambda record: record.repeat > 2))
+    (check,) = judged(found, at_least=1).checks
+    assert (check.verdict, check.repeats) == ("held", 3)
+    assert "2 of 5 runs have no value of it: no meter" in check.remarks
+
+
+def test_no_number_of_repeats_beats_a_meter() -> None:
+    values = [10.0, 10.1, 9.9, 10.05, 9.95]
+    assert repeats_to_decide(values, [], 9.9, 0.95) == repeats_to_decide(values, [], 9.9, 0.95, 0)
+    few, more = (repeats_to_decide(values, [], 9.9, 0.95, meter) for meter in (0.0, 0.002))
+    assert few is not None
+    assert more is not None
+    assert few < more
+    assert repeats_to_decide(values, [], 9.9, 0.95, 0.02) is None
