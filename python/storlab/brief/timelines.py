@@ -50,8 +50,8 @@ def timelines_section(comparison: Comparison, claims: Sequence[Claim]) -> ExtraS
                 "timeline",
                 "Single runs on one time axis",
                 "The runs with the deepest dips. The stronger the colour, the more operations of "
-                "that moment had such a latency. Shaded: the dips. Flags are of the whole run, "
-                "errors of the moments when they happened.",
+                "that moment had such a latency. Shaded: the dips, with the least throughput of each "
+                "column. Flags are of the whole run, errors of the moments when they happened.",
                 drawings,
                 folded=True,
             )
