@@ -88,10 +88,15 @@ class Timeline:
     window_s: float
     usual_mb_s: float  # the median over its intervals
     stretches: list[Stretch]
-    dips: list[Stretch]  # the deepest, in order of time; none where stages come and go by design
+    dips: list[Stretch]  # the deepest, in order of time; none of fixed work
     device: list[Counted]
     power: list[Moment]
     celsius: list[tuple[float, str, float]]  # time in s, drive, degrees
+
+    @property
+    def is_fixed_work(self) -> bool:
+        """Its stages come and go by design: nothing of it is called a dip."""
+        return FAMILIES[self.run.record.kind].fixed_work
 
     @property
     def deepest(self) -> Stretch | None:

@@ -50,8 +50,8 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
         name=slug("timeline", record.run_id),
         kind="timeline",
         title=title,
-        alt=f"One time axis over the measure window of one run, with {', '.join(shown)}; its dips "
-        f"are shaded. {title}",
+        alt=f"One time axis over the measure window of one run, with {', '.join(shown)}"
+        f"{'; its dips are shaded' if timeline.dips else ''}. {title}",
         spec=configured(alt.vconcat(*panels, spacing=6), data),
         columns=["time (s)", "MB/s", "p99", "errors", "device (MB/s)", "power (W)", "°C"],
         rows=[_row(timeline, each) for each in timeline.dips],
@@ -257,9 +257,12 @@ def _y(name: str, title: str, data: Sequence[dict[str, Any]]) -> alt.Y:
 
 
 def _title(timeline: Timeline) -> str:
+    if timeline.is_fixed_work or not timeline.usual_mb_s:  # the latter of a low rate
+        return f"its course over {digits3(timeline.window_s)} s"
     usual, deepest = digits3(timeline.usual_mb_s), timeline.deepest
     if deepest is None:
-        return f"throughput has no dips; its median is {usual} MB/s"
+        share = 100 * min(e.least_mb_s for e in timeline.stretches) / timeline.usual_mb_s
+        return f"throughput stays at {share:.0f} % of its median of {usual} MB/s, or above"
     fall = f"to {digits3(deepest.least_mb_s)} MB/s at {digits3(deepest.start_s)} s"
     return (
         f"throughput falls {fall}, {100 * (1 - timeline.depth):.0f} % of its median of {usual} MB/s"

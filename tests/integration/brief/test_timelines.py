@@ -15,10 +15,11 @@ from storlab._native import Histogram
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import RunData, load_dataset
 from storlab.analysis.timeline import LATENCY_BINS, MOST_COLUMNS, MOST_DIPS, timeline
-from storlab.base.errors import ResultError
+from storlab.base.errors import ResultError, UsageError
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
-from storlab.brief.timelines import MOST_DRAWN, timelines_section
+from storlab.brief.timelines import MOST_DRAWN, run_figures, timelines_section
+from storlab.cli.main import main
 from storlab.figures.timeline import timeline_figure
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import Flag, Sample
@@ -26,6 +27,24 @@ from storlab.model.run_course import COURSE_FILE
 from storlab.model.samples import table_to_samples
 from support.vega import assert_vega_lite
 
+FIXED_WORK = {
+    "checkpoint": 'profile = "llama3-8b"\nscale = 0.001\nrestores = 1\npause = "100ms"',
+    "training": 'profile = "unet3d-small"\nscale = 0.1\nepochs = 20',
+    "preprocess": 'rows = 20_000\nfiles = 2\npart_size = "256KiB"\nrow_group_rows = 4_096',
+}
+FIXED_STUDY = """
+[study]
+name = "fixed work"
+repeats = 1
+interval = "50ms"
+[[target]]
+name = "folder"
+directory = "{folder}"
+direct = false
+[[workload]]
+kind = "{kind}"
+{fields}
+"""
 DIPS = (4, 5)
 TENTH, SLOW_NS = 0.1, 90_000_000
 
@@ -212,3 +231,77 @@ def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
     html = write_brief(store, pdf=True).read_text()
     assert 'id="dips"' in html
     assert len(html) - plain < 600_000
+
+
+def test_any_run_can_be_drawn_in_the_brief(
+    store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that does not dip; one that dips is not drawn twice."""
+    dipping, calm = first_of(store, "Disk"), first_of(store, "Memory")
+    plant(store, dipping)
+    where = str(store.directory)
+    assert main(["report", where, "--no-pdf"]) == 0
+    page = store.directory / "brief.html"
+    plain = page.read_text()
+    assert f"timeline-{calm}" not in plain
+    assert main(["report", where, "--run", calm, "--run", dipping, "--no-pdf"]) == 0
+    html = page.read_text()
+    assert "throughput stays at" in html
+    for run_id in (calm, dipping):
+        assert html.count(f'id="fig-timeline-{run_id}"') == 1
+        assert (store.directory / "figures" / f"timeline-{run_id}.light.svg").is_file()
+    assert 'id="single-runs"' in html
+    assert 'id="dips"' not in html
+    assert len(html) - len(plain) < 200_000
+    capsys.readouterr()
+    assert main(["report", where, "--run", "nobody", "--no-pdf"]) == 2
+    assert "nobody: is no run of these results" in capsys.readouterr().err
+
+
+def test_a_run_that_did_not_finish_is_not_drawn(tmp_path: Path) -> None:
+    comparison = compared(build_store(tmp_path / "run", repeats=1, mixes=(70,), fail=1))
+    (failed,) = (r for r in comparison.dataset.all_runs() if not r.finished)
+    with pytest.raises(UsageError, match="did not finish"):
+        run_figures(comparison, failed.record.run_id)
+
+
+def test_a_run_of_one_interval_is_not_drawn(store: ResultStore) -> None:
+    run_id = stretch_out(store, 1, {})
+    with pytest.raises(UsageError, match="fewer than two intervals"):
+        run_figures(compared(store), run_id)
+
+
+def test_a_run_that_mostly_waits_is_drawn(store: ResultStore) -> None:
+    """At a low rate most intervals have nothing: then there is no median to fall from."""
+    run_id = stretch_out(store, 20, {n: 0.0 for n in range(20) if n % 3})
+    (figure,) = run_figures(compared(store), run_id)
+    assert "its course over 20.0 s" in figure.title
+    assert figure.rows == []
+
+
+def test_of_several_directories_the_run_of_each_is_drawn(tmp_path: Path) -> None:
+    stores = [build_store(tmp_path / n, repeats=1, mixes=(70,)) for n in ("old", "new")]
+    comparison = compare(load_dataset(stores))
+    run_id = first_of(stores[0], "Disk")
+    figures = run_figures(comparison, run_id)
+    assert len({figure.name for figure in figures}) == 2
+    (one,) = run_figures(comparison, run_id.replace("-r1", "-2-r1"))
+    assert one.name in {figure.name for figure in figures}
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "training", "preprocess"])
+def test_runs_of_fixed_work_have_a_time_axis(tmp_path: Path, kind: str) -> None:
+    """Without dips: its stages come and go by design."""
+    study = tmp_path / "study.toml"
+    study.write_text(FIXED_STUDY.format(folder=tmp_path, kind=kind, fields=FIXED_WORK[kind]))
+    out = tmp_path / "results"
+    assert main(["run", str(study), "--out", str(out), "--clean", "--no-report", "--quiet"]) == 0
+    comparison = compared(ResultStore.open(out))
+    for run_id in runs_of(comparison):
+        (figure,) = run_figures(comparison, run_id)
+        assert_vega_lite(figure.spec)
+        data = figure.spec["datasets"]
+        assert sum(each["value"] for each in data["rates"]) > 0
+        assert data["heat"]
+        assert data["dips"] == []
+        assert "its course over" in figure.title
