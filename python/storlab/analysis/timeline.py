@@ -1,7 +1,8 @@
 """One run over time, everything that is known of it on one axis: why did this dip?
 
 Latency histograms and throughput of its intervals, what the devices behind the target counted,
-power and temperature; and the dips, where throughput fell far below what the run mostly had.
+power and temperature; and the dips, where throughput fell far below what the run mostly had. Dips
+are found in the intervals as they were sampled; only then are those of a long run put together.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
 
@@ -20,28 +21,42 @@ from storlab.analysis.points import page_of
 from storlab.analysis.power_trace import Moment, power_trace
 from storlab.base.errors import ResultError
 from storlab.base.units import MB, NS_PER_S
+from storlab.contracts.registry import FAMILIES
 from storlab.model.run_course import COURSE_FILE
 
-DIP = 0.75  # of the median; an interval below that is one
+DIP = 0.75  # of the median; neighbouring intervals below that are one
+CHANCE = 4.0  # standard deviations of a count that a dip lacks: 600 intervals of noise have none
 LEAST_INTERVALS = 6
 MOST_COLUMNS = 60  # of the axis; more intervals are put together
+MOST_DIPS = 8  # that are told, the deepest
 LATENCY_BINS = 16
+COLUMNS = [
+    *("interval", "start_ns", "end_ns", "operation"),
+    *("operations", "bytes", "errors", "latency_hist"),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """One column of the axis, in s from the window's start."""
+    """Neighbouring intervals, in s from the window's start: a column of the axis, or a dip."""
 
     start_s: float
     end_s: float
     mb_s: float
+    least_mb_s: float  # of its intervals
     errors: int
     latency: Histogram
+    dips: bool  # a dip lies in it
 
     @property
     def p99_ns(self) -> int | None:
         """None where nothing completed."""
         return self.latency.percentile(99.0) if self.latency.count else None
+
+    @property
+    def drawn_mb_s(self) -> float:
+        """That of the whole stretch, but of one with a dip the least, which it would hide."""
+        return self.least_mb_s if self.dips else self.mb_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +86,27 @@ class Timeline:
 
     run: RunData
     window_s: float
+    usual_mb_s: float  # the median over its intervals
     stretches: list[Stretch]
+    dips: list[Stretch]  # the deepest, in order of time; none of fixed work
     device: list[Counted]
     power: list[Moment]
     celsius: list[tuple[float, str, float]]  # time in s, drive, degrees
 
     @property
-    def usual_mb_s(self) -> float:
-        """The median over its columns."""
-        return median(each.mb_s for each in self.stretches)
+    def is_fixed_work(self) -> bool:
+        """Its stages come and go by design: nothing of it is called a dip."""
+        return FAMILIES[self.run.record.kind].fixed_work
 
     @property
-    def dips(self) -> list[Stretch]:
-        """Columns far below the median."""
-        return [each for each in self.stretches if each.mb_s < DIP * self.usual_mb_s]
+    def deepest(self) -> Stretch | None:
+        """The dip with the interval that lacks most."""
+        return min(self.dips, key=lambda each: each.least_mb_s, default=None)
 
     @property
     def depth(self) -> float:
-        """How much of the median the deepest dip lacks, 0 to 1."""
-        usual = self.usual_mb_s
-        return 1 - min(each.mb_s for each in self.stretches) / usual if usual > 0 else 0.0
+        """How much of the median that interval lacks, 0 to 1; 0 where nothing dips."""
+        return 1 - self.deepest.least_mb_s / self.usual_mb_s if self.deepest else 0.0
 
     def heat(self) -> list[Shade]:
         """The cells that are not empty, in bins of equal ratio."""
@@ -121,60 +137,101 @@ class Timeline:
         return shades
 
 
-def timeline(run: RunData) -> Timeline | None:
-    """The timeline of a finished run; None where its window has too few intervals to tell.
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    rows: list[dict[str, Any]]  # one for each operation
+    start_s: float
+    end_s: float
+    moved_mb: float
+    operations: int  # of those that moved it
+
+    @property
+    def mb_s(self) -> float:
+        return self.moved_mb / max(self.end_s - self.start_s, 1 / NS_PER_S)
+
+
+def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
+    """The timeline of a finished run; None where its window has fewer intervals than ``least``.
 
     Raises ResultError where its samples or what lies beside them are damaged.
     """
-    stretches = _stretches(run)
-    if len(stretches) < LEAST_INTERVALS or not any(each.mb_s for each in stretches):
+    intervals = _intervals(run)
+    if len(intervals) < least or not any(each.moved_mb for each in intervals):
         return None
     record = run.record
     window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     boundary = record.power_boundary
     power = power_trace(run, boundary) if boundary is not None else []
     beside = _beside(run)
+    usual_mb_s = median(each.mb_s for each in intervals)
+    dips = [] if FAMILIES[record.kind].fixed_work else _dips(intervals, usual_mb_s)
+    low = {id(interval) for dip in dips for interval in dip}
+    size = -(-len(intervals) // MOST_COLUMNS)
+    columns = [intervals[at : at + size] for at in range(0, len(intervals), size)]
+    deepest = sorted(dips, key=lambda dip: min(each.mb_s for each in dip))[:MOST_DIPS]
     return Timeline(
         run,
         window_s,
-        stretches,
+        usual_mb_s,
+        [_stretch(column, any(id(each) in low for each in column)) for column in columns],
+        [_stretch(dip, True) for dip in sorted(deepest, key=lambda dip: dip[0].start_s)],
         list(_counted(beside, record.window_start_ns)),
         [moment for moment in power if 0 <= moment.time_s <= window_s],
         list(_celsius(beside, record.window_start_ns, window_s)),
     )
 
 
-def _stretches(run: RunData) -> list[Stretch]:
-    page, start_ns = page_of(run.record.kind), run.record.window_start_ns
+def _dips(intervals: Sequence[_Interval], usual_mb_s: float) -> list[list[_Interval]]:
+    """Neighbours far below the median, of fewer operations than chance would leave them."""
+    usual = median(each.operations for each in intervals)
+    found = []
+    for is_low, group in groupby(intervals, key=lambda each: each.mb_s < DIP * usual_mb_s):
+        dip = list(group)
+        expected = usual * len(dip)
+        done = sum(each.operations for each in dip)
+        if is_low and done < expected - CHANCE * math.sqrt(expected):
+            found.append(dip)
+    return found
+
+
+def _intervals(run: RunData) -> list[_Interval]:
+    page, window_ns = page_of(run.record.kind), run.record.window_start_ns
     moved = page.series or page.moved
-    by_interval: dict[int, list[dict[str, Any]]] = {}
-    columns = ["interval", "start_ns", "end_ns", "operation", "bytes", "errors", "latency_hist"]
-    for row in run.store.samples(run.directory_name).select(columns).to_pylist():
+    by_number: dict[int, list[dict[str, Any]]] = {}
+    for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
         if row["operation"] in page.operations:
-            by_interval.setdefault(row["interval"], []).append(row)
-    intervals = [by_interval[number] for number in sorted(by_interval)]
-    size = max(1, -(-len(intervals) // MOST_COLUMNS))
-    groups = [intervals[i : i + size] for i in range(0, len(intervals), size)]
-    found = [_stretch([r for rows in group for r in rows], start_ns, moved) for group in groups]
-    usual_s = median(e.end_s - e.start_s for e in found) if found else 0.0
+            by_number.setdefault(row["interval"], []).append(row)
+    found = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
+    usual_s = median(each.end_s - each.start_s for each in found) if found else 0.0
     # The last one may be cut short by the window's end, and tells little.
     return [each for each in found if each.end_s - each.start_s > usual_s / 2]
 
 
-def _stretch(rows: Sequence[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> Stretch:
-    start_ns = min(row["start_ns"] for row in rows)
-    end_ns = max(row["end_ns"] for row in rows)
+def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> _Interval:
+    own = [row for row in rows if row["operation"] in moved]
+    return _Interval(
+        rows,
+        (min(row["start_ns"] for row in rows) - window_ns) / NS_PER_S,
+        (max(row["end_ns"] for row in rows) - window_ns) / NS_PER_S,
+        sum(row["bytes"] for row in own) / MB,
+        sum(row["operations"] for row in own),
+    )
+
+
+def _stretch(intervals: Sequence[_Interval], dips: bool) -> Stretch:
     latency = Histogram()
+    rows = [row for each in intervals for row in each.rows]
     for row in rows:
         latency.add(Histogram.from_v2(row["latency_hist"]))
-    transferred = sum(row["bytes"] for row in rows if row["operation"] in moved)
-    length_s = max(1, end_ns - start_ns) / NS_PER_S
+    start_s, end_s = intervals[0].start_s, intervals[-1].end_s
     return Stretch(
-        (start_ns - window_ns) / NS_PER_S,
-        (end_ns - window_ns) / NS_PER_S,
-        transferred / MB / length_s,
+        start_s,
+        end_s,
+        sum(each.moved_mb for each in intervals) / max(end_s - start_s, 1 / NS_PER_S),
+        min(each.mb_s for each in intervals),
         sum(row["errors"] or 0 for row in rows),
         latency,
+        dips,
     )
 
 

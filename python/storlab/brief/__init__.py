@@ -29,6 +29,7 @@ def write_brief(
     out: Path | None = None,
     pdf: bool = True,
     published_by: tuple[BriefTable, Path] | None = None,
+    runs: Sequence[str] = (),
     tell: Callable[[list[Verdict]], None] = lambda _: None,
 ) -> Path:
     """Write the brief, its figures as SVG files beside it, and the PDF; return the HTML's path.
@@ -37,11 +38,12 @@ def write_brief(
 
     ``tell`` is handed the answers before anything is written.
     ``published_by`` is a ``[brief]`` in place of the study's, and the folder that it lay in.
+    ``runs`` are ids of single runs to draw on a time axis.
     ``out`` is the HTML file, by default ``brief.html`` in the result directory. Files are replaced
     in one step each. A PDF that cannot be set is left out with a warning in the log: the HTML says
-    everything. Raises ResultError for damaged runs, OSError when a file cannot be written, and
-    AuditError, before anything is written, when a claim does not follow from its runs or a number
-    cannot be.
+    everything. Raises ResultError for damaged runs, UsageError for one of ``runs`` that cannot be
+    drawn, OSError when a file cannot be written, and AuditError, before anything is written, when a
+    claim does not follow from its runs or a number cannot be.
     """
     # the terminal's table shares this package, and needs neither Vega nor typst
     from storlab.audit.from_claims import stop_on_error
@@ -52,6 +54,7 @@ def write_brief(
     path = (out or store.directory / "brief.html").absolute()
     brief = build_brief(
         store, others, title=title, beside=path.parent, name=path.stem, published_by=published_by,
+        runs=runs,
     )  # fmt: skip
     tell(brief.verdicts)
     stop_on_error(str(path), [f for f in brief.audit if f.rule not in brief.told])

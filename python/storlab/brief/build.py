@@ -53,7 +53,7 @@ from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown, with_linked
 from storlab.brief.shape import folded, paired
 from storlab.brief.text import and_list, date_range, sentence_case
-from storlab.brief.timelines import timelines_section
+from storlab.brief.timelines import chosen_section, timelines_section
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.campaign import (
@@ -84,28 +84,30 @@ def build_brief(
     beside: Path,
     name: str = "brief",
     published_by: tuple[BriefTable, Path] | None = None,
+    runs: Sequence[str] = (),
 ) -> Brief:
-    """The model, of one result directory or with others. ``beside`` is the directory of the file
-    that will hold the brief, for links.
+    """The model, of one result directory or with others, for the file of that ``name`` (without
+    suffix) in the directory ``beside``, from where links lead.
 
-    ``name`` is that file's, without its suffix. Of a large campaign the page shows a selection;
-    what it says of the whole, and the audit, rests on all points. ``published_by`` takes the place
-    of the study's ``[brief]``; its files are looked for in the folder beside it.
+    Of a large campaign the page shows a selection; what it says of the whole, and the audit, rests
+    on all points. ``published_by`` takes the place of the study's ``[brief]``; its files are looked
+    for in the folder beside it. ``runs`` are ids of runs to draw on a time axis.
     """
     stores = [store, *others]
     whole = compare(load_dataset(stores))
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
-    everything = f"{name}-points.csv"
-    scale = tables.Scale(comparison)
+    everything, scale = f"{name}-points.csv", tables.Scale(comparison)
     claims = make_claims(comparison, whole)
-    told, extras = extras_of(whole), _extras(comparison, scale, published, claims)
+    told, chosen = extras_of(whole), chosen_section(whole, comparison, runs)
+    extras = _extras(comparison, scale, published, chosen, claims)
     sections = _sections(comparison, scale)
     ratios = [t for s in comparison.kinds.values() if (t := tables.ratio_table(comparison, s))]
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
     run_tables = tables.run_tables(listed, scale, {id(s): _href(s, beside) for s in stores})
-    runs = [point for table in run_tables for point in table.points]
+    rows = [(point, run) for table in run_tables for point in table.points for run in point.runs]
+    findings = audited(whole, claims)
     brief = Brief(
         title=title or _title(stores),
         subtitle=_subtitle(whole, stores),
@@ -135,10 +137,10 @@ def build_brief(
         environment=facts.environment_tables(stores),
         method=_method(comparison),
         caveats=[*caveat(whole, comparison, everything), *facts.caveats(whole)],
-        legend=_legend(sections, ratios, extras, [r for p in runs for r in p.runs]),
+        legend=_legend(sections, ratios, extras, [run for _, run in rows]),
         run_tables=run_tables,
-        failed=[(p.target, run) for p in runs for run in p.runs if run.status != "finished"],
-        data=_data(whole, listed, claims, findings := audited(whole, claims)),
+        failed=[(point.target, run) for point, run in rows if run.status != "finished"],
+        data=_data(whole, listed, claims, findings),
         audit=findings,
         told=frozenset(rule for extra in told for rule in extra.rules),
         extras=extras,
@@ -293,9 +295,11 @@ def _extras(
     comparison: Comparison,
     scale: tables.Scale,
     published: Sequence[PublishedTable],
+    chosen: ExtraSection | None,
     claims: Sequence[Claim],
 ) -> list[ExtraSection]:
     """The sections that stand once for the campaign, where there is something to say."""
+    drawn = {d.figure.name for group in (chosen.groups if chosen else ()) for d in group.drawings}
     every = comparison.sections
     cost = (_group(kind, comparison, every) for kind in (DENSITY, WORTH, COST_STACK, COST_CAPACITY))
     printed = (_group(kind, comparison, every) for kind in (PUBLISHED_BARS, PUBLISHED_MIXES))
@@ -307,7 +311,8 @@ def _extras(
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, paired([group for group in cost if group is not None])),
         published_section(comparison, published, beside, scale),
-        timelines_section(comparison, claims),
+        timelines_section(comparison, claims, drawn),
+        chosen,
     )
     return [section for section in found if section is not None]
 

@@ -24,6 +24,27 @@ DirectoriesArgument = Annotated[
     ),
 ]
 
+PublisherOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--brief",
+        metavar="FILE",
+        help="TOML file whose [brief] stands in place of the study's: who publishes it, and "
+        "their words.",
+    ),
+]
+
+RunsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--run",
+        metavar="ID",
+        help="Also draw this run on one time axis: latency, throughput, device, power, "
+        "temperature, flags. Repeat for more.",
+        autocompletion=completion.runs,
+    ),
+]
+
 HTML = (".html", ".htm")
 
 
@@ -42,15 +63,8 @@ def report(
         str | None, typer.Option("--title", help="Title; default: the study's name.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf/--no-pdf", help="Also make the PDF.")] = True,
-    publisher: Annotated[
-        Path | None,
-        typer.Option(
-            "--brief",
-            metavar="FILE",
-            help="TOML file whose [brief] stands in place of the study's: who publishes it, and "
-            "their words.",
-        ),
-    ] = None,
+    publisher: PublisherOption = None,
+    runs: RunsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the brief: one offline HTML file, its figures as SVG files, and a PDF.
@@ -77,7 +91,7 @@ def report(
     try:
         path = write_brief(
             store, others, title=title, out=out, pdf=pdf, published_by=published_by,
-            tell=found.extend,
+            runs=runs or (), tell=found.extend,
         )  # fmt: skip
     except OSError as error:
         if out is None:

@@ -26,7 +26,6 @@ from storlab.figures.theme import (
 
 HEAT_HEIGHT, LANE_HEIGHT, FLAG_HEIGHT = 96, 56, 16
 AXIS_PX = 46  # for the labels of every lane, so that all begin at one place
-MOST_ROWS = 8  # dips in the table
 DEVICE = ("read", "written")
 
 
@@ -51,11 +50,11 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
         name=slug("timeline", record.run_id),
         kind="timeline",
         title=title,
-        alt=f"One time axis over the measure window of one run, with {', '.join(shown)}; its dips "
-        f"are shaded. {title}",
+        alt=f"One time axis over the measure window of one run, with {', '.join(shown)}"
+        f"{'; its dips are shaded' if timeline.dips else ''}. {title}",
         spec=configured(alt.vconcat(*panels, spacing=6), data),
         columns=["time (s)", "MB/s", "p99", "errors", "device (MB/s)", "power (W)", "°C"],
-        rows=[_row(timeline, each) for each in _told(timeline)],
+        rows=[_row(timeline, each) for each in timeline.dips],
         point_ids=point_ids,
         note=where,
     )
@@ -63,8 +62,14 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
 
 def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
     rates = [
-        {"start": _s(e.start_s), "end": _s(e.end_s), "value": round(e.mb_s, 1), "errors": e.errors}
-        for e in timeline.stretches
+        {
+            "start": _s(each.start_s),
+            "end": _s(each.end_s),
+            "value": round(each.drawn_mb_s, 1),
+            "mean": round(each.mb_s, 1),
+            "errors": each.errors,
+        }
+        for each in timeline.stretches
     ]
     device = [
         {"time": _s(each.end_s), "value": round(value, 1), "what": f"device {what}"}
@@ -86,7 +91,11 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
         "device": device,
         "power": [{"time": _s(m.time_s), "value": round(m.power_w, 2)} for m in timeline.power],
         "celsius": [{"time": _s(t), "value": v, "what": drive} for t, drive, v in timeline.celsius],
-        "dips": [{"start": _s(each.start_s), "end": _s(each.end_s)} for each in timeline.dips],
+        "dips": [
+            {"start": _s(each.start_s), "end": _s(each.end_s)}
+            for each in timeline.stretches
+            if each.dips
+        ],
         "flags": _flag_data(timeline),
     }
 
@@ -174,6 +183,7 @@ def _rates(data: dict[str, list[dict[str, Any]]], index: int) -> alt.Chart:
             tooltip=[
                 alt.Tooltip("start:Q", title="time (s)"),
                 alt.Tooltip("value:Q", title="MB/s"),
+                alt.Tooltip("mean:Q", title="mean MB/s"),
                 alt.Tooltip("errors:Q"),
             ],
         )
@@ -247,17 +257,16 @@ def _y(name: str, title: str, data: Sequence[dict[str, Any]]) -> alt.Y:
 
 
 def _title(timeline: Timeline) -> str:
-    usual = timeline.usual_mb_s
-    deepest = min(timeline.stretches, key=lambda each: each.mb_s)
-    fall = f"to {digits3(deepest.mb_s)} MB/s at {digits3(deepest.start_s)} s"
-    share = f"{100 * deepest.mb_s / usual:.0f} % of its median of {digits3(usual)} MB/s"
-    return f"throughput falls {fall}, {share}"
-
-
-def _told(timeline: Timeline) -> list[Stretch]:
-    """The deepest dips in order of time."""
-    deepest = sorted(timeline.dips, key=lambda each: each.mb_s)[:MOST_ROWS]
-    return sorted(deepest, key=lambda each: each.start_s)
+    if timeline.is_fixed_work or not timeline.usual_mb_s:  # the latter of a low rate
+        return f"its course over {digits3(timeline.window_s)} s"
+    usual, deepest = digits3(timeline.usual_mb_s), timeline.deepest
+    if deepest is None:
+        share = 100 * min(e.least_mb_s for e in timeline.stretches) / timeline.usual_mb_s
+        return f"throughput stays at {share:.0f} % of its median of {usual} MB/s, or above"
+    fall = f"to {digits3(deepest.least_mb_s)} MB/s at {digits3(deepest.start_s)} s"
+    return (
+        f"throughput falls {fall}, {100 * (1 - timeline.depth):.0f} % of its median of {usual} MB/s"
+    )
 
 
 def _row(timeline: Timeline, dip: Stretch) -> list[str]:
