@@ -1,6 +1,7 @@
 """Speed of the block engine beside fio, t/io_uring and elbencho: ``make bench``.
 
-Tools take turns on one CPU; each round gives one ratio, and the medians are printed with the goals.
+Tools take turns on one CPU; each round gives one ratio, and the medians are printed with the goals,
+those without their peer as not measured.
 Ours runs with histograms, one-second samples and unique payload; fio with latency statistics. A
 bare probe of a hundred lines (``bare.c``) shows what the kernel alone costs.
 """
@@ -12,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,7 +43,7 @@ def main() -> int:
         print(json.dumps(report, indent=1))
     else:
         show(report)
-    return int(any(not goal["met"] for result in results for goal in result["goals"]))
+    return int(any(goal["met"] is False for result in results for goal in result["goals"]))
 
 
 def arguments() -> argparse.Namespace:
@@ -95,24 +97,28 @@ def _median(some: list[Reading]) -> Reading:
 
 
 def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
-    """Each goal whose peer ran: the median over the rounds of ours over theirs."""
-    judged = []
+    """Each goal: the median over the rounds of ours over theirs, nothing where they did not run."""
+    verdicts = []
     for goal in case.goals:
-        if goal.peer not in readings:
-            continue
-        pairs = zip(readings[case.native_tool.name], readings[goal.peer], strict=True)
+        text = f"{goal.quantity} {'>=' if goal.at_least else '<='} {goal.limit:.2f} x {goal.peer}"
+        ours, theirs = readings[case.native_tool.name], readings.get(goal.peer, [])
+        pairs = zip(ours, theirs, strict=True) if theirs else ()
         ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
-        judged.append(
-            {
-                "goal": f"{goal.quantity} {'>=' if goal.at_least else '<='} "
-                f"{goal.limit:.2f} x {goal.peer}",
-                "value": median(ratios),
-                "lowest": min(ratios),
-                "highest": max(ratios),
-                "met": goal.met(median(ratios)),
-            }
-        )
-    return judged
+        verdicts.append(verdict(text, ratios, goal.met))
+    return verdicts
+
+
+def verdict(text: str, values: list[float], met: Callable[[float], bool]) -> dict[str, Any]:
+    """A goal, and whether the median meets it: None where there is nothing to judge."""
+    if not values:
+        return {"goal": text, "value": None, "lowest": None, "highest": None, "met": None}
+    return {
+        "goal": text,
+        "value": median(values),
+        "lowest": min(values),
+        "highest": max(values),
+        "met": met(median(values)),
+    }
 
 
 def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -121,19 +127,12 @@ def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:
     load = Load(str(file), options.size_mib << 20)
     order = job_json(load, 60, batch=1, jobs=64)
     runs = [run_job(order, cancel_after_s=1.0) for _ in range(options.rounds)]
-    judged = []
+    goals = []
     for name, limit in (("start", START_LIMIT_MS), ("stop", STOP_LIMIT_MS)):
         values = [run[f"{name}_ns"] / 1e6 for run in runs]
-        judged.append(
-            {
-                "goal": f"64 jobs {name} within {limit:.0f} ms",
-                "value": median(values),
-                "lowest": min(values),
-                "highest": max(values),
-                "met": median(values) <= limit,
-            }
-        )
-    return {"case": "start-stop", "ours": "storlab", "medians": {}, "goals": judged}
+        text = f"64 jobs {name} within {limit:.0f} ms"
+        goals.append(verdict(text, values, lambda value, limit=limit: value <= limit))
+    return {"case": "start-stop", "ours": "storlab", "medians": {}, "goals": goals}
 
 
 def tested() -> dict[str, Any]:
@@ -164,10 +163,16 @@ def show(report: dict[str, Any]) -> None:
         verdicts.add_column(column)
     for result in report["cases"]:
         for goal in result["goals"]:
-            spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
-            verdict = "met" if goal["met"] else "MISSED"
-            verdicts.add_row(result["case"], goal["goal"], spread, verdict)
+            verdicts.add_row(result["case"], goal["goal"], *judged(goal))
     console.print(verdicts)
+
+
+def judged(goal: dict[str, Any]) -> tuple[str, str]:
+    """What was found of a goal, and the verdict."""
+    if goal["met"] is None:
+        return "-", "not measured"
+    spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
+    return spread, "met" if goal["met"] else "MISSED"
 
 
 def _cells(reading: dict[str, float | None]) -> list[str]:

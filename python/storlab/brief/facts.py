@@ -406,11 +406,12 @@ def caveats(comparison: Comparison) -> list[str]:
 def _own_waits(comparison: Comparison) -> list[str]:
     """More workers than cores, said once: the study asks for it, and no run is flagged for it."""
     found = [
-        (int(record.params[name]), record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
+        (workers, record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
         for run in comparison.dataset.all_runs()
         if (record := run.record).cpu is not None
-        and (name := page_of(record.kind).workers) in record.params
-        and wait_for_each_other(record.cpu, int(record.params[name]))
+        and wait_for_each_other(
+            record.cpu, workers := page_of(record.kind).workers_of(record.params)
+        )
         and not any(flag.kind == "starved" for flag in record.flags)
     ]
     if not found:

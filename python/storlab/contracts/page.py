@@ -251,6 +251,8 @@ class Page:
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
     search: Search | None = None
     workers: str = ""  # the parameter that says how many threads of the client do the work
+    # As many, where no one parameter says it. 0: nobody knows.
+    threads: Callable[[Mapping[str, Any]], int] | None = None
     # The parameter by which clients of a cluster add up, as far as what is outstanding goes: a
     # client's concurrency. By default its workers.
     load: str = ""
@@ -271,6 +273,12 @@ class Page:
         if self.search is None:
             raise ValueError("this family has nothing to search for")
         return self.search
+
+    def workers_of(self, params: Mapping[str, Any]) -> int:
+        """How many threads of the client do the work of a point; 0: nobody knows."""
+        if self.threads is not None:
+            return self.threads(params)
+        return int(params.get(self.workers) or 0)
 
     @property
     def per_client(self) -> str:

@@ -444,6 +444,17 @@ def test_a_good_run_has_no_flags() -> None:
     assert flags(outcome(TWO_WRITES, ONE_RESTORE)) == {}
 
 
+@pytest.mark.parametrize(("cores", "starved"), [(2, True), (1, False)])
+def test_more_ranks_than_cores_wait_for_one_another(cores: int, starved: bool) -> None:
+    ran = outcome(TWO_WRITES, ONE_RESTORE)
+    ran.cpu = CpuUse(user_ns=1, system_ns=1, cores=cores, longest_wait_percent=60.0)
+    ran.cpu = ran.cpu.model_copy(update={"machine_busy_percent": 5.0, "machine_cores": 16})
+    assert ("starved" in flags(ran)) is starved
+    params = point(f"{PROFILE}subset = 4").params
+    assert CHECKPOINT.page.workers_of(params) == 4
+    assert CHECKPOINT.page.workers_of({**params, "profile": "gone.toml"}) == 0
+
+
 def test_what_stands_beside_the_numbers() -> None:
     good = outcome(TWO_WRITES, ONE_RESTORE)
     assert "scaled to 1 %" in flags(good, "scale = 0.01")["scaled"]

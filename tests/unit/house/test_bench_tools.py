@@ -28,6 +28,29 @@ def tools() -> ModuleType:
     return module
 
 
+def test_a_goal_whose_peer_is_not_there_is_not_measured() -> None:
+    code = (
+        "import block, json; from types import SimpleNamespace as S; from cases import Goal\n"
+        "of = lambda value: S(iops=value)\n"
+        "case = S(goals=[Goal('fio', 'iops', 1.0, at_least=True), Goal('gone', 'iops', 2.0)],\n"
+        "         native_tool=S(name='ours'))\n"
+        "found = block.goals(case, {'ours': [of(6), of(9)], 'fio': [of(3), of(3)]})\n"
+        "print(json.dumps([[goal['value'], *block.judged(goal)] for goal in found]))"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(BENCHES), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert json.loads(outcome.stdout) == [
+        [2.5, "2.5 (2 to 3)", "met"],
+        [None, "-", "not measured"],
+    ]
+
+
 def test_every_bench_finds_what_it_imports() -> None:
     names = [file.stem for file in BENCHES.glob("*.py")]
     assert "block" in names

@@ -335,3 +335,13 @@ def test_a_kind_that_was_asked_for_and_never_came_has_the_rate_0() -> None:
     assert ("latency_mean_ns", "put") not in found
     assert ("throughput_mb_s", "head") not in found
     assert ("throughput_mb_s", "put") not in metrics(only_gets, "get_percent = 100")
+
+
+@pytest.mark.parametrize(("threads", "starved"), [(2, True), (3, False)])
+def test_more_threads_than_cores_wait_for_one_another(threads: int, starved: bool) -> None:
+    cpu = CpuUse(user_ns=300_000_000, system_ns=0, cores=2, longest_wait_percent=60.0)
+    cpu = cpu.model_copy(update={"machine_busy_percent": 5.0, "machine_cores": 4})
+    lines = f"{MIXED}\nthreads = {threads}"
+    assert ("starved" in flags(lines, cpu=cpu)) is starved
+    assert OBJECT.page.workers_of(point(lines).params) == threads
+    assert OBJECT.page.workers_of(point().params) == 0  # as many as there are cores

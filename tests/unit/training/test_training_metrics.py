@@ -320,3 +320,14 @@ def test_a_run_that_never_began_has_no_metrics() -> None:
     run.samples = []
     assert TRAINING.metrics(point(), run) == []
     assert "emulated-accelerators" in kinds("", run)
+
+
+@pytest.mark.parametrize(("cores", "starved"), [(10, True), (9, False)])
+def test_more_threads_than_cores_wait_for_one_another(cores: int, starved: bool) -> None:
+    lines = "accelerators = 2\nreader_threads = 4"
+    run = outcome(epoch(accelerator(4, 323, 1, 1)))
+    run.cpu = CpuUse(user_ns=1, system_ns=1, cores=cores, longest_wait_percent=60.0)
+    run.cpu = run.cpu.model_copy(update={"machine_busy_percent": 5.0, "machine_cores": 16})
+    assert ("starved" in kinds(lines, run)) is starved
+    assert TRAINING.page.workers_of(point(lines).params) == 10
+    assert TRAINING.page.workers_of({**point(lines).params, "profile": "gone.toml"}) == 0

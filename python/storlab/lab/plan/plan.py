@@ -368,8 +368,7 @@ def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
     found = []
     for run in plan.runs:
         point = plan.points[run.point_id]
-        workers = int(point.params.get(FAMILIES[point.kind].page.workers) or 0)
-        workers *= _times_done(point)
+        workers = FAMILIES[point.kind].page.workers_of(point.params) * _times_done(point)
         found += [workers] if workers > cores else []
     return len(found), max(found, default=0)
 

@@ -150,7 +150,8 @@ class CheckpointWorkload:
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
-        return run_flags(CheckpointParams.of(point.params), target, outcome)
+        params, ranks = CheckpointParams.of(point.params), _ranks_seen(outcome)
+        return run_flags(params, ranks, target, outcome)
 
 
 def _place(params: CheckpointParams, context: JobContext) -> DataPlace:

@@ -184,7 +184,9 @@ def _modelled(name: str, value: float, unit: str) -> Metric:
     return Metric(name=name, value=value, unit=unit, provenance="modelled")
 
 
-def run_flags(params: CheckpointParams, target: Target, outcome: RunOutcome) -> list[Flag]:
+def run_flags(
+    params: CheckpointParams, ranks: int, target: Target, outcome: RunOutcome
+) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _scaled_flag(params),
@@ -196,7 +198,7 @@ def run_flags(params: CheckpointParams, target: Target, outcome: RunOutcome) -> 
         lambda: common.note_flag(outcome),
     ]
     found = [flag for make in makers if (flag := make()) is not None]
-    return [*found, *common.machine_flags(outcome), *common.store_flags(target)]
+    return [*found, *common.machine_flags(outcome, ranks), *common.store_flags(target)]
 
 
 def _scaled_flag(params: CheckpointParams) -> Flag | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from storlab.base.errors import StudyError
 from storlab.contracts.page import Page, margins
 from storlab.workloads.checkpoint.definitions import CHECKPOINT_DEFINITIONS
 from storlab.workloads.checkpoint.flags import CHECKPOINT_FLAGS
@@ -15,6 +16,8 @@ from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_QUANTITIES,
     CHECKPOINT_QUESTIONS,
 )
+from storlab.workloads.checkpoint.params import CheckpointParams
+from storlab.workloads.checkpoint.rules import profile_of, ranks_of
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
 
 WORK = ("write", "read")
@@ -64,6 +67,14 @@ def says(name: str, params: Mapping[str, Any]) -> bool:
     return not (name in usual and params[name] == usual[name])
 
 
+def _ranks(params: Mapping[str, Any]) -> int:
+    given = CheckpointParams.of(params)
+    try:
+        return ranks_of(profile_of(given), given)
+    except StudyError:  # a profile that was there when the runs were made
+        return 0
+
+
 CHECKPOINT_PAGE = Page(
     operations=WORK,
     moved=WORK,
@@ -97,6 +108,7 @@ CHECKPOINT_PAGE = Page(
     rate=IOPS,
     costs=(CPU_PER_IO,),
     says=says,
+    threads=_ranks,
     shrunk=lambda params: scale_text(float(params["scale"])),
     flags=CHECKPOINT_FLAGS,
     margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),

@@ -88,7 +88,7 @@ def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list
         _damage_flag(outcome),
         _concurrency_flag(params, outcome),
         common.client_flag(outcome),
-        *common.machine_flags(outcome),
+        *common.machine_flags(outcome, params.threads or 0),
         common.rate_flag(
             params.rate_requests,
             outcome,

@@ -107,6 +107,7 @@ OBJECT_QUESTIONS = (
 OBJECT_PAGE = Page(
     operations=OBJECT_OPERATIONS,
     moved=MOVED,
+    workers="threads",
     load="concurrency",
     outstanding={"concurrency": ("concurrency", "concurrent")},
     paced="rate_requests",

@@ -270,7 +270,7 @@ def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> li
         _size_flag(settings, target, outcome),
         _steps_flag(settings, epochs),
         common.client_flag(outcome),
-        *common.machine_flags(outcome),
+        *common.machine_flags(outcome, settings.threads),
         _EMULATED,
         *_store_flags(target, outcome, epochs),
         common.note_flag(outcome),

@@ -19,7 +19,7 @@ from storlab.workloads.training.quantities import (
     TRAINING_QUESTIONS,
     TRAINING_TIMES,
 )
-from storlab.workloads.training.rules import OWN, profile_of
+from storlab.workloads.training.rules import OWN, profile_of, settings_of
 
 NBSP = "\u00a0"
 READS: tuple[Operation, ...] = ("read",)
@@ -74,6 +74,13 @@ def _facts(params: Mapping[str, Any]) -> str:
         return ""
 
 
+def _threads(params: Mapping[str, Any]) -> int:
+    try:
+        return settings_of(TrainingParams.of(params)).threads
+    except StudyError:
+        return 0
+
+
 def says(name: str, params: Mapping[str, Any]) -> bool:
     """Whether a parameter says anything here: not what is as the profile and edition say."""
     return not (name in UNSAID_AT and params.get(name) == UNSAID_AT[name])
@@ -119,6 +126,7 @@ TRAINING_PAGE = Page(
     extra="storlab.workloads.training.findings:Findings",
     published=("dlio", "training"),
     says=says,
+    threads=_threads,
     flags=TRAINING_FLAGS,
     margins=margins(rates={"au_percent": 0.05}),
     definitions=TRAINING_DEFINITIONS,

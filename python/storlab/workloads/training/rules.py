@@ -68,6 +68,11 @@ class Settings:
     data_seed: int
 
     @property
+    def threads(self) -> int:
+        """Of the client: one for each accelerator, and its readers."""
+        return self.accelerators * (self.reader_threads + 1)
+
+    @property
     def samples(self) -> int:
         """Of the data set."""
         return self.files * self.profile.dataset.num_samples_per_file
