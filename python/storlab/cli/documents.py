@@ -13,6 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from storlab.audit.finding import Finding
+from storlab.cli.client_documents import ClientFacts
 from storlab.cli.common import DOCUMENT_VERSION
 from storlab.cli.main import FURTHER
 from storlab.contracts.check import Check
@@ -56,58 +57,6 @@ class PlanDocument(TypedDict):
     plan_hash: str
     absent_devices: dict[str, list[str]]
     plan: Plan
-
-
-class ClientMount(TypedDict):
-    """What a target's directory lies on, on one client."""
-
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
-    point: str
-    kind: str
-    source: str
-    options: str
-    total_bytes: int
-    free_bytes: int
-    network: bool
-
-
-class ClientClock(TypedDict):
-    """CLOCK_MONOTONIC of a client less that of this machine, and how that was measured."""
-
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
-    offset_ns: int
-    round_trip_ns: int
-    drift_ns: int
-
-
-class ClientFacts(TypedDict):
-    """What a client of a cluster says of itself. Directories are as the study calls them."""
-
-    host: str
-    storlab: str
-    build: str
-    native: str
-    io_uring: str
-    python: str
-    kernel: str
-    cpu_level: str
-    cores: int
-    memory_bytes: int
-    memlock_bytes: int
-    open_files: int
-    load: float
-    nics: dict[str, int | None]
-    missing_nics: list[str]
-    engines: dict[str, str]
-    mount: Optional[str]  # noqa: UP045
-    mounts: dict[str, ClientMount | None]
-    free: NotRequired[dict[str, int]]
-    direct: NotRequired[dict[str, bool]]
-    problems: dict[str, str]
-    fixes: dict[str, str]
-    claimed: dict[str, str]
-    sees: NotRequired[list[str]]
-    clock: NotRequired[ClientClock]
 
 
 class DoctorDocument(TypedDict):

@@ -44,6 +44,7 @@ name = "gluster"
 directory = "{mount}/{directory}"
 size = "{size}"
 direct = {direct}
+{keep}
 {workloads}
 """
 NINE = """
@@ -77,6 +78,7 @@ DEFAULTS: dict[str, Any] = {
     "lost_after": "20s",
     "size": "4MiB",
     "direct": "true",
+    "keep": "",
     "workloads": READ,
 }
 
@@ -289,6 +291,45 @@ def test_a_missing_mount_is_refused_by_name(field: Field) -> None:
         assert field.rig.run("c3", ["ls", "-A", field.rig.mount]).stdout == ""
     finally:
         field.rig.remount("c3")
+
+
+@contextmanager
+def down(rig: ClusterRig, *hosts: str) -> Iterator[None]:
+    for host in hosts:
+        rig.link(host, up=False)
+    try:
+        yield
+    finally:
+        for host in hosts:
+            rig.link(host, up=True)
+
+
+def test_doctor_looks_at_all_that_answer(field: Field) -> None:
+    """One host that does not answer hid the others, and what was wrong with them."""
+    study = field.study("reach", clients=12)
+    with down(field.rig, "c3", "c7"):
+        code, told = field.doctor(study)
+    assert code == ExitCode.PREFLIGHT
+    checks = {check["name"]: check for check in told["checks"]}
+    assert checks["cluster"]["what"].startswith("10 of 12 clients answer; ")
+    for name in ("c3", "c7"):
+        assert f"{name} does not answer: " in checks["cluster"]["what"]
+    assert "mpiexec: 255" in checks["cluster"]["what"]
+    assert checks["shared"]["what"] == "every client sees the files of all others"
+    assert sorted(told["clients"]) == sorted(set(field.rig.hosts) - {"c3", "c7"})
+    assert told["clients"]["c1"]["nics"].keys() == {"eth0"}
+    sys.stdout.write(f"{checks['cluster']['what']}\n")
+
+
+def test_clients_that_answer_clean_up_for_one_that_does_not(field: Field) -> None:
+    study = field.study("cleaned", keep="keep_data = true", runtime="2s")
+    field.finished(study)
+    assert any("/c2/" in name for name in field.left("cleaned"))
+    out = field.place / "cleaned"
+    with down(field.rig, "c2"), Lab(out, ["clean", out], field.command) as lab:
+        assert lab.end() == 0, lab.printed
+    assert "c2 does not answer" in lab.printed
+    assert field.left("cleaned") == []
 
 
 def test_a_mount_that_goes_fails_its_runs_by_name(field: Field) -> None:

@@ -178,17 +178,17 @@ class FakeHold:
 
 def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: Path) -> None:
     """The name of a slot is the same on every client, and the drives in it are not."""
-    ours, hold = guard(tmp_path), cast(Any, FakeHold())
-    target = ours.study.target[0]
+    held, hold = guard(tmp_path), cast(Any, FakeHold())
+    target = held.study.target[0]
     for planned in ({}, {hold.name: {"wwid": "that of the lab"}}):
-        ours.plan = ours.plan.model_copy(update={"devices": planned})
+        held.plan = held.plan.model_copy(update={"devices": planned})
         with pytest.raises(GuardError, match="a device of this client alone") as caught:
-            ours._check_planned(target, hold)
+            held._check_planned(target, hold)
         assert "read" in caught.value.fix
-    ours.plan = ours.plan.model_copy(update={"devices": {hold.name: {"wwid": "mine"}}})
-    ours._check_planned(target, hold)
-    ours.plan = ours.plan.model_copy(update={"devices": {}})
-    ours._check_planned(target.model_copy(update={"serial": "S1"}), hold)
+    held.plan = held.plan.model_copy(update={"devices": {hold.name: {"wwid": "mine"}}})
+    held._check_planned(target, hold)
+    held.plan = held.plan.model_copy(update={"devices": {}})
+    held._check_planned(target.model_copy(update={"serial": "S1"}), hold)
 
 
 def test_files_of_others_are_refused_in_its_folder_too(tmp_path: Path) -> None:

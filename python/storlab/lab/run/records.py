@@ -65,8 +65,7 @@ def completed_record(
         metrics = of_whole_work(metrics, outcome, workload.page)
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
-        flags += _power_flags(target, power)
-        flags += cluster_flags(outcome.cluster, cached=not target.direct)
+        flags += _later_flags(target, power, outcome)
     return RunRecord(
         **_about(run, planned),
         status="finished" if finished else "failed",
@@ -96,6 +95,12 @@ def completed_record(
         span_power=power.spans if finished else [],
         power_boundary=headline_boundary(target, power.boundaries),
     )
+
+
+def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list[Flag]:
+    """Of meters and of clients, which the family does not know."""
+    clients = cluster_flags(outcome.cluster, cached=not target.direct)
+    return [*_power_flags(target, power), *clients]
 
 
 def _of_all_clients(point: Point) -> Point:

@@ -1,0 +1,62 @@
+"""What ``--json`` prints of the clients of a cluster: types for ``cli/documents.py``."""
+
+from __future__ import annotations
+
+from typing import NotRequired, Optional
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+CLOSED = ConfigDict(extra="forbid")
+
+
+class ClientMount(TypedDict):
+    """What a target's directory lies on, on one client."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    point: str
+    kind: str
+    source: str
+    options: str
+    total_bytes: int
+    free_bytes: int
+    network: bool
+
+
+class ClientClock(TypedDict):
+    """CLOCK_MONOTONIC of a client less that of this machine, and how that was measured."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    offset_ns: int
+    round_trip_ns: int
+    drift_ns: int
+
+
+class ClientFacts(TypedDict):
+    """What a client of a cluster says of itself. Directories are as the study calls them."""
+
+    host: str
+    storlab: str
+    build: str
+    native: str
+    io_uring: str
+    python: str
+    kernel: str
+    cpu_level: str
+    cores: int
+    memory_bytes: int
+    memlock_bytes: int
+    open_files: int
+    load: float
+    nics: dict[str, int | None]
+    missing_nics: list[str]
+    engines: dict[str, str]
+    mount: Optional[str]  # noqa: UP045
+    mounts: dict[str, ClientMount | None]
+    free: NotRequired[dict[str, int]]
+    direct: NotRequired[dict[str, bool]]
+    problems: dict[str, str]
+    fixes: dict[str, str]
+    claimed: dict[str, str]
+    sees: NotRequired[list[str]]
+    clock: NotRequired[ClientClock]
