@@ -16,6 +16,8 @@
  *                         the error is sticky
  *   lost_code=N    (719)  with this code
  *   gone=1                a reset of the primary context does not bring the device back
+ *   no_spin=1             ends the process where a wait would spin: on a stream, or on an event that
+ *                         was not made for blocking
  *   copy_gb_s=X           copies between host and device take time, one after another each way
  */
 #define _GNU_SOURCE
@@ -52,7 +54,7 @@ static struct {
     int gpus, compute, version, lost_code;
     size_t memory, used;
     long lost_after;
-    bool no_device, oom, gone;
+    bool no_device, oom, gone, no_spin;
     double copy_gb_s;
 } order;
 
@@ -77,7 +79,7 @@ static void read_order(void)
     char *text = strdup(environment ? environment : ""), *rest = text, *word;
     order.gpus = 1, order.compute = 9, order.version = 12040, order.lost_code = LAUNCH_FAILED;
     order.memory = (size_t)8 << 30, order.used = 0, order.lost_after = -1;
-    order.no_device = order.oom = order.gone = false, order.copy_gb_s = 0;
+    order.no_device = order.oom = order.gone = order.no_spin = false, order.copy_gb_s = 0;
     while ((word = strsep(&rest, ", ")) != NULL) {
         char *value = strchr(word, '=');
         if (value == NULL)
@@ -93,6 +95,7 @@ static void read_order(void)
         else if (!strcmp(word, "lost_after")) order.lost_after = atol(value);
         else if (!strcmp(word, "lost_code")) order.lost_code = atoi(value);
         else if (!strcmp(word, "gone")) order.gone = atoi(value);
+        else if (!strcmp(word, "no_spin")) order.no_spin = atoi(value);
         else if (!strcmp(word, "copy_gb_s")) order.copy_gb_s = strtod(value, NULL);
         else fprintf(stderr, "STORLAB_SIM_CUDA: what is %s?\n", word), abort();
     }
@@ -105,6 +108,12 @@ static uint64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void spin(void)
+{
+    if (order.no_spin)
+        fprintf(stderr, "STORLAB_SIM_CUDA: a wait that spins\n"), abort();
 }
 
 Result enter(void)

@@ -27,7 +27,10 @@ struct Stream {
 struct Event {
     struct Stream *stream;
     uint64_t after;
+    bool blocks; /* who waits for it */
 };
+
+#define BLOCKING_SYNC 1u
 
 struct Copy {
     DevicePointer device;
@@ -153,6 +156,7 @@ EXPORT Result cuStreamSynchronize(struct Stream *stream)
         return result;
     if (stream != NULL && !stream->open)
         return INVALID_HANDLE;
+    spin();
     if (stream != NULL)
         wait_for(stream, stream->submitted);
     return enter();
@@ -171,8 +175,9 @@ EXPORT Result cuStreamQuery(struct Stream *stream)
 EXPORT Result cuEventCreate(struct Event **event, unsigned flags)
 {
     Result result = enter();
-    (void)flags;
     *event = result == SUCCESS ? calloc(1, sizeof **event) : NULL;
+    if (*event != NULL)
+        (*event)->blocks = flags & BLOCKING_SYNC;
     return result;
 }
 
@@ -199,6 +204,8 @@ EXPORT Result cuEventSynchronize(struct Event *event)
     Result result = enter();
     if (result != SUCCESS)
         return result;
+    if (!event->blocks)
+        spin();
     wait_for(event->stream, event->after);
     return enter();
 }

@@ -23,6 +23,7 @@ struct Context;
 
 /* What every call on a context begins with: is there one, and does its device answer? */
 Result enter(void);
+void spin(void); /* as the driver does, unless it was told otherwise, in waits */
 struct Context *current_context(void);
 void make_current(struct Context *context);
 void stick(Result result); /* an error of work on a stream ends its context */

@@ -132,8 +132,10 @@ class ExaminesTargets(Protocol):
     Neither writes anything, and neither may hang: what may, is done in a child with a time-out.
     """
 
-    def examine_machine(self) -> Sequence[Check]:
-        """Of this machine alone: few lines where it plainly has nothing for the family."""
+    def examine_machine(self, points: Sequence[Point] = ()) -> Sequence[Check]:
+        """Of this machine alone: few lines where it plainly has nothing for the family.
+        ``points``: the family's of a study; none where there is no study.
+        """
         ...
 
     def examine_target(

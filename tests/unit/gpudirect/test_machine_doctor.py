@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from storlab.contracts.check import Check
+from storlab.model.point import Point
 from storlab.workloads.gpudirect.machine import storage
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
 from storlab.workloads.gpudirect.machine.memory import Demand
+from storlab.workloads.gpudirect.machine.points import examine_here
 from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ProbedGpu, Trouble, read
 from storlab.workloads.gpudirect.machine.storage import Drive, Layer, Under
+from storlab.workloads.gpudirect.params import GpuDirectParams
 from support.pci_trees import CLOSED_DRIVER, GIB, OPEN_DRIVER, PciTree, acs_config
 
 SWITCH = ("pci0000:40", "0000:40:01.1", "0000:41:00.0")
@@ -390,6 +393,25 @@ def test_buffers_that_a_drive_cannot_see_all_of_are_told(
     many = replace(DIRECT, workers=257)
     row = _target_rows(tree, monkeypatch, XFS, demands=(many,))["GPU aperture"]
     assert (row.status, "BAR1 shows 268 MB" in row.what) == ("warning", True)
+
+
+def test_the_machine_is_asked_with_the_libraries_that_a_study_names(tree: PciTree) -> None:
+    def probing(libraries: Libraries) -> Probe:
+        return replace(FOUND, cufile={**FOUND.cufile, "path": libraries.cufile[0]})
+
+    def point(**params: object) -> Point:
+        whole = GpuDirectParams.model_validate(params).model_dump()
+        return Point(
+            target="t", workload="w", workload_index=0, kind="gpudirect", engine="native",
+            params=whole,
+        )  # fmt: skip
+
+    machine = replace(_machine(tree), probing=probing)
+    named = [point(cufile_library=name) for name in ("/a.so", "/b.so", "/a.so")]
+    found = [row.what for row in examine_here(named, machine) if row.name == "libcufile"]
+    assert found == ["version 1.15, /a.so", "version 1.15, /b.so"]
+    (usual,) = (row for row in examine_here((), machine) if row.name == "libcufile")
+    assert "/a.so" not in usual.what
 
 
 def test_a_gpu_that_is_not_there_is_an_error(

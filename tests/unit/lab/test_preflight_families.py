@@ -22,8 +22,8 @@ class Knowing:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def examine_machine(self) -> list[Check]:
-        return [Check(name=self.name, status="ok", what="machine")]
+    def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
+        return [Check(name=self.name, status="ok", what=f"machine, {len(points)} points")]
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
@@ -52,5 +52,7 @@ def test_only_the_families_of_a_study_examine_its_machine() -> None:
 
 def test_each_is_given_its_own_points() -> None:
     points = [_point("a"), _point("c"), _point("a")]
+    (check,) = families.family_machine_checks({"a", "c"}, points)
+    assert check.what == "machine, 2 points"
     (check,) = families.family_target_checks(TARGET, points, Path("/base"))
     assert check.what == f"here: 2 of a in {[Path('/base/data')]}"

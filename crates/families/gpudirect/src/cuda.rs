@@ -55,6 +55,7 @@ functions!(Functions {
     event_destroy "cuEventDestroy_v2" (Handle) -> c_int;
     event_record "cuEventRecord" (Handle, Handle) -> c_int;
     event_query "cuEventQuery" (Handle) -> c_int;
+    event_synchronize "cuEventSynchronize" (Handle) -> c_int;
 } optional {
     device_uuid "cuDeviceGetUuid_v2" (*mut u8, c_int) -> c_int;
     device_uuid_1 "cuDeviceGetUuid" (*mut u8, c_int) -> c_int;

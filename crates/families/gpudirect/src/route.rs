@@ -28,7 +28,7 @@ impl Counters {
     }
 }
 
-/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`; `None` where it counts nothing.
+/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`; `None`: it does not count.
 fn nvfs_bytes(text: &str) -> Option<u64> {
     if text.contains(NVFS_DISABLED) {
         return None;

@@ -12,15 +12,14 @@ from storlab.model.point import Point
 from storlab.model.study import Target
 
 
-def family_machine_checks(kinds: Collection[str]) -> list[Check]:
-    """Of the families with these names that examine machines."""
-    found = (FAMILIES[kind] for kind in sorted(kinds))
-    return [
-        check
-        for family in found
-        if isinstance(family, ExaminesTargets)
-        for check in family.examine_machine()
-    ]
+def family_machine_checks(kinds: Collection[str], points: Sequence[Point] = ()) -> list[Check]:
+    """Of the families with these names that examine machines; ``points``: a study's."""
+    checks: list[Check] = []
+    for kind in sorted(kinds):
+        family = FAMILIES[kind]
+        if isinstance(family, ExaminesTargets):
+            checks += family.examine_machine([point for point in points if point.kind == kind])
+    return checks
 
 
 def family_target_checks(target: Target, points: Sequence[Point], base: Path) -> list[Check]:

@@ -42,8 +42,10 @@ _ROOMY_MEMLOCK = 64 << 20
 OWN_FILES = 128  # of storlab itself: results, meters, libraries
 
 
-def check_machine(length_ns: int = SPIN_NS, kinds: Collection[str] | None = None) -> list[Check]:
-    """What holds for any study on this machine, or one with families of these kinds.
+def check_machine(
+    length_ns: int = SPIN_NS, kinds: Collection[str] | None = None, points: Sequence[Point] = ()
+) -> list[Check]:
+    """What holds for any study on this machine, or one with families of these kinds and points.
 
     Keeps all cores busy for ``length_ns``.
     """
@@ -56,7 +58,7 @@ def check_machine(length_ns: int = SPIN_NS, kinds: Collection[str] | None = None
         _memlock(),
         _engine_check("fio", needed=False),
         _meters_here(),
-        *family_machine_checks(FAMILIES if kinds is None else kinds),
+        *family_machine_checks(FAMILIES if kinds is None else kinds, points),
     ]
 
 
@@ -78,7 +80,7 @@ def check_study(
     guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
     """
     kinds = {point.kind for point in plan.points.values()}
-    machine = check_machine(spin_ns(plan.estimated_ns), kinds)
+    machine = check_machine(spin_ns(plan.estimated_ns), kinds, list(plan.points.values()))
     checks = [check for check in machine if check.name not in ("fio", "power")]
     checks.append(_open_files(study, plan))
     engines = sorted({point.engine for point in plan.points.values()})

@@ -143,8 +143,9 @@ class BlockWorkload(InPlace, Layout, Starter):
         """Warnings that belong beside the numbers of one run."""
         return run_flags(BlockParams.of(point.params), target, outcome)
 
-    def examine_machine(self) -> list[Check]:
+    def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
         """Nothing that doctor does not look at anyway."""
+        del points
         return []
 
     def examine_target(

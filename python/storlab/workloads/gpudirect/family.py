@@ -134,9 +134,9 @@ class GpuDirectWorkload(InPlace):
         """Warnings that belong beside the numbers of one run."""
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
 
-    def examine_machine(self) -> list[Check]:
+    def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
         """For doctor: GPUs, libraries, and the ways that data can take."""
-        return examine_here()
+        return examine_here(points)
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]

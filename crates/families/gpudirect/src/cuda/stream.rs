@@ -72,6 +72,13 @@ impl Event {
         done(unsafe { (self.cuda.functions.event_record)(self.handle, stream.handle) })
     }
 
+    /// Until the stream has come to it. The thread sleeps, where waiting for the stream itself
+    /// would spin on a core.
+    pub fn wait(&self) -> Done<()> {
+        // SAFETY: as above.
+        done(unsafe { (self.cuda.functions.event_synchronize)(self.handle) })
+    }
+
     /// The stream has come to it.
     #[inline]
     pub fn has_passed(&self) -> Done<bool> {

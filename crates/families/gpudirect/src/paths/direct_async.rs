@@ -6,7 +6,7 @@ use std::time::Duration;
 use storlab_base::{OpKind, Result, monotonic_ns};
 
 use super::{Completion, Io, Mover, Patience, Registered, Seat, next_look_ns, usual_after};
-use crate::cuda::Stream;
+use crate::cuda::{Event, Stream};
 use crate::cufile::{AsyncIo, IoStream, Opcode};
 use crate::errors::Done;
 use crate::shared::Shared;
@@ -22,6 +22,8 @@ struct Lane {
 pub struct DirectAsync {
     /// Declared first: streams and what is in flight on them go before the buffers.
     lanes: Vec<Lane>,
+    /// Behind the operation of the only lane, where there is one.
+    end: Option<Event>,
     registered: Registered,
     seat: Seat,
     pushed: Vec<Io>,
@@ -45,8 +47,10 @@ impl DirectAsync {
             Ok(Lane { io: AsyncIo::new(), stream, busy: false, begun_ns: 0 })
         };
         let lanes = (0..depth).map(lane).collect::<Result<Vec<_>>>()?;
+        let event = || Event::new(cuda).map_err(|fault| fault.of("cuEventCreate"));
+        let end = (depth == 1).then(event).transpose()?;
         let pushed = Vec::with_capacity(depth);
-        Ok(DirectAsync { lanes, registered, seat, pushed, in_flight: 0, usual_ns: 0 })
+        Ok(DirectAsync { lanes, end, registered, seat, pushed, in_flight: 0, usual_ns: 0 })
     }
 
     #[inline]
@@ -103,9 +107,9 @@ impl Mover for DirectAsync {
             }
         }
         self.pushed.clear();
-        if self.lanes.len() == 1 && self.in_flight == 1 {
+        if let (Some(end), 1) = (&self.end, self.in_flight) {
             // What it says, the sweep finds too.
-            let _ = self.lanes[0].stream.stream().wait();
+            let _ = end.mark(self.lanes[0].stream.stream()).and_then(|()| end.wait());
         }
         let until_ns = begun_ns.saturating_add(limit.as_nanos() as u64);
         let mut patience = Patience::default();

@@ -175,3 +175,14 @@ simulated! {
         }
     }
 }
+
+simulated! {
+    /// A core that spins would count as the client's own CPU.
+    fn waiting_for_the_only_transfer_of_a_stream_spins_on_no_core("no_spin=1", "latency_us=100") {
+        for depth in [1, 4] {
+            let rig = Rig::new(1)
+                .with(|j| (j["api"], j["queue_depth"]) = (json!("async"), json!(depth)));
+            rig.good();
+        }
+    }
+}

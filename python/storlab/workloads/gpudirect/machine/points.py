@@ -15,9 +15,16 @@ from storlab.workloads.gpudirect.needs import pool_bytes, worker_gpu_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
 
 
-def examine_here(machine: Machine | None = None) -> list[Check]:
-    """Of this machine, with the libraries that a study takes which names none."""
-    return examine_machine(_libraries(None, None), machine)
+def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -> list[Check]:
+    """Of this machine, with the libraries that the points name, or those that a study takes which
+    names none. What several sets of libraries share is told once.
+    """
+    every = [GpuDirectParams.of(point.params) for point in points]
+    named = [_libraries(each.cuda_library, each.cufile_library) for each in every]
+    rows: dict[Check, None] = {}
+    for libraries in dict.fromkeys(named or [_libraries(None, None)]):
+        rows |= dict.fromkeys(examine_machine(libraries, machine))
+    return list(rows)
 
 
 def examine_points(
