@@ -52,7 +52,7 @@ from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown, with_linked
 from storlab.brief.shape import folded, paired
-from storlab.brief.text import and_list, date_range, sentence_case
+from storlab.brief.text import and_list, date_range
 from storlab.brief.timelines import chosen_section, timelines_section
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
@@ -385,7 +385,6 @@ def _mappings(comparison: Comparison) -> list[Mapping]:
 def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:
     names = [t for t in comparison.targets if t != comparison.baseline] + [comparison.baseline]
     versus = " against ".join([and_list(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    versus = sentence_case(versus)
     text = f"{versus}: {facts.where_measured(comparison)}"
     description = stores[0].study.study.description.strip() if len(stores) == 1 else ""
     if description and description[-1] not in ".!?":

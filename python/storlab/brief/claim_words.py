@@ -97,7 +97,7 @@ def words_of(ahead: Ahead) -> Words:
     else:
         on = f"{first.words} on {ahead.target}, {other.words} on {ahead.behind}"
         short = f"{sentence_case(ahead.what)}: {on}{more}."
-    return Words(sentence_case(sentence), short, unit, numbers)
+    return Words(sentence, short, unit, numbers)
 
 
 def _values(ahead: Ahead) -> list[ClaimNumber] | None:

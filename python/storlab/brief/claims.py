@@ -24,7 +24,7 @@ from storlab.audit.from_claims import ClaimNumber
 from storlab.brief.claim_words import THROUGHPUT, Ahead, times_of, words_of
 from storlab.brief.flags import Mark, cell_marks, mark
 from storlab.brief.power_marks import power_marks
-from storlab.brief.text import BIAS, and_list, plural, ratio_bracket, sentence_case
+from storlab.brief.text import BIAS, and_list, plural, ratio_bracket
 from storlab.figures.common import (
     NOT_MEASURED,
     digits3,
@@ -263,7 +263,7 @@ def summarise(comparison: Comparison) -> list[str]:
         for target in comparison.others
     )
     return [
-        f"{sections[0].workload}: {sentence}" if several else sentence_case(sentence)
+        f"{sections[0].workload}: {sentence}" if several else sentence
         for sections, sentence in found
         if sentence
     ]
@@ -341,8 +341,8 @@ def _claim(comparison: Comparison, look: _Look, count: int) -> Claim:
         big=digits.times(inverse(joint.ratio) if ahead.less else joint.ratio),
         unit=words.unit,
         bounds=_bounds(joint, ahead.less),
-        sentence=sentence_case(words.sentence),
-        short=sentence_case(words.short),
+        sentence=words.sentence,
+        short=words.short,
         caveat=caveat,
         point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
         run_ids=tuple(run for cell in cells for run in cell.run_ids),

@@ -20,7 +20,6 @@ from storlab.brief.text import (
     plural,
     ratio_bracket,
     ratio_texts,
-    sentence_case,
 )
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point, times_text
@@ -94,8 +93,7 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 def _lead(comparison: Comparison) -> list[str]:
     """What each target draws and at which boundary; then the range of every ratio."""
     sentences = [_drawn(comparison, target) for target in comparison.targets]
-    sentences += [_ratio_range(comparison, target) for target in comparison.others]
-    return [sentence_case(sentence) for sentence in sentences]
+    return sentences + [_ratio_range(comparison, target) for target in comparison.others]
 
 
 def _cells(comparison: Comparison, target: str) -> list[Cell]:

@@ -107,7 +107,7 @@ def and_list(words: Sequence[str]) -> str:
 
 
 def sentence_case(text: str) -> str:
-    """The text with a capital first letter; a name such as "disk file" may begin it."""
+    """The text with a capital first letter. What begins with a target's name has it as it is."""
     return text[:1].upper() + text[1:]
 
 

@@ -209,7 +209,7 @@ def ratio_text(ratio: Interval) -> str:
     plain = interval_text(ratio, ratio_digits)
     if not digits.is_loose(ratio):
         return plain
-    return f"{digits.times(ratio)} {plain[plain.index('['):]}"
+    return f"{digits.times(ratio)} {plain[plain.index('[') :]}"
 
 
 def times_text(ratio: float) -> str:

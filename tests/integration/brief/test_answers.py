@@ -33,6 +33,44 @@ def test_the_answer_about_block_io(comparison: Comparison) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("made", "question", "sentence"),
+    [
+        (
+            "object_made",
+            "throughput",
+            "1x SSD moves 10 times as much data per second as 16x HDD (8 to 12) at 70/30 GET/PUT, "
+            "4 MiB, concurrency 16, the middle one of 4 points.",
+        ),
+        (
+            "object_made",
+            "efficiency",
+            "1x SSD moves 61 times as much data per joule as 16x HDD (58 to 64) at 70/30 GET/PUT, "
+            "4 MiB, concurrency 16, the middle one of 4 points.",
+        ),
+        (
+            "gpudirect_made",
+            "throughput",
+            "Micron 6550 ION moves 1.30 times as much data per second as competitor 61.44TB SSD "
+            "(1.23 to 1.38) at bounce-overlapped, reads only, 2 in flight each, 1 MiB, "
+            "256 workers, the middle one of 8 points.",
+        ),
+        (
+            "cluster_made",
+            "cost",
+            "Performance class moves 2.08 times as much data per second as Capacity class for the "
+            "same money (2.05 to 2.11) at small random I/O: 70/30 read/write, 4 KiB, queue depth "
+            "16, the middle one of 3 points.",
+        ),
+    ],
+)
+def test_the_answers_of_other_families_and_questions(
+    request: pytest.FixtureRequest, made: str, question: str, sentence: str
+) -> None:
+    campaign: Made = request.getfixturevalue(made)
+    assert told(compare(load_dataset([campaign.store])))[question][0] == sentence
+
+
 def test_the_headline_is_recomputed_by_the_audit(comparison: Comparison) -> None:
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     (headline,) = headlines(comparison)

@@ -11,7 +11,9 @@ from integration.brief.brief_fixture import build_store
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief.audited import audited
+from storlab.brief.build import build_brief
 from storlab.brief.claims import make_claims
+from storlab.brief.html import render_html
 
 NAMES = [
     ("4x SSD", "16x HDD"),
@@ -58,6 +60,20 @@ def test_numbers_are_still_checked_beside_such_names(
         errors = [f for f in audited(comparison, [wrong]) if f.severity == "error"]
         assert [f.rule for f in errors] == ["own_claim"]
         assert "in the sentence is not that of the runs" in errors[0].why
+
+
+def test_a_name_at_the_beginning_of_a_sentence_stays_as_it_was_written(tmp_path: Path) -> None:
+    store = build_store(tmp_path / "named", mixes=(70,), repeats=2, names=("eMMC", "nvme0n1"))
+    brief = build_brief(store, beside=tmp_path)
+    assert brief.subtitle.startswith("eMMC against nvme0n1: ")
+    assert brief.summary[0].startswith("eMMC moved less data per second than nvme0n1 at all ")
+    assert {claim.sentence.split()[0].partition("’")[0] for claim in brief.claims} == {"nvme0n1"}
+    shorts = [claim.short for claim in brief.claims]
+    assert shorts[0].startswith("nvme0n1 moved ")
+    assert {text[:1] for text in shorts[1:]} <= set("nMPRW")
+    page = render_html(brief)
+    assert "EMMC" not in page
+    assert "Nvme0n1" not in page
 
 
 def test_a_point_with_numbers_in_its_words_is_no_value(tmp_path: Path) -> None:

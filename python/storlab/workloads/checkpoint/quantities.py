@@ -131,7 +131,7 @@ CHECKPOINT_QUESTIONS = (
         "training_lost",
         "Share of training lost",
         ("training_share_lost_percent.all",),
-        "loses {times} less training time than {other}",
+        "loses training time {times} as slowly as {other}",
         asked="answered",
     ),
     question.efficiency(
