@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,10 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 
 # Output goes to files here, also where several processes run tests beside a terminal.
 os.environ.pop("COLUMNS", None)
+
+# A background job of a script ignores Ctrl-C, and so would everything that tests start in it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Timing belongs to the machine, not to the property: no deadlines, no "too slow" on a busy runner.
 settings.register_profile(
