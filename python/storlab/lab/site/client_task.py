@@ -10,6 +10,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import StorlabError
+from storlab.base.units import NS_PER_S
 from storlab.cluster.client import ClientEnd
 from storlab.cluster.facts import nic_bytes, nic_speed
 from storlab.cluster.link import NAP_S
@@ -351,4 +352,4 @@ def _time(reading: CounterReading) -> int:
 
 def _sleep_until(start_ns: int) -> None:
     while (left_ns := start_ns - monotonic_ns()) > 0:
-        sleep_s(left_ns / 1e9)
+        sleep_s(left_ns / NS_PER_S)

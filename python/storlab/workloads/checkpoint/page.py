@@ -9,6 +9,7 @@ from storlab.base.errors import StudyError
 from storlab.contracts.page import Page, margins
 from storlab.workloads.checkpoint.definitions import CHECKPOINT_DEFINITIONS
 from storlab.workloads.checkpoint.flags import CHECKPOINT_FLAGS
+from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.pieces import CHECKPOINT_PIECES
 from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_FINDINGS,
@@ -16,7 +17,6 @@ from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_QUANTITIES,
     CHECKPOINT_QUESTIONS,
 )
-from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import profile_of, ranks_of
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
 
