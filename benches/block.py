@@ -101,8 +101,8 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
     verdicts = []
     for goal in case.goals:
         text = f"{goal.quantity} {'>=' if goal.at_least else '<='} {goal.limit:.2f} x {goal.peer}"
-        ours, theirs = readings[case.native_tool.name], readings.get(goal.peer, [])
-        pairs = zip(ours, theirs, strict=True) if theirs else ()
+        native, peer = readings[case.native_tool.name], readings.get(goal.peer)
+        pairs = zip(native, peer, strict=True) if peer else ()
         ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
         verdicts.append(verdict(text, ratios, goal.met))
     return verdicts

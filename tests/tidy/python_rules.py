@@ -46,7 +46,8 @@ ROOMS = {
     "own_logs": "lab",
 }
 
-FILE_LINES = 500
+LONG_FILE_LINES = 500  # from here on: has it more than one task?
+FILE_LINES = 700
 LINE_COLUMNS = 100
 FUNCTION_LINES = 70
 MONKEY_WORDS = {"said", "heard", "it", "one"}
@@ -227,6 +228,12 @@ def size_complaints(source: str) -> list[str]:
         if columns > LINE_COLUMNS:
             complaints.append(f"line {number}: {columns} columns")
     return complaints
+
+
+def length_hints(source: str) -> list[str]:
+    """Files that may have more than one task. Holds for Rust as well."""
+    lines = source.count("\n")
+    return [f"{lines} lines"] if lines > LONG_FILE_LINES else []
 
 
 def unfinished_complaints(source: str) -> list[str]:

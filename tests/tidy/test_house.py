@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,8 +99,12 @@ def _imports_of(place: Path) -> dict[str, set[str]]:
     return imports
 
 
+@pytest.mark.filterwarnings("always:files to look at")
 @pytest.mark.parametrize("names", [PYTHON, RUST], ids=["python", "rust"])
 def test_files_and_lines_are_short(names: list[Path]) -> None:
+    hints = _collect(names, python_rules.length_hints)
+    if hints:
+        warnings.warn(f"files to look at, perhaps of two tasks: {', '.join(hints)}", stacklevel=1)
     complaints = _collect(names, python_rules.size_complaints)
     assert not complaints, "\n".join(complaints)
 

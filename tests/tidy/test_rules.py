@@ -17,7 +17,8 @@ LONG_RUST = "fn f() {\n" + "    g();\n" * 69 + "}\n"
 HASH = "--hash=sha256:" + "0" * 64
 
 CASES: dict[str, tuple[Rule, str, str]] = {
-    "file length": (python_rules.size_complaints, "x\n" * 501, "x\n" * 500),
+    "file length": (python_rules.size_complaints, "x\n" * 701, "x\n" * 700),
+    "long file": (python_rules.length_hints, "x\n" * 501, "x\n" * 500),
     "line width": (python_rules.size_complaints, WIDE, WIDE[1:]),
     "line width, pragma": (
         python_rules.size_complaints,

@@ -10,5 +10,5 @@ mod place;
 
 pub use bucket::{Bucket, Moved, Patience};
 pub use join::try_join_all;
-pub use parts::{Parts, is_missing};
+pub use parts::{Part, Parts, is_missing};
 pub use place::PlaceSpec;

@@ -15,6 +15,7 @@ from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
 from storlab.analysis.several import Work, work_of
 from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
+from storlab.base.units import NS_PER_S
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 from storlab.model.samples import TIMES
@@ -265,10 +266,10 @@ def _interval(
     together = Histogram()
     for _, histogram in parts:
         together.add(histogram)
-    length_s = (end_ns - start_ns) / 1e9
+    length_s = (end_ns - start_ns) / NS_PER_S
     transferred = sum(row["bytes"] for row, _ in parts if row["operation"] in moved)
     return IntervalPoint(
-        time_s=(end_ns - window_start_ns) / 1e9,
+        time_s=(end_ns - window_start_ns) / NS_PER_S,
         throughput_mb_s=transferred / 1e6 / length_s if length_s > 0 else 0.0,
         latency_p99_ns=float(together.percentile(99.0)) if together.count else None,
         errors=sum(row["errors"] or 0 for row, _ in parts),

@@ -17,7 +17,7 @@ from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.quantiles import normal, student_t
 from storlab.analysis.stats import RESOLUTION, Interval, around, mean_interval
-from storlab.base.units import TB_KWH_PER_MB_J
+from storlab.base.units import NS_PER_S, TB_KWH_PER_MB_J
 from storlab.lab.power.efficiency import idles, net_uncertainty_j
 from storlab.lab.power.summary import idle_uncertainty_w, parts_at
 from storlab.model.power import Boundary, PowerSummary
@@ -258,7 +258,7 @@ def _share(summary: PowerSummary) -> str:
 
 def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
     energy = metric_at(record, "energy_j", boundary)
-    window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     if energy is None or window_s <= 0:
         return None
     net = metric_at(record, "energy_net_j", boundary)
@@ -286,7 +286,7 @@ def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float 
     if net.uncertainty is not None or net.boundary is None:
         return net.uncertainty
     idle_w = idle_uncertainty_w(parts_at(record.power, net.boundary))
-    window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     return net_uncertainty_j(energy.uncertainty, idle_w, window_s)
 
 

@@ -30,6 +30,7 @@ from storlab.analysis.points import as_read, as_written, matches
 from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
+from storlab.base.units import J_PER_WH, NS_PER_S
 from storlab.lab.study.problems import show
 from storlab.model.gate import GateRule, Limit
 
@@ -38,14 +39,14 @@ VERDICTS: tuple[Verdict, ...] = ("held", "broken", "undecided")
 ERROR = 0.05  # of all checks together
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
-    "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9},
+    "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": NS_PER_S, "min": 60 * NS_PER_S},
     "s": {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600},
     "MB/s": {
         "KB/s": 1e-3, "MB/s": 1, "GB/s": 1e3, "TB/s": 1e6,
         "KiB/s": 1.024e-3, "MiB/s": 1.048576, "GiB/s": 1073.741824,
     },
     "W": {"mW": 1e-3, "W": 1, "kW": 1e3},
-    "J": {"J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": 3600, "kWh": 3.6e6},
+    "J": {"J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": J_PER_WH, "kWh": 1000 * J_PER_WH},
     "1/s": {"1/s": 1, "/s": 1, "IOPS": 1},
 }  # fmt: skip
 """By the unit of a metric, those that its bounds may be written in, as multiples of it."""

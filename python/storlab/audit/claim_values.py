@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from storlab.analysis.columns import OWN_TIMES, PERCENTS, TIMES
 from storlab.analysis.dataset import merge
 from storlab.analysis.stats import Interval, mean_interval
+from storlab.base.units import NS_PER_S
 from storlab.model.result import RunRecord
 
 _PERCENTILE = re.compile(rf"({'|'.join(TIMES)})_({'|'.join(PERCENTS)})_ns\.(\w+)")
@@ -37,7 +38,7 @@ def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:
     merged = merge([b64decode(text) for text in encoded if text])
     if merged is None or not merged.count or None in encoded:
         return None
-    return float(merged.percentile(PERCENTS[statistic])) / 1e9
+    return float(merged.percentile(PERCENTS[statistic])) / NS_PER_S
 
 
 def widened(interval: Interval, to: float) -> Interval:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.analysis.points import page_of
+from storlab.base.units import NS_PER_S
 from storlab.contracts.page import Counted, Quantity
 from storlab.model.result import RunRecord
 
@@ -28,8 +29,8 @@ def fixed_work(quantity: Quantity, operation: str, record: RunRecord) -> float |
     if took_ns <= 0:
         return None
     if quantity.unit == "MB/s":
-        return float(sum(entry["bytes"] for entry in told)) * 1e9 / took_ns
-    return took_ns / 1e9 / len(told)
+        return float(sum(entry["bytes"] for entry in told)) * NS_PER_S / took_ns
+    return took_ns / NS_PER_S / len(told)
 
 
 def completion_time_s(operation: str, record: RunRecord) -> float | None:
@@ -42,7 +43,7 @@ def completion_time_s(operation: str, record: RunRecord) -> float | None:
     resumed = page_of(record.kind).resumed(record.details)
     if not spans or any(span.kind in resumed for span in spans):
         return None
-    return (max(span.end_ns for span in spans) - min(span.start_ns for span in spans)) / 1e9
+    return (max(span.end_ns for span in spans) - min(span.start_ns for span in spans)) / NS_PER_S
 
 
 def mean_span_energy_j(

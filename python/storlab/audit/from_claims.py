@@ -20,6 +20,7 @@ from storlab.audit.claim_values import estimate, is_percentile, scaled, widened
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
+from storlab.base.units import J_PER_WH, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.model.result import OperationTotals, RunRecord
 from storlab.workloads.common.flags import flag_meanings
@@ -30,7 +31,7 @@ RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
 LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
 
 _UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12}
-_UNITS |= {"Wh": 3600.0, "J": 1.0}
+_UNITS |= {"Wh": J_PER_WH, "J": 1.0}
 """In SI base units, in which numbers are computed once more."""
 
 NumberKind = Literal[
@@ -332,14 +333,14 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     if quantity is not None:
         return fixed_work(quantity, operation, record)
     page = page_of(record.kind)
-    window_s = (record.window_end_ns - record.window_start_ns) / 1e9
+    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     chosen = _chosen(record, operation)
     if name == "throughput_mb_s" and chosen and window_s > 0:
         return sum(t.bytes for op, t in chosen.items() if op in page.moved) / window_s
     if name == page.rate.name and chosen and window_s > 0:
         return sum(t.operations for op, t in chosen.items() if op in page.operations) / window_s
     recorded = record.metric(name, operation or "all")
-    return recorded / 1e9 if recorded is not None and name.endswith("_ns") else recorded
+    return recorded / NS_PER_S if recorded is not None and name.endswith("_ns") else recorded
 
 
 def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> float | None:
@@ -359,7 +360,7 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
         moved += sum(t.bytes for op, t in record.totals.items() if op in page.moved)
         done = (t.operations for op, t in record.totals.items() if op in page.operations)
         operations += sum(done)
-        window_s += (record.window_end_ns - record.window_start_ns) / 1e9
+        window_s += (record.window_end_ns - record.window_start_ns) / NS_PER_S
     name = metric.partition(".")[0]
     known = {
         "efficiency_mb_s_w": moved / energy_j,

@@ -14,6 +14,7 @@ from itertools import pairwise
 from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import WorkloadPoint
+from storlab.base.units import NS_PER_S
 
 MOST_POINTS = 120  # that go through the rules for tables
 OFF = 0.02  # by which two ways to the same number may differ before the rules look at it
@@ -118,11 +119,11 @@ def _is_elsewhere(cell: Cell, known: dict[str, float], moved: Sequence[str]) -> 
     """Rate x mean latency is the number of operations in flight."""
     flight = 0.0
     for run in cell.runs:
-        window_s = (run.record.window_end_ns - run.record.window_start_ns) / 1e9
+        window_s = (run.record.window_end_ns - run.record.window_start_ns) / NS_PER_S
         for operation, totals in run.record.totals.items():
             mean_ns = known.get(f"latency_mean_ns.{operation}")
             if operation in moved and mean_ns is not None and window_s > 0:
-                flight += totals.operations / window_s * mean_ns / 1e9 / len(cell.runs)
+                flight += totals.operations / window_s * mean_ns / NS_PER_S / len(cell.runs)
     if not cell.configured or flight <= 0:
         return False
     ratio = flight / cell.configured

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from storlab.base.units import J_PER_WH
+
 _PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9}
@@ -54,7 +56,7 @@ def _table() -> dict[str, tuple[Dims, float, str]]:
             units[f"{prefix}{name}"] = (OPERATIONS, factor, "")
         units[f"{prefix}W"] = (WATTS, factor, "")
         units[f"{prefix}J"] = (JOULES, factor, "")
-        units[f"{prefix}Wh"] = (JOULES, factor * 3600, "")
+        units[f"{prefix}Wh"] = (JOULES, factor * J_PER_WH, "")
     for prefix, factor in _BINARY.items():
         units[f"{prefix}B"] = (BYTES, factor, "")
         units[f"{prefix}b"] = (BYTES, factor / 8, "")
@@ -63,7 +65,7 @@ def _table() -> dict[str, tuple[Dims, float, str]]:
         units[f"{prefix}sec"] = (SECONDS, factor, "")
         units[f"{prefix}W"] = (WATTS, factor, "")
         units[f"{prefix}J"] = (JOULES, factor, "")
-        units[f"{prefix}Wh"] = (JOULES, factor * 3600, "")
+        units[f"{prefix}Wh"] = (JOULES, factor * J_PER_WH, "")
     return {**units, "uJ": (JOULES, 1e-6, ""), **_words()}
 
 

@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple
 
 from storlab.analysis import digits
 from storlab.analysis.stats import Interval
+from storlab.base.units import NS_PER_S
 from storlab.figures.common import digits3, ratio_digits, times_text
 
 BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
-LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 
 
 def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, float]:

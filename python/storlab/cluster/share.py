@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.units import NS_PER_S
 from storlab.cluster import messages
 from storlab.cluster.client import ClientEnd
 from storlab.cluster.link import NAP_S
@@ -34,7 +35,7 @@ class MeetingRun:
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
         """The outcome, or None when the time-out passed first."""
-        limit = float("inf") if timeout_s is None else monotonic_ns() + timeout_s * 1e9
+        limit = float("inf") if timeout_s is None else monotonic_ns() + timeout_s * NS_PER_S
         while True:
             outcome = self._run.wait(0.0)
             if outcome is not None or monotonic_ns() >= limit:

@@ -18,6 +18,7 @@ from storlab.analysis.points import (
     title_of,
 )
 from storlab.analysis.stats import Interval
+from storlab.base.units import NS_PER_S
 from storlab.contracts.offers import divides
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
@@ -175,7 +176,7 @@ def point_ids(comparison: Comparison, points: list[WorkloadPoint]) -> list[str]:
 
 def latency_text(value_ns: float) -> str:
     """``85.1 µs``: three digits, SI."""
-    for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+    for unit, factor in (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3)):
         if value_ns >= factor * 0.9995:
             return f"{digits3(value_ns / factor)}\u00a0{unit}"
     return f"{value_ns:.0f}\u00a0ns"

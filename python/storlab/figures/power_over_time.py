@@ -13,6 +13,7 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.power_trace import power_trace
+from storlab.base.units import NS_PER_S
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -75,7 +76,7 @@ def _figure(
 
 
 def _window_s(run: RunData) -> float:
-    return (run.record.window_end_ns - run.record.window_start_ns) / 1e9
+    return (run.record.window_end_ns - run.record.window_start_ns) / NS_PER_S
 
 
 def _power(run: RunData, account: Account) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import altair as alt
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.points import Section, WorkloadPoint
+from storlab.base.units import NS_PER_S
 from storlab.figures.common import (
     digits3,
     far_places,
@@ -146,7 +147,7 @@ def _whole(runs: list[RunData]) -> str:
     parts = []
     for target in dict.fromkeys(run.target for run in runs):
         records = [run.record for run in runs if run.target == target]
-        took = [(r.window_end_ns - r.window_start_ns) / 1e9 for r in records]
+        took = [(r.window_end_ns - r.window_start_ns) / NS_PER_S for r in records]
         parts.append(f"{digits3(sum(took) / len(took))}\u00a0s on {target}")
     return f"the whole run took {', '.join(parts)}"
 

@@ -14,12 +14,13 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from storlab.analysis.stats import Interval
+from storlab.base.units import NS_PER_S
 from storlab.figures.common import digits3, latency_text
 from storlab.figures.theme import CHARACTER_PX, FONT, FONT_PX, HEIGHT, WIDTH, role
 
 WIDE = 980  # of the drawing area where a page has room
 LEFT, RIGHT, TOP, BOTTOM = 66, 14, 40, 30
-_TIMES = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
+_TIMES = (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3))
 FEW = 120  # results whose marks have room of their own
 _DAY = 86_400
 _STEPS = (_DAY / 24, _DAY / 4, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)

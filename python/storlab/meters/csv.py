@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.nearest import suggest
-from storlab.base.units import NS_PER_S, parse_duration
+from storlab.base.units import J_PER_WH, NS_PER_S, parse_duration
 from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, Sampling, SensorInfo
@@ -29,7 +29,7 @@ from storlab.model.study import MeterSpec, Target
 _MARGIN_NS = 3_600 * NS_PER_S  # kept on both sides of a window, for idle power
 _STEP_NS = 10_000_000  # a wall clock that moved by less was only disciplined
 _EPOCH_UNITS = {"epoch": NS_PER_S, "epoch_ms": 1_000_000, "epoch_us": 1_000, "epoch_ns": 1}
-_MULTIPLES = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "J": 1.0, "Wh": 3_600.0, "kWh": 3.6e6}
+_MULTIPLES = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "J": 1.0, "Wh": J_PER_WH, "kWh": 1000 * J_PER_WH}
 
 
 class CsvOptions(MeterOptions):

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from storlab.base.errors import MeterError, StudyError
 from storlab.base.nearest import suggest
-from storlab.base.units import NS_PER_MS
+from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
@@ -215,7 +215,11 @@ def discover(root: Path = ROOT) -> list[Discovered]:
 
 
 def _rate(sensor: Input) -> str:
-    return "on request" if sensor.interval_ns is None else f"mean of {sensor.interval_ns / 1e9:g} s"
+    return (
+        "on request"
+        if sensor.interval_ns is None
+        else f"mean of {sensor.interval_ns / NS_PER_S:g} s"
+    )
 
 
 def _accuracy_text(gain: float | None) -> str:

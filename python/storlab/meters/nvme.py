@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storlab.base.errors import MeterError, StudyError
+from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.nvme_admin import NvmeAdmin, PowerState, controller_of
@@ -19,7 +20,7 @@ from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
-INTERVAL_NS = 1_000_000_000
+INTERVAL_NS = NS_PER_S
 _WITHOUT = "measure the drive from outside (quarch, snmp, redfish), or declare its power (declared)"
 
 

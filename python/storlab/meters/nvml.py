@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import field_validator
 
 from storlab.base.errors import MeterError
+from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
@@ -25,7 +26,7 @@ Way = Literal["energy", "instant", "average"]
 ValueT = TypeVar("ValueT")
 
 _MILLI = 1e-3
-_AVERAGE_INTERVAL_NS = 1_000_000_000
+_AVERAGE_INTERVAL_NS = NS_PER_S
 # Assumed refresh of counter and sensor; Yang et al. found 20 to 100 ms by model.
 _REFRESH_NS = 100_000_000
 _PART_TIME = "data-centre GPUs sample their sensor part of the time, so short bursts can be missed"

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import FieldProblems, MeterError, Problem, StudyError
 from storlab.base.secrets import hide, secret
+from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
@@ -142,7 +143,7 @@ class Exporter:
         self._client: httpx.Client = httpx.Client(
             headers=headers,
             auth=login,
-            timeout=options.timeout / 1e9,
+            timeout=options.timeout / NS_PER_S,
             verify=_tls(options.ca_file, self.where),
             follow_redirects=False,
             trust_env=False,  # a proxy would put its own delay into the time stamps
@@ -186,7 +187,7 @@ class Exporter:
     def _slow(self) -> MeterError:
         return MeterError(
             self.where,
-            f"it did not answer within {self._timeout_ns / 1e9:g} s",
+            f"it did not answer within {self._timeout_ns / NS_PER_S:g} s",
             "raise timeout, or lower rate_hz: the exporter is slow",
         )
 
@@ -312,11 +313,11 @@ class PrometheusMeter:
     def _on_run_clock(self, timestamp_s: float) -> int:
         """The exporter's stamp on the run's clock. Raises MeterError when it is too old."""
         now_ns = monotonic_ns()
-        age_ns = wall_at_ns(now_ns) - round(timestamp_s * 1e9)
+        age_ns = wall_at_ns(now_ns) - round(timestamp_s * NS_PER_S)
         if age_ns > self._options.stale_after:
             raise MeterError(
                 self._exporter.where,
-                f"{self._options.selector} is {age_ns / 1e9:.0f} s old: the exporter serves a "
+                f"{self._options.selector} is {age_ns / NS_PER_S:.0f} s old: the exporter serves a "
                 "stale value, or the two hosts' clocks disagree",
                 "see the exporter's log, and NTP on both hosts; or raise stale_after",
             )

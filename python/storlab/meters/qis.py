@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import MeterError
+from storlab.base.units import NS_PER_S
 
 DEFAULT_PORT = 9722
 _PROMPT = b"\r\n>"
@@ -24,7 +25,7 @@ _MOST_BLOCKS = 64  # of 3,072 lines, in one sample
 _HEADER_TRIES = 40
 _HEADER_PAUSE_S = 0.1
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s)", re.IGNORECASE)
-_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S}
 _DEVICE = re.compile(r"(?:\d+\)\s*)?((?:usb|tcp|rest)::\S+)(.*)", re.IGNORECASE)
 _SI = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _REFUSED = ("fail", "invalid", "error", "not found", "timeout", "not available", "unknown")
@@ -116,10 +117,10 @@ class Qis:
         return answer
 
     def _receive(self, *, until_prompt: bool) -> str:
-        latest_ns = monotonic_ns() + round(self._timeout_s * 1e9)
+        latest_ns = monotonic_ns() + round(self._timeout_s * NS_PER_S)
         data = bytearray()
         while not data.endswith(_PROMPT):
-            left_s = (latest_ns - monotonic_ns()) / 1e9
+            left_s = (latest_ns - monotonic_ns()) / NS_PER_S
             if data and not until_prompt:
                 left_s = min(left_s, 0.2)  # a greeting may end without a prompt
             try:

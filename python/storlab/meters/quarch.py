@@ -13,6 +13,7 @@ from pydantic import Field
 
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError
+from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
 from storlab.meters.common import Stopwatch
 from storlab.meters.options import MeterOptions, read_options
@@ -176,7 +177,7 @@ def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
     Raises StudyError for bad fields; MeterError when there is no QIS or module, or it refuses.
     """
     options = read_options(QuarchOptions, spec, target)
-    qis = Qis(options.host, options.port, options.timeout / 1e9)
+    qis = Qis(options.host, options.port, options.timeout / NS_PER_S)
     try:
         return QuarchMeter(options, qis)
     except MeterError:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
+from storlab.base.units import NS_PER_S
 from storlab.model.types import Table
 
 LARGEST_IO = 1 << 30  # of the engine, in bytes
@@ -26,7 +27,7 @@ class Job(Table):
 
     version: Literal[1] = 1
     ramp_ns: int = 0
-    interval_ns: int = 1_000_000_000
+    interval_ns: int = NS_PER_S
     drain_timeout_ns: int = 30_000_000_000
     seed: int = 1
 

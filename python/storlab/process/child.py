@@ -52,7 +52,6 @@ class Launch:
     death_signal: signal.Signals = signal.SIGKILL  # when storlab has gone
     secrets: Mapping[str, str] = field(default_factory=dict)  # environment that is never shown
     inherits: Callable[[str], bool] = lambda _: True  # which variables
-    pass_fds: Sequence[int] = ()
     alone: bool = False  # it starts no others whose CPU time counts
 
     @property
@@ -156,7 +155,6 @@ class ChildRun(ABC):
             return start_child(
                 launch.command,
                 launch.death_signal,
-                launch.pass_fds,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

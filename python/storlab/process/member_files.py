@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from storlab.base.errors import EngineError
 from storlab.model.job import Member
 
-_HELD_FD = re.compile(r"/proc/self/fd/(\d+)")
-
 
 def absolute(member: Member) -> str:
     """Its path for a program that runs in a directory of its own."""
     return str(Path(member.path).absolute())
-
-
-def held_fds(members: Iterable[Member]) -> tuple[int, ...]:
-    """Descriptors named by ``/proc/self/fd/N`` paths: the program has to inherit them."""
-    found = (_HELD_FD.fullmatch(member.path) for member in members)
-    return tuple(sorted({int(match.group(1)) for match in found if match}))
 
 
 def check_lengths(members: Iterable[Member], harm: str) -> None:

@@ -57,8 +57,13 @@ def run_child(
     Raises OSError where it cannot be run, ``subprocess.TimeoutExpired`` where it takes longer: it
     is then gone.
     """
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with start_child(command, **pipes, **options) as process:
+    with start_child(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    ) as process:
         try:
             printed = process.communicate(timeout=timeout_s)
         except BaseException:

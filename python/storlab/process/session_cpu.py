@@ -5,6 +5,8 @@ The window of a run is cut from it afterwards. The kernel's account of a process
 
 Some children start others (mpirun its ranks, a loader its workers), some of them in sessions of
 their own. The time of those that have ended and were waited for is in the account of their parents.
+``/proc`` is read by hand: parent, times and birth of a process are wanted of one moment, several
+times a second of all processes, and psutil would be a dependency for these few lines.
 """
 
 from __future__ import annotations

@@ -6,10 +6,16 @@
 //! it returns. No more than `batch` are taken in one turn either: what waits in the completion
 //! queue is still outstanding, as it is for any program that handles its I/O one by one.
 
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
-use storlab_base::{Error, OpKind, Payload, Result, TimeSource};
+use storlab_base::{Error, OpKind, Payload, Result, TimeSource, lock, thread_cpu_ns};
 use storlab_io::{Backend, Completion, Op};
+use storlab_run::cpu::available_cores;
 use storlab_run::pacing::Pacing;
 use storlab_run::recorder::{Reading, Recorder, Success};
 use storlab_run::sampling::empty_table;
@@ -21,7 +27,7 @@ use crate::draw::Draw;
 use crate::layout::{Layout, Part};
 use crate::shared::Shared;
 use crate::slots::Slots;
-use crate::spec::SyncKind;
+use crate::spec::{BackendKind, SyncKind};
 use crate::verify::VerifyReport;
 
 /// What is left to the kernel when the load ends early, before it is asked to give up.
@@ -368,6 +374,106 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         };
         self.recorder.succeed(&done, now);
     }
+
+    /// True when nothing else is in flight on any block of the range, which is now ours.
+    fn claim(&self, offset: u64, len: u32) -> bool {
+        let Some(verifier) = &self.shared.verifier else { return true };
+        for (at, part) in self.layout.parts(offset, len) {
+            if !verifier.try_claim(usize::from(part.member), part.offset, u64::from(part.len)) {
+                for (_, part) in self.layout.parts(offset, at) {
+                    verifier.release(usize::from(part.member), part.offset, u64::from(part.len));
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn verify_finished(&mut self, flight: &Flight) {
+        let Some(verifier) = &self.shared.verifier else { return };
+        let check = self.shared.job.verify.as_ref().is_some_and(|v| v.check_reads);
+        let mut report = self.verify_report.take().unwrap_or_default();
+        for (at, part) in self.layout.parts(flight.offset, flight.len) {
+            let (member, len) = (usize::from(part.member), u64::from(part.len));
+            if flight.kind == OpKind::Write && !flight.failed {
+                verifier.after_write(member, part.offset, len);
+            } else if flight.kind == OpKind::Read && !flight.failed && check {
+                // SAFETY: the read is over and its slot not yet given back.
+                #[allow(unsafe_code)]
+                let buffer = unsafe { self.backend.arena().slot_mut(flight.slot) };
+                let piece = &buffer[at as usize..(at + part.len) as usize];
+                verifier.check_read(member, part.offset, piece, &mut report);
+            }
+            verifier.release(member, part.offset, len);
+        }
+        self.verify_report = Some(report);
+    }
+
+    /// A boundary has passed: hand over the interval that ended.
+    #[cold]
+    fn cross(&mut self, now: u64) {
+        let (backend, clock) = (&self.backend, &self.clock);
+        let read = || reading(backend, clock);
+        self.schedule.cross(&mut self.recorder, self.shared, now, read);
+    }
+
+    fn reading(&self) -> Reading {
+        reading(&self.backend, &self.clock)
+    }
+
+    /// Threads that it, and what helps it, can be on at once.
+    fn helped_by(&self) -> usize {
+        match self.shared.backend {
+            BackendKind::Posix => available_cores(),
+            _ => 1,
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
+    /// Nothing new is started; wait for what is in flight. After an early stop the kernel is asked
+    /// to give up; where it cannot, within the time-out, the buffers are left to it.
+    fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
+        let (recorder, draw) = (&mut self.recorder, &mut self.draw);
+        self.schedule.end(recorder, self.shared, now, || draw.kind() as usize);
+        let give_up = now + self.shared.job.drain_timeout_ns;
+        let mut ask_at = if self.shared.control.stopping() { now + GRACE_NS } else { give_up };
+        let mut hung = false;
+        while self.in_flight() > 0 && now < give_up + GRACE_NS {
+            if now >= give_up && !hung {
+                self.fail_as_hung();
+                hung = true;
+            }
+            if self.shared.control.stopping() {
+                ask_at = ask_at.min(now + GRACE_NS);
+            }
+            if now >= ask_at {
+                self.backend.cancel_all();
+                ask_at = u64::MAX;
+            }
+            let until = ask_at.min(give_up + GRACE_NS).min(now + GRACE_NS);
+            let limit = Duration::from_nanos(until.saturating_sub(now).max(1));
+            now = self.hand_in(true, Some(limit), usize::MAX)?;
+        }
+        let (backend, clock) = (&self.backend, &self.clock);
+        self.recorder.finish(self.shared, || reading(backend, clock));
+        if let Some(report) = self.verify_report.take() {
+            lock(&self.shared.verified).get_or_insert_default().merge(report);
+        }
+        let end = self.schedule.worker_end(&self.recorder);
+        if self.in_flight() > 0 {
+            self.fail_as_hung();
+            self.backend.abandon();
+        }
+        Ok(end)
+    }
+
+    fn fail_as_hung(&self) {
+        self.shared.fail_as_hung(self.index, self.in_flight());
+    }
 }
 
 impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
@@ -412,9 +518,6 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
     }
 }
 
-mod phases;
-#[cfg(test)]
-mod simulated;
-#[cfg(test)]
-mod tests;
-mod verified;
+fn reading(backend: &impl Backend, clock: &impl TimeSource) -> Reading {
+    Reading { used_ns: thread_cpu_ns() + backend.helper_cpu_ns(), at_ns: clock.now_ns() }
+}

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::Method;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::transfer::content::Content;
-use storlab_s3::transfer::{Parts, is_missing, try_join_all};
+use storlab_s3::transfer::{Part, Parts, is_missing, try_join_all};
 use storlab_s3::{Call, Failure, PayloadHash, sha256, xml};
 
 use super::requests::{Outgoing, Wire};
@@ -19,32 +19,21 @@ use super::worker::Worker;
 /// For giving up an upload: the load goes on meanwhile elsewhere.
 const ABORT: Duration = Duration::from_secs(5);
 
-/// One object in parts.
-struct Upload<'u> {
-    worker: &'u Worker,
-    key: &'u str,
-    id: &'u str,
+/// Sends parts of an object over these connections, one after the other.
+fn send_part(
+    worker: &Worker,
+    links: &mut Links,
+    key: &str,
     with_crc: bool,
-    parts: Parts,
-}
-
-impl Upload<'_> {
-    /// Send part after part over these connections, until none is left.
-    async fn send_parts(&self, links: &mut Links) -> Result<(), Failure> {
-        while let Some(part) = self.parts.next() {
-            let number = part.number();
-            let query = [("partNumber", number.as_str()), ("uploadId", self.id)];
-            let call = Call { query: &query, ..Call::new(Method::PUT, Some(self.key)) };
-            let out = Outgoing { content: Content::of(self.key), at: part.at, len: part.len };
-            let crc = Arc::new(AtomicU32::new(0));
-            // The object's latency began with its first request.
-            let start_ns = &mut Some(0);
-            let answer =
-                Wire { worker: self.worker, links, start_ns }.send_object(call, out, &crc).await?;
-            let (headers, _) = answer.whole().await?;
-            self.parts.sent(part, &headers, self.with_crc.then(|| crc.load(Relaxed)))?;
-        }
-        Ok(())
+) -> impl AsyncFnMut(Call<'_>, Part) -> Result<(HeaderMap, Option<u32>), Failure> {
+    async move |call: Call<'_>, part: Part| {
+        let out = Outgoing { content: Content::of(key), at: part.at, len: part.len };
+        let crc = Arc::new(AtomicU32::new(0));
+        // The object's latency began with its first request.
+        let start_ns = &mut Some(0);
+        let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
+        let (headers, _) = answer.whole().await?;
+        Ok((headers, with_crc.then(|| crc.load(Relaxed))))
     }
 }
 
@@ -70,11 +59,13 @@ impl Slot {
         let id = xml::upload_id(&answer.whole().await?.1)?;
         self.upload = Some((key.to_owned(), id.clone()));
         let parts = Parts::of(size, part_size);
-        let upload = Upload { worker: &worker, key, id: &id, with_crc, parts };
         let links = std::iter::once(&mut self.links).chain(&mut self.part_links);
-        let links = links.take(upload.parts.count());
-        try_join_all(links.map(|links| upload.send_parts(links))).await?;
-        let body = upload.parts.complete_body();
+        let sending = links.take(parts.count()).map(|links| {
+            let send = send_part(&worker, links, key, with_crc);
+            parts.send_each(key, &id, &|| false, send)
+        });
+        try_join_all(sending).await?;
+        let body = parts.complete_body();
         let call = Call {
             query: &[("uploadId", &id)],
             payload: PayloadHash::Sha256(sha256(&body)),

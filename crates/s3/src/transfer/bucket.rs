@@ -170,8 +170,8 @@ impl Bucket {
     }
 
     /// All multipart uploads below a prefix that were begun and not ended, and no other, whatever
-    /// the store lists. Empty for a store that knows none. MinIO matches a prefix here only as a whole key: where nothing is found by it,
-    /// the uploads of the whole bucket are looked through.
+    /// the store lists. Empty for a store that knows none. MinIO matches a prefix here only as a
+    /// whole key: where nothing is found by it, the uploads of the whole bucket are looked through.
     ///
     /// # Errors
     /// [`Error::Dependency`] with the prefix.
@@ -396,15 +396,10 @@ impl Upload<'_> {
 
     /// Part after part over this connection, until none is left.
     async fn send_parts(&self, link: &mut Link, id: &str) -> Answered<()> {
-        while !(self.stopping)() {
-            let Some(part) = self.parts.next() else { break };
-            let number = part.number();
-            let query = [("partNumber", number.as_str()), ("uploadId", id)];
-            let call = Call { query: &query, ..Call::new(Method::PUT, Some(self.key)) };
-            let headers = self.send(link, call, part.at, part.len).await?;
-            self.parts.sent(part, &headers, None)?;
-        }
-        Ok(())
+        let send = async |call: Call<'_>, part: Part| {
+            Ok((self.send(link, call, part.at, part.len).await?, None))
+        };
+        self.parts.send_each(self.key, id, self.stopping, send).await
     }
 
     async fn send(

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{self, HeaderMap};
+use http::{Method, StatusCode};
 
-use crate::{Failure, xml};
+use crate::{Call, Failure, xml};
 
 /// A stretch of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,30 @@ impl Parts {
         })
     }
 
-    /// One was sent; `headers` are those of the answer.
+    /// Send part after part of the upload `id` of `key`, until none is left or the run is to end.
+    /// `send` gives the headers of the answer, and the CRC32 of a part that was sent with one.
     ///
     /// # Errors
-    /// [`Failure::Protocol`] for an answer without an ETag.
-    pub fn sent(&self, part: Part, headers: &HeaderMap, crc: Option<u32>) -> Result<(), Failure> {
+    /// Of `send`; [`Failure::Protocol`] for an answer without an ETag.
+    pub async fn send_each(
+        &self,
+        key: &str,
+        id: &str,
+        stopping: &dyn Fn() -> bool,
+        mut send: impl AsyncFnMut(Call<'_>, Part) -> Result<(HeaderMap, Option<u32>), Failure>,
+    ) -> Result<(), Failure> {
+        while !stopping() {
+            let Some(part) = self.next() else { break };
+            let number = part.number();
+            let query = [("partNumber", number.as_str()), ("uploadId", id)];
+            let call = Call { query: &query, ..Call::new(Method::PUT, Some(key)) };
+            let (headers, crc) = send(call, part).await?;
+            self.sent(part, &headers, crc)?;
+        }
+        Ok(())
+    }
+
+    fn sent(&self, part: Part, headers: &HeaderMap, crc: Option<u32>) -> Result<(), Failure> {
         let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
         let missing = || Failure::Protocol("a part without an ETag".into());
         let etag = etag.ok_or_else(missing)?.to_owned();

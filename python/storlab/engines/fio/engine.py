@@ -22,7 +22,7 @@ from storlab.engines.fio.run import KILL_AFTER_S, FioRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
-from storlab.process.member_files import check_lengths, held_fds
+from storlab.process.member_files import check_lengths
 from storlab.process.program import ask_program, asked_once, find_program
 from storlab.workloads.block.job import BlockJob
 from storlab.workloads.gpudirect.job import GpuDirectJob
@@ -90,7 +90,6 @@ class FioEngine:
             environment=order.environment,
             work_dir=work_dir,
             kill_after_s=KILL_AFTER_S,
-            pass_fds=held_fds(order.block.members),
             alone=True,
         )
         gate = Gate(work_dir, order.block.jobs) if held else None

@@ -17,7 +17,7 @@ from storlab.engines.gdsio.run import KILL_AFTER_S, GdsioRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
-from storlab.process.member_files import check_lengths, held_fds
+from storlab.process.member_files import check_lengths
 from storlab.process.program import ask_program, asked_once, find_program
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
@@ -71,7 +71,6 @@ class GdsioEngine:
             work_dir=work_dir,
             kill_after_s=KILL_AFTER_S,
             limit_ns=job.ramp_ns + (job.window_ns or 0) + job.drain_timeout_ns + GRACE_NS,
-            pass_fds=held_fds(gdsio_command.members_of(job)),
         )
         return GdsioRun(job, launch, info)
 

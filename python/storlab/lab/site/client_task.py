@@ -378,4 +378,4 @@ def _time(reading: CounterReading) -> int:
 
 def _sleep_until(start_ns: int) -> None:
     while (left_ns := start_ns - monotonic_ns()) > 0:
-        sleep_s(left_ns / 1e9)
+        sleep_s(left_ns / NS_PER_S)

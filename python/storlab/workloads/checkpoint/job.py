@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from storlab.base.units import NS_PER_S
 from storlab.model.job import Job
 from storlab.model.place import DataPlace
 from storlab.model.types import Table
@@ -40,7 +41,7 @@ class CheckpointJob(Job):
     format: Literal["raw", "safetensors"] = "raw"  # safetensors: length, JSON header, data
     writes: int = Field(default=1, ge=0)
     restores: int = Field(default=1, ge=0)  # of the newest one
-    interval_ns: int = 1_000_000_000
+    interval_ns: int = NS_PER_S
     pause_ns: int = Field(default=0, ge=0)  # of emulated training between two writes
     sync: Literal["none", "fsync"] = "fsync"
     publish: Literal["rename", "in_place"] = "rename"

@@ -10,7 +10,7 @@ import pytest
 from storlab.base.errors import EngineError
 from storlab.engines.fio import job as fio_job
 from storlab.model.job import Arrival, Member, WeightedSize
-from storlab.process.member_files import check_lengths, held_fds
+from storlab.process.member_files import check_lengths
 from storlab.workloads.block.job import BlockJob, Mix, Offsets, Payload, Sync, Verify
 
 MIB = 1 << 20
@@ -163,11 +163,6 @@ def test_colons_are_escaped_and_relative_paths_resolved() -> None:
     assert given["filename"] == "/dev/disk/by-id/nvme\\:1"
     given = options(block_job(members=[member(path="data.bin")]))
     assert given["filename"] == str(Path.cwd() / "data.bin")
-
-
-def test_held_descriptors_are_passed_on() -> None:
-    job = block_job(members=[member(path="/proc/self/fd/7"), member(path="/proc/self/fd/5")])
-    assert held_fds(job.members) == (5, 7)
 
 
 @pytest.mark.parametrize(

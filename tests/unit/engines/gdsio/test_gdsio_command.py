@@ -11,7 +11,6 @@ from storlab.engines.gdsio import command as gdsio_command
 from storlab.engines.gdsio.engine import GdsioEngine
 from storlab.engines.gdsio.failure import Ended, explain
 from storlab.model.job import Arrival
-from storlab.process.member_files import held_fds
 from storlab.workloads.gpudirect.job import GpuDirectJob
 from support.block_jobs import make_job as block_job
 from support.gpudirect_jobs import MIB, make_job
@@ -183,11 +182,6 @@ def test_what_differs_is_told(changes: dict[str, Any], word: str) -> None:
 def test_what_does_not_concern_a_path_is_not_told_of_it() -> None:
     (only,) = gdsio_command.caveats(make_job("/a", path="bounce"))
     assert "no percentiles" in only
-
-
-def test_descriptors_that_the_guard_holds_are_inherited() -> None:
-    job = make_job("/proc/self/fd/7", "/proc/self/fd/5", "/plain")
-    assert held_fds(gdsio_command.members_of(job)) == (5, 7)
 
 
 def test_gdsios_errors_in_its_words_with_what_to_do() -> None:
