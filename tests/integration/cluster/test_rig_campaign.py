@@ -167,7 +167,7 @@ def test_nine_workloads_on_twelve_clients(field: Field, nine: list[RunRecord]) -
 def test_the_whole_is_the_sum_of_its_clients(field: Field, nine: list[RunRecord]) -> None:
     whole = [check_sum(field.place / "nine", record) for record in nine]
     sys.stdout.write(f"{sum(whole)} of {len(whole)} windows were kept whole\n")
-    assert any(whole), "in no run were histograms compared"
+    assert 2 * sum(whole) > len(whole), "in most runs no histograms were compared"
 
 
 def test_offsets_are_those_of_the_hosts_clocks(field: Field, nine: list[RunRecord]) -> None:

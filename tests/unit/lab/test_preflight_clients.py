@@ -308,6 +308,13 @@ def test_one_that_does_not_answer_hides_no_other(
     assert clients.begun[-1][1] == ["c1@c1", "c3@c3"]
 
 
+def test_of_many_that_do_not_answer_all_are_named() -> None:
+    silent = {f"c{number}": "no route" for number in range(1, 8)}
+    told = asking.Answers(silent=silent).told
+    assert told.startswith("c1 does not answer: no route; c2 does not answer: no route; ")
+    assert told.endswith("c5 does not answer: no route; c6, c7 do not answer")
+
+
 def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks, facts, _ = asked(tmp_path, set(NAMES), monkeypatch)
     assert list(checks) == ["cluster"]

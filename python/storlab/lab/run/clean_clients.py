@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from storlab.lab.guard.guard import Guard
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.cleaned import Cleaned
-from storlab.lab.site.asking import ask_each, renumbered
+from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.clean_store import clean_store
 from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
 from storlab.model.cluster import Cluster
@@ -76,10 +77,9 @@ class _Cleaning:
     ) -> None:
         """By those that answer, and for the others as far as these see it."""
         answers = None
-        if not self.clients.cluster.is_local:
+        if len(everybody) > 1 and not self.clients.cluster.is_local:
             self.reporter.note(f"{first.what}: each client is asked by itself")
-            work = self.store.directory / "work"
-            answers = ask_each(self.clients, everybody, work / "ask", {"shared": []}, self._go_on)
+            answers = self._ask(everybody)
         if answers is None or not answers.silent or not answers.facts:
             self.cleaned.problems.append(self._problem(first.what, first.fix))
             return
@@ -88,6 +88,8 @@ class _Cleaning:
         shared = {name for name in targets if self._is_shared(name)}
         batches = list(_standing_in(gone, there)) if shared else []
         removed = self.cleaned.removed
+        if batches:
+            self.reporter.note(f"{answers.told}; others clean up in the directories that all share")
         try:
             removed += self.site.clean_on(there, targets, self.stop, ends=not batches)
             for number, batch in enumerate(batches, 1):
@@ -96,12 +98,18 @@ class _Cleaning:
         except PrepareError as error:
             self.cleaned.problems.append(self._problem(error.what, error.fix))
         named = ", ".join(place.name for place in gone)
-        if shared:
-            self.reporter.note(f"{answers.told}; in shared directories others clean up for it")
         own = sorted(targets - shared)
         if own:
-            what = f"not cleaned up on {named}, which only that host can reach ({answers.told})"
+            what = f"not cleaned up on {named}, which no other host can reach ({answers.told})"
             self.cleaned.problems.append(PreflightError(", ".join(own), what, self._again()))
+
+    def _ask(self, everybody: list[ClientPlace]) -> Answers:
+        work = self.store.directory / "work"
+        try:
+            return ask_each(self.clients, everybody, work / "ask", {"shared": []}, self._go_on)
+        finally:
+            with suppress(OSError):  # others may have something in it
+                work.rmdir()
 
     def clean_stores(self) -> None:
         """What the lab itself has made in buckets."""
@@ -124,7 +132,7 @@ class _Cleaning:
         return PreflightError("clients", f"not cleaned up: {what}", fixes)
 
     def _again(self) -> str:
-        return f"then `storlab clean {self.store.directory}` goes on with it"
+        return f"`storlab clean {self.store.directory}` goes on with it"
 
 
 def _standing_in(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from storlab.lab.site.clients import Clients
 
 ANSWER_NS = 60 * NS_PER_S  # from mpiexec to all that a client says of itself
 _AT_ONCE = 8
+_NAMED = 5  # with what is known of why
 _LOOK_S = 0.02
 FIX = (
     "see whether it is up, reached without a password, and has the same storlab (`ssh HOST true`), "
@@ -32,8 +34,12 @@ class Answers:
 
     @property
     def told(self) -> str:
-        """Who does not answer, in words."""
-        return "; ".join(f"{name} does not answer: {why}" for name, why in self.silent.items())
+        """Who does not answer, in words; of many the reasons of the first."""
+        known = list(self.silent.items())
+        parts = [f"{name} does not answer: {why}" for name, why in known[:_NAMED]]
+        if others := [name for name, _ in known[_NAMED:]]:
+            parts.append(f"{', '.join(others)} {'do' if others[1:] else 'does'} not answer")
+        return "; ".join(parts)
 
 
 def ask_each(
@@ -45,7 +51,7 @@ def ask_each(
 ) -> Answers:
     """Start a check on each of these clients alone, and give it ANSWER_NS to answer.
 
-    ``go_on`` is called all the while; what it raises ends all.
+    ``directory`` is removed at the end. ``go_on`` is called all the while; what it raises ends all.
     """
     answers = Answers()
     waiting = list(chosen)
@@ -71,6 +77,7 @@ def ask_each(
     finally:
         for session, _ in asked.values():
             session.end()
+        shutil.rmtree(directory, ignore_errors=True)
     return answers
 
 
