@@ -28,7 +28,7 @@ from storlab.model.result import RunRecord
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import PATHS
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
-from storlab.workloads.gpudirect.findings.paths import places
+from storlab.workloads.gpudirect.findings.paths import FLATTERED, places, what_direct_brings
 from storlab.workloads.gpudirect.findings.proof import counted_and_moved
 
 SMALL, LARGE, NBSP = 4096, 1 << 20, "\u00a0"
@@ -156,6 +156,26 @@ def test_what_nobody_counted_is_not_proven(tmp_path: Path) -> None:
     html = write_brief(store, pdf=False).read_text(encoding="utf-8")
     assert f"Path not proven on {NEW}" in html
     assert "Only one path was measured" in html
+
+
+@pytest.mark.parametrize(
+    ("paths", "flattering"),
+    [
+        ('["direct", "bounce"]', True),
+        ('["direct", "bounce", "host"]', True),
+        ('["direct", "bounce", "bounce-overlapped"]', False),
+        ('["direct", "bounce-overlapped"]', False),
+    ],
+)
+def test_a_bounce_that_waits_is_called_flattering_where_it_stands_alone(
+    tmp_path: Path, paths: str, flattering: bool
+) -> None:
+    store = build_gpudirect_store(tmp_path / "r", paths=paths, sizes='["4KiB"]', workers="[1, 16]")
+    sentences = what_direct_brings(compare(load_dataset([store])))
+    over = [sentence for sentence in sentences if "over bounce on" in sentence]
+    assert [FLATTERED in sentence for sentence in over] == [flattering] * len(over)
+    assert bool(over) == ('"bounce"' in paths)
+    assert not any(FLATTERED in sentence for sentence in sentences if sentence not in over)
 
 
 def test_every_path_is_a_line_of_one_drawing(gpudirect_made: Made, comparison: Comparison) -> None:

@@ -102,7 +102,9 @@ def _refuse_work(job: GpuDirectJob) -> str | None:
     if job.do != "load":
         return f'gdsio carries out loads, and this job is a "{job.do}": the native engine does it'
     if job.window_ns is None:
-        return "gdsio ends by its clock, not by bytes: set duration, or use native"
+        return (
+            "gdsio ends by its clock: leave total_bytes out, so that runtime ends it, or use native"
+        )
     if job.mix.read and job.mix.write:
         return "gdsio reads or writes: set read_percent to 100 or 0, or use native for a mix"
     if job.offsets.kind not in ("uniform", "sequential"):

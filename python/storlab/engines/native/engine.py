@@ -12,6 +12,7 @@ from typing import Any
 from storlab import __version__, _native
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
+from storlab.engines.native.start import start_in_thread
 from storlab.model.cluster import ByWorker
 from storlab.model.job import Job, RereadJob
 from storlab.model.result import (
@@ -76,7 +77,8 @@ def _begin(job: Job, *, held: bool) -> NativeRun:
     allow_open_files()
     text, secrets = job.model_dump_json(), job.secrets()
     try:
-        return NativeRun(_native.Run(job.kind, text, secrets, held), None)
+        run = start_in_thread(lambda: _native.Run(job.kind, text, secrets, held))
+        return NativeRun(run, None)
     except ValueError as error:
         raise EngineError("native engine", str(error), "correct the workload") from error
     except OSError as error:

@@ -25,6 +25,11 @@ from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
 DIRECT = "direct"
 OTHERS = ("bounce-overlapped", "bounce", "host")
 WITHOUT = OTHERS[:2]  # how data comes to a GPU without the direct path
+OVERLAPPED, WAITING = WITHOUT
+FLATTERED = (
+    "A bounce that waits for each copy flatters the direct path: add “bounce-overlapped” to path "
+    "for what good code without GPUDirect does."
+)
 ENERGY = "energy per GB"
 
 
@@ -266,9 +271,15 @@ def _sentence(
     more = (
         " Some of these latencies were taken at different effective concurrency." if apart else ""
     )
+    if path == WAITING and not _has(found, target, OVERLAPPED):
+        more += f" {FLATTERED}"
     return (
         f"Direct{doubt} over {path} on {target}, {_where(found, target)}: {'; '.join(parts)}.{more}"
     )
+
+
+def _has(found: Sequence[Place], target: str, path: str) -> bool:
+    return any(way.path == path for p in found if p.target == target for way in p.ways)
 
 
 def _where(found: Sequence[Place], target: str) -> str:

@@ -1,0 +1,63 @@
+"""Starts a run in a thread of its own: a file system that is silent holds up that thread alone."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+
+from storlab import _native
+
+LIMIT_S = 300.0  # what nobody needs to open the files of a run
+_LOOK_S = 0.5  # so often signals are handled meanwhile
+
+
+class _Start:
+    """One start. Who has given up waiting wants no run any more."""
+
+    def __init__(self, start: Callable[[], _native.Run]) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._given_up = False
+        self.run: _native.Run | None = None
+        self.error: Exception | None = None
+
+    def work(self) -> None:
+        """In the thread."""
+        try:
+            run = self._start()
+        except (ValueError, OSError, RuntimeError) as error:
+            self.error = error
+            return
+        with self._lock:
+            self.run = run
+            if self._given_up:
+                run.cancel()
+
+    def give_up(self) -> None:
+        """Its run is cancelled, should there be one after all."""
+        with self._lock:
+            self._given_up = True
+            if self.run is not None:
+                self.run.cancel()
+
+
+def start_in_thread(start: Callable[[], _native.Run], limit_s: float = LIMIT_S) -> _native.Run:
+    """What ``start`` returns or raises; OSError (ETIMEDOUT) where it does not come back in time."""
+    begun = _Start(start)
+    thread = threading.Thread(target=begun.work, name="storlab-start", daemon=True)
+    thread.start()
+    left_s = limit_s
+    try:
+        while thread.is_alive() and left_s > 0:
+            thread.join(min(_LOOK_S, left_s))
+            left_s -= _LOOK_S
+    except BaseException:
+        begun.give_up()
+        raise
+    if begun.error is not None:
+        raise begun.error
+    if begun.run is None:
+        begun.give_up()
+        raise OSError(errno.ETIMEDOUT, f"opening the files of the run took over {limit_s:g} s")
+    return begun.run
