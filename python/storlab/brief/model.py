@@ -259,6 +259,13 @@ class Answer:
     leader: str = ""  # whose sides ``better`` and ``worse`` are: the winner, else who is ahead most
     outcome: str = "No winner"  # where there is none
     as_under: tuple[str, int] | None = None  # an earlier answer whose sides are the same
+    # What answers in words, in place of the winner: target, words, its colour.
+    told: list[tuple[str, str, int | None]] = field(default_factory=list)
+
+    @property
+    def large(self) -> bool:
+        """Whether its number stands large over the findings."""
+        return bool(self.winner) and not self.told
 
 
 @dataclass(slots=True)
@@ -310,7 +317,7 @@ class Brief:
 
         What an answer's headline rests on stands over them already.
         """
-        told = [{point for _, point in answer.points} for answer in self.answers if answer.winner]
+        told = [{point for _, point in answer.points} for answer in self.answers if answer.large]
         fresh = [claim for claim in self.claims if set(claim.point_ids) not in told]
         asked = [claim for claim in fresh if claim.asked]
         return (asked or [claim for claim in fresh if claim.kind != "latency"])[:CARDS]
