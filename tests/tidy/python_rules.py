@@ -36,6 +36,7 @@ FLOORS = (
 ROOMS = {
     "figures": "figures",
     "findings": "brief",
+    "kept": "analysis",
     "saturation": "analysis",
     "outputs": "analysis",
     "audit": "audit",

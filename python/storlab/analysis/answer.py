@@ -4,6 +4,7 @@ caveat. Who finds it is :mod:`storlab.analysis.verdict`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -105,6 +106,7 @@ class Verdict:
     least: float | None = None  # of a winner over the next best, from point to point
     most: float | None = None
     caveat: str = ""  # the one that matters most
+    told: tuple[tuple[str, str], ...] = ()  # by target what answers in words; "" of them all
     better: tuple[Standing, ...] = ()  # of the leader, over all points and quantities
     worse: tuple[Standing, ...] = ()
 
@@ -135,15 +137,24 @@ class Verdict:
             "them together"
         )
 
+    @property
+    def compared(self) -> str:
+        """The sentence that compares the targets."""
+        return _answer(self)
+
     def sentences(self) -> list[str]:
-        """At most three plain sentences: the answer, what speaks against it, the caveat."""
-        return [text for text in (_answer(self), _against(self), self.caveat) if text]
+        """At most three plain sentences: the answer, what speaks against it, the caveat.
+
+        Before them what answers the question in words, where something does.
+        """
+        return [text for text in (_told(self), _answer(self), _against(self), self.caveat) if text]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
             "question": self.question,
             "kind": self.kind,
+            "told": [{"target": target or None, "text": text} for target, text in self.told],
             "workload": self.workload,
             "targets": list(self.targets),
             "winner": self.winner or None,
@@ -157,6 +168,36 @@ class Verdict:
             "worse": [standing.as_dict() for standing in self.worse],
             "sentences": self.sentences(),
         }
+
+
+def in_words(found: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
+    """By target what is told of it; with the places, where that differs from place to place."""
+    by_target: dict[str, dict[str, list[str]]] = {}
+    for target, text, place in found:
+        by_target.setdefault(target, {}).setdefault(text, []).append(place)
+    return tuple(
+        (target, "; ".join(_placed(text, places, len(texts)) for text, places in texts.items()))
+        for target, texts in by_target.items()
+    )
+
+
+def _placed(text: str, places: Sequence[str], texts: int) -> str:
+    where = ", ".join(place for place in places if place)
+    return f"{text} ({where})" if where and texts > 1 else text
+
+
+def _told(verdict: Verdict) -> str:
+    """``Disk: the device saturates at 8 workers; memory: CPU-bound at 8 workers.``"""
+    if not verdict.told:
+        return ""
+    same: dict[str, list[str]] = {}
+    for target, text in verdict.told:
+        same.setdefault(text, []).append(target)
+    each = [
+        f"{' and '.join(targets)}: {text}" if all(targets) else text
+        for text, targets in same.items()
+    ]
+    return f"{_of(verdict)}{'; '.join(each).rstrip('.')}."
 
 
 def _answer(verdict: Verdict) -> str:

@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from storlab.analysis.answer import Advantage, Standing, Verdict, inverse
+from storlab.analysis.answer import Advantage, Standing, Verdict, in_words, inverse
 from storlab.analysis.columns import COLUMNS, Column, label_of, ratio_table_keys
 from storlab.analysis.compare import PLACES, Comparison, Ratio, Row, ratio_between
 from storlab.analysis.density import storage_price
 from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
 from storlab.base.units import TB
+from storlab.contracts.hook import load
 from storlab.contracts.page import Page
 from storlab.contracts.question import Per, Question
 from storlab.model.target import Target
@@ -197,6 +198,7 @@ def _verdict(
         targets=tuple(comparison.targets),
         does=question.does,
         comparisons=count,
+        told=in_words(load(question.told)(comparison, sections)) if question.told else (),
     )
     if not contests:
         return plain

@@ -13,6 +13,7 @@ from storlab.audit.from_claims import ClaimData, ClaimNumber, ClaimSide
 from storlab.brief.claims import marks_of
 from storlab.brief.flags import Mark
 from storlab.brief.model import Answer, Contrast
+from storlab.brief.text import and_list
 
 SECTIONS = {
     "efficiency": ("Power and efficiency", "power"),
@@ -62,12 +63,29 @@ def _answer(
         worse=[_contrast(standing, verdict) for standing in verdict.worse],
         marks=[] if at is None else marks_beside(comparison, at),
         leader=verdict.leader,
+        told=_told(comparison, verdict),
         outcome="It depends" if verdict.kind == "depends" else "No winner",
     )
 
 
+def _told(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:
+    """What answers in words: target, words, its colour; of several targets together none."""
+    same: dict[str, list[str]] = {}
+    for target, text in verdict.told:
+        same.setdefault(text, []).append(target)
+    return [
+        (
+            and_list(targets) if all(targets) else "",
+            text,
+            comparison.targets.index(targets[0]) if targets[0] and len(targets) == 1 else None,
+        )
+        for text, targets in same.items()
+    ]
+
+
 def _sentences(verdict: Verdict, first: Verdict | None) -> list[str]:
-    answer, *others = verdict.sentences()
+    """Behind what is told in words, which stands over them."""
+    answer, *others = verdict.sentences()[bool(verdict.told) :]
     known = [] if first is None else first.sentences()
     return [answer, *(text for text in others if text not in known)]
 
@@ -122,7 +140,7 @@ def _headline(comparison: Comparison, verdict: Verdict, at: Advantage) -> ClaimD
     ]
     marks = {mark.kind for mark in marks_beside(comparison, at)}
     return ClaimData(
-        statement=verdict.sentences()[0],
+        statement=verdict.compared,
         metric=at.key,
         ratio=at.ratio,
         sides=(sides[0], sides[1]),

@@ -150,14 +150,15 @@ def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list
     )
 
 
-def cards(claims: Sequence[Claim], found: Sequence[Verdict]) -> list[Claim]:
+def cards(
+    claims: Sequence[Claim], found: Sequence[Verdict], answered: Sequence[set[str]]
+) -> list[Claim]:
     """The claims with a large number: those that answer what is asked, else no latencies.
 
-    Only what all comparisons together decide, and not what a headline says already. Where what is
-    asked is not decided, what nobody asked takes no place of it.
+    Only what all comparisons together decide, and not what an answer says already: ``answered`` has
+    the points of each. Where what is asked is not decided, what nobody asked takes no place of it.
     """
-    told = [set(v.headline.point_ids) for v in found if v.winner and v.headline is not None]
-    fresh = [c for c in claims if c.joint.decided and set(c.point_ids) not in told]
+    fresh = [c for c in claims if c.joint.decided and set(c.point_ids) not in answered]
     asked = [claim for claim in fresh if claim.asked]
     is_open = any(verdict.kind == "undecided" for verdict in found)
     return asked or [c for c in fresh if c.kind != "latency" and not is_open]

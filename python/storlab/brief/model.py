@@ -260,6 +260,13 @@ class Answer:
     leader: str = ""  # whose sides ``better`` and ``worse`` are: the winner, else who is ahead most
     outcome: str = "No winner"  # where there is none
     as_under: tuple[str, int] | None = None  # an earlier answer whose sides are the same
+    # What answers in words, in place of the winner: target, words, its colour.
+    told: list[tuple[str, str, int | None]] = field(default_factory=list)
+
+    @property
+    def large(self) -> bool:
+        """Whether its number stands large over the findings."""
+        return bool(self.winner) and not self.told
 
 
 @dataclass(slots=True)
@@ -307,8 +314,9 @@ class Brief:
 
     @property
     def cards(self) -> list[Claim]:
-        """The claims with a large number."""
-        return cards(self.claims, self.verdicts)[:CARDS]
+        """The claims with a large number; what answers rest on stands large over them already."""
+        large = [{point for _, point in answer.points} for answer in self.answers if answer.large]
+        return cards(self.claims, self.verdicts, large)[:CARDS]
 
     @property
     def appendix(self) -> list[PointRuns]:

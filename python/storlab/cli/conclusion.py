@@ -33,19 +33,24 @@ def answers(comparison: Comparison) -> list[Verdict]:
 
 
 def lines(found: Sequence[Verdict]) -> list[str]:
-    """At most three sentences. Of several families the answer of each, while there is room."""
+    """At most three sentences, behind what answers in words.
+
+    Of several families the answer of each, while there is room.
+    """
     first: dict[str, Verdict] = {}
     for verdict in found:
         first.setdefault(verdict.workload, verdict)
     if len(first) == 1:
         sentences = next(iter(first.values())).sentences()
+        most = MOST_LINES + bool(next(iter(first.values())).told)
     else:
+        most = MOST_LINES
         sentences = [verdict.sentences()[0] for verdict in first.values()]
         if len(sentences) > MOST_LINES:
             rest = len(sentences) - (MOST_LINES - 1)
             more = f"{rest} more workloads are answered in the brief and by `storlab compare`."
             sentences = [*sentences[: MOST_LINES - 1], more]
-    return [sentence.replace("\u00a0", " ") for sentence in sentences[:MOST_LINES]]
+    return [sentence.replace("\u00a0", " ") for sentence in sentences[:most]]
 
 
 def print_lines(sentences: Sequence[str]) -> None:

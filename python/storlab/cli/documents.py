@@ -138,11 +138,19 @@ class StandingDocument(TypedDict):
     example: AdvantageDocument
 
 
+class ToldDocument(TypedDict):
+    """What answers a question in words: of one target, or of all (null)."""
+
+    target: str | None
+    text: str
+
+
 class VerdictDocument(TypedDict):
     """The answer to one question that the study asks; in words in `sentences`."""
 
     question: str
     kind: str
+    told: list[ToldDocument]
     workload: str
     targets: list[str]
     winner: str | None

@@ -26,6 +26,9 @@ class Question:
     keys: tuple[str, ...]  # columns that answer it; the first that was measured
     does: str  # "moves {times} as much data per second as {other}"
     per: Per = ""
+    # What answers in words, before the ratio does: "module:function" of a comparison and the
+    # family's sections, which yields target, words, and where that was measured.
+    told: str = ""
     # By default asked: always, where there is an answer (a meter, a price), or only by a study.
     asked: Literal["always", "answered", "named"] = "named"
 

@@ -36,7 +36,7 @@ def priced(found: Comparison, **facts: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ssd", "hdd", "said"),
+    ("ssd", "hdd", "told"),
     [
         ("wall", "wall", ""),
         ("none", "none", "Not compared: watts (no meter was read)."),
@@ -49,10 +49,10 @@ def priced(found: Comparison, **facts: dict[str, Any]) -> str:
         ),
     ],
 )
-def test_why_watts_are_not_compared(ssd: Kind, hdd: Kind, said: str, tmp_path: Path) -> None:
+def test_why_watts_are_not_compared(ssd: Kind, hdd: Kind, told: str, tmp_path: Path) -> None:
     found = metered(tmp_path / "run", ssd, hdd)
-    assert not_compared(found) == said
-    assert ("efficiency" in {verdict.question for verdict in verdicts(found)}) == (not said)
+    assert not_compared(found) == told
+    assert ("efficiency" in {verdict.question for verdict in verdicts(found)}) == (not told)
 
 
 def test_unequal_boundaries_that_the_study_accepts_are_compared(tmp_path: Path) -> None:
@@ -61,17 +61,17 @@ def test_unequal_boundaries_that_the_study_accepts_are_compared(tmp_path: Path) 
 
 
 def test_why_money_is_not_compared(tmp_path: Path) -> None:
-    def said(**facts: dict[str, Any]) -> str:
+    def sentence(**facts: dict[str, Any]) -> str:
         return priced(compare(load_dataset(stores)), **facts)
 
     stores = [
         build_power_store(tmp_path / "run", {SSD: "wall", HDD: "wall"}, repeats=2, mixes=(30,))
     ]
-    assert said() == ""
-    assert said(ssd=FREE, hdd=FREE) == "Not compared: money (no price is declared)."
-    assert said(ssd=FREE) == "Not compared: money (only 16x HDD has a price)."
+    assert sentence() == ""
+    assert sentence(ssd=FREE, hdd=FREE) == "Not compared: money (no price is declared)."
+    assert sentence(ssd=FREE) == "Not compared: money (only 16x HDD has a price)."
     euros = {"currency": "EUR"}
-    assert said(ssd=euros) == "Not compared: money (prices are in EUR and USD)."
+    assert sentence(ssd=euros) == "Not compared: money (prices are in EUR and USD)."
 
 
 def test_the_targets_of_several_that_are_left_out_are_named(tmp_path: Path) -> None:

@@ -24,9 +24,11 @@ from integration.preprocess.preprocess_fixture import (
 from integration.training.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
+from storlab.analysis.verdict import verdicts
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
+from storlab.cli import conclusion
 from storlab.figures.common import digits3
 from storlab.figures.figure import Figure
 from storlab.lab.results.store import ResultStore
@@ -405,7 +407,30 @@ def test_the_brief_is_set_on_paper_too(preprocess_made: Made) -> None:
 def test_the_answer_about_preprocessing(preprocess_comparison: Comparison) -> None:
     found = told(preprocess_comparison)
     assert list(found) == ["bottleneck", "efficiency"]
-    assert found["bottleneck"][0] == (
+    assert found["bottleneck"][:2] == [
+        "Micron 6550 ION: still faster at 24 workers; Solidigm D5-P5336: the device saturates at "
+        "16 workers.",
         "Micron 6550 ION preprocesses the same rows 2.00 times as fast as Solidigm D5-P5336 "
-        "(1.97 to 2.04) at 400,000,000 rows, 24 workers."
+        "(1.97 to 2.04) at 400,000,000 rows, 24 workers.",
+    ]
+    assert "preprocesses the same rows" not in " ".join(found["efficiency"])
+    (first, *_) = conclusion.lines(verdicts(preprocess_comparison))
+    assert first == found["bottleneck"][0]
+
+
+def test_the_first_screen_says_what_bounds_the_work(preprocess_made: Made) -> None:
+    """Not how fast one is beside the other: that stands under it."""
+    html = plain(preprocess_made.html)
+    strip = html[html.index('class="verdict first') : html.index('class="basis"')]
+    assert f'<span class="name">{OLD}</span>: the device saturates at 16 workers</p>' in strip
+    assert f'<span class="name">{NEW}</span>: still faster at 24 workers</p>' in strip
+    assert strip.index("saturates at 16") < strip.index("preprocesses the same rows 2.00 times")
+    assert "<b>2.00×</b>" not in strip
+
+
+def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
+    store = build_preprocess_store(tmp_path / "run", workers="[8]", **SMALL)
+    (verdict,) = [v for v in verdicts(compared(store)) if v.question == "bottleneck"]
+    assert verdict.sentences()[0] == (
+        f"{NEW} and {OLD}: one number of workers, so that nothing is known of saturation."
     )

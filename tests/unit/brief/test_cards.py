@@ -18,7 +18,10 @@ LATE = "latency_mean_ns.read"
 
 
 def large(comparison: Comparison) -> list[Claim]:
-    return cards(make_claims(comparison), verdicts(comparison))
+    found = verdicts(comparison)
+    headlines = [v.headline for v in found if v.winner and v.headline is not None]
+    answered = [set(headline.point_ids) for headline in headlines]
+    return cards(make_claims(comparison), found, answered)
 
 
 def both(draw: random.Random, rate: float, late: float = 1.0, noise: float = 0.01) -> Draw:

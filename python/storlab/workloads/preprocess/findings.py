@@ -18,11 +18,16 @@ from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.outputs import SameWork, outputs_of
-from storlab.workloads.preprocess.saturation import Saturation, Step, saturations, verdict_words
+from storlab.workloads.preprocess.saturation import (
+    NOT_SWEPT,
+    Saturation,
+    Step,
+    saturations,
+    verdict_words,
+)
 
 KIND = "preprocess"
 NONE = Number("–", missing=True)
-NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
 SAMPLES = 8  # malformed lines that the brief prints
 TEXT = 80  # characters of each
 STAGE_COLUMNS = {

@@ -20,7 +20,7 @@ faster, or not decided.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal
@@ -31,6 +31,7 @@ from storlab.analysis.stats import Interval, ratio_interval
 from storlab.model.result import RunRecord
 
 WORKERS = "workers"  # the swept parameter
+NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
 TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
 MOVED = ("input_mb_s", "output_mb_s")
 LEAST_GAIN = 0.05  # of the time
@@ -225,6 +226,17 @@ def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
         if change(largest.times, reference.times) != "faster":
             return replace(saturation, verdict="waiting")
     return saturation
+
+
+def bounds(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
+    """The answer in words: target, what bounds it, and where; of no target what is not known."""
+    if all(section.axes.x != WORKERS for section in sections):
+        yield "", NOT_SWEPT, ""
+    for section in sections:
+        for facet in section.facets():
+            place = ", ".join(t for t in (section.own, section.facet_text(facet)) if t)
+            for saturation in saturations(comparison, section, facet):
+                yield saturation.target, saturation.text, place
 
 
 def verdict_words(found: Sequence[Saturation]) -> str:

@@ -14,7 +14,7 @@ from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, sentence_case, spread_text
 from storlab.figures.common import MISSING, digits3, place_of
-from storlab.workloads.training.figures.utilisation import kept_busy
+from storlab.workloads.training.kept import kept_busy
 
 KIND = "training"
 
