@@ -164,20 +164,26 @@ def _together(checks: Iterable[Check]) -> Verdict:
 
 
 def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:
-    """Hold results to rules. Raises StudyError for a rule that names nothing which was planned, a
-    unit that a metric does not have, or a baseline that is not given.
+    """Hold results to rules, all but those without a bound. Raises StudyError for a rule that names
+    nothing which was planned, a unit that a metric does not have, or a baseline that is not given.
     """
-    tasks = [_tasks(number, rule, results, baseline) for number, rule in enumerate(rules)]
+    judged = [(number, rule) for number, rule in enumerate(rules) if rule.bounds]
+    tasks = [_tasks(number, rule, results, baseline) for number, rule in judged]
     confidence = 1 - ERROR / sum(map(len, tasks))
     stores = [s for each in (results, baseline) if each is not None for s in each.dataset.stores]
     accepted = all(store.study.study.accept_unequal_boundaries for store in stores)
     return Gate(
         [
-            RuleVerdict(n, rule, [_check(task, confidence, accepted=accepted) for task in own])
-            for n, (rule, own) in enumerate(zip(rules, tasks, strict=True), 1)
+            RuleVerdict(n + 1, rule, [_check(task, confidence, accepted=accepted) for task in own])
+            for (n, rule), own in zip(judged, tasks, strict=True)
         ],
         confidence,
     )
+
+
+def without_baseline(rule: GateRule) -> GateRule:
+    """The rule without bounds that refer to a baseline; perhaps none is left."""
+    return rule.model_copy(update={side: None for side, limit in rule.bounds if limit.of_baseline})
 
 
 def _tasks(
