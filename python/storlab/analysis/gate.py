@@ -383,11 +383,10 @@ def _remarks(task: _Task, found: Measured) -> Iterator[str]:
     for flag in cell.flags:
         yield f"{flag.kind} on {flag.runs} of {len(cell.runs)} runs"
     if task.limit.of_baseline and other is not None and task.column.is_latency:
-        measured, reference = (c.values.get(CONCURRENCY) for c in (cell, other))
-        if measured is not None and reference is not None:
-            low, high = sorted((measured.estimate, reference.estimate))
+        here, there = (c.values.get(CONCURRENCY) for c in (cell, other))
+        if here is not None and there is not None:
+            low, high = sorted((here.estimate, there.estimate))
             if high > low * CONCURRENCY_TOLERANCE:
                 yield (
-                    f"at unequal concurrency: {measured.estimate:.3g}, "
-                    f"and {reference.estimate:.3g} then"
+                    f"at unequal concurrency: {here.estimate:.3g}, and {there.estimate:.3g} then"
                 )
