@@ -165,20 +165,26 @@ def _together(checks: Iterable[Check]) -> Verdict:
 
 
 def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:
-    """Hold results to rules. Raises StudyError for a rule that names nothing which was planned, a
-    unit that a metric does not have, or a baseline that is not given.
+    """Hold results to rules, all but those without a bound. Raises StudyError for a rule that names
+    nothing which was planned, a unit that a metric does not have, or a baseline that is not given.
     """
-    tasks = [_tasks(number, rule, results, baseline) for number, rule in enumerate(rules)]
+    judged = [(number, rule) for number, rule in enumerate(rules) if rule.bounds]
+    tasks = [_tasks(number, rule, results, baseline) for number, rule in judged]
     confidence = 1 - ERROR / sum(map(len, tasks))
     stores = [s for each in (results, baseline) if each is not None for s in each.dataset.stores]
     accepted = all(store.study.study.accept_unequal_boundaries for store in stores)
     return Gate(
         [
-            RuleVerdict(n, rule, [_check(task, confidence, accepted=accepted) for task in own])
-            for n, (rule, own) in enumerate(zip(rules, tasks, strict=True), 1)
+            RuleVerdict(n + 1, rule, [_check(task, confidence, accepted=accepted) for task in own])
+            for (n, rule), own in zip(judged, tasks, strict=True)
         ],
         confidence,
     )
+
+
+def without_baseline(rule: GateRule) -> GateRule:
+    """The rule without bounds that refer to a baseline; perhaps none is left."""
+    return rule.model_copy(update={side: None for side, limit in rule.bounds if limit.of_baseline})
 
 
 def _tasks(
@@ -378,11 +384,10 @@ def _remarks(task: _Task, found: Measured) -> Iterator[str]:
     for flag in cell.flags:
         yield f"{flag.kind} on {flag.runs} of {len(cell.runs)} runs"
     if task.limit.of_baseline and other is not None and task.column.is_latency:
-        measured, reference = (c.values.get(CONCURRENCY) for c in (cell, other))
-        if measured is not None and reference is not None:
-            low, high = sorted((measured.estimate, reference.estimate))
+        here, there = (c.values.get(CONCURRENCY) for c in (cell, other))
+        if here is not None and there is not None:
+            low, high = sorted((here.estimate, there.estimate))
             if high > low * CONCURRENCY_TOLERANCE:
                 yield (
-                    f"at unequal concurrency: {measured.estimate:.3g}, "
-                    f"and {reference.estimate:.3g} then"
+                    f"at unequal concurrency: {here.estimate:.3g}, and {there.estimate:.3g} then"
                 )

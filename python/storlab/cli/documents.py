@@ -298,7 +298,8 @@ class AcceptedDifference(TypedDict):
 class GateDocument(TypedDict):
     """storlab gate: whether results keep to their rules; `confidence` is that of each interval.
 
-    `saved` is the file of a baseline that was made. --save alone judges nothing: no verdict then.
+    `saved` is the file of a baseline that was made. --save without rules that refer to no baseline
+    judges nothing: no verdict then.
     """
 
     directory: str

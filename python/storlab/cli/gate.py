@@ -79,8 +79,8 @@ def gate(
 
     A rule is held or broken where the whole interval lies on one side of its bound; else storlab
     could not tell, and says how many more repeats would decide it. Exit code 0 when all rules are
-    held, 10 when one is broken, 12 when none is and one could not be told. --save alone judges
-    nothing.
+    held, 10 when one is broken, 12 when none is and one could not be told. --save without
+    --baseline leaves out bounds that refer to one, and judges nothing where no other is left.
 
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md
     """
@@ -95,7 +95,9 @@ def gate(
         raise UsageError("--accept", what, "add --baseline DIR, or leave it out")
     store = ResultStore.open(results)
     held_to = load_rules(rules) if rules is not None else store.study.gate
-    if save is not None and not held_to and baseline is None:
+    if save is not None and baseline is None:
+        held_to = _without_baseline(held_to)
+    if save is not None and baseline is None and not any(rule.bounds for rule in held_to):
         _print(None, [], results, None, save_baseline(store, save), as_json)
         return
     other = None if baseline is None else open_baseline(baseline, results)
@@ -133,6 +135,16 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
             f"measure both alike, or accept it: --accept {shlex.quote(first.field)}",
         )
     return found
+
+
+def _without_baseline(rules: Sequence[GateRule]) -> list[GateRule]:
+    """The same rules, perhaps without a bound: a first baseline has none before it. Says so."""
+    from storlab.analysis.gate import without_baseline
+
+    left = [without_baseline(rule) for rule in rules]
+    if left != list(rules):
+        terminal.log.print("left out: bounds that refer to a baseline, since none is given")
+    return left
 
 
 def _judged(rules: Sequence[GateRule], store: ResultStore, other: ResultStore | None) -> Gate:

@@ -153,6 +153,22 @@ def test_a_saved_baseline_is_a_reference(place: Path, capsys: pytest.CaptureFixt
     assert main(["gate", str(moved / "new"), "--save", "../x"]) == ExitCode.USAGE
 
 
+def test_the_first_baseline_is_saved_whose_rules_refer_to_one(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(place, AMID, "--save", "stable") == ExitCode.OK
+    assert "saved: " in capsys.readouterr().out
+    for bound, code in ((TIGHT, ExitCode.DISAGREE), (LOOSE, ExitCode.OK)):
+        (place / "gate.toml").write_text(RULES.format(bound=AMID) + RULES.format(bound=bound))
+        words = ["gate", str(place / "new"), "--rules", str(place / "gate.toml"), "--json"]
+        assert main([*words, "--save", "second"]) == code
+        told = json.loads(capsys.readouterr().out)
+        assert [(r["number"], r["at_least"]) for r in told["rules"]] == [(2, bound)]
+        assert (told["saved"] is None) == (code != ExitCode.OK)
+        assert main(words) == ExitCode.STUDY  # a gate that judges has to have its baseline
+        capsys.readouterr()
+
+
 def test_what_breaks_a_rule_is_saved_as_no_baseline(place: Path) -> None:
     assert gate(place, TIGHT, "--save", "stable") == ExitCode.DISAGREE
     assert not (place / "baselines").exists()
