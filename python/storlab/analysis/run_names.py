@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 from storlab.analysis.points import (
     NBSP,
@@ -13,7 +14,7 @@ from storlab.analysis.points import (
     sections_of,
     short_mix,
 )
-from storlab.model.point import PlannedRun, Point
+from storlab.model.point import Plan, PlannedRun, Point
 
 
 class RunNames:
@@ -31,6 +32,11 @@ class RunNames:
         for section in sections_of(list(work.values())):
             self._axes[section.family] = section.axes
             self._prefixes[section.family] = section.prefix
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Names of the runs of a plan."""
+        return cls(plan.points.values(), max((run.repeat for run in plan.runs), default=0))
 
     def __call__(self, run: PlannedRun, point: Point) -> str:
         """The run in words, without its target."""

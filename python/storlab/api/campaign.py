@@ -6,6 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from storlab.analysis.run_names import RunNames
+from storlab.api.notebook import NotebookReporter
 from storlab.api.results import Results
 from storlab.base.clock import utc_stamp
 from storlab.contracts.reporter import Reporter
@@ -38,8 +40,10 @@ def run(
     directory = Path(out) if out else Path("results") / f"{Path(study).stem}-{utc_stamp()}"
 
     def reporter() -> Reporter:
-        console = Console(quiet=not progress, stderr=True)
-        return make_reporter(console, quiet=not console.is_terminal and not console.is_jupyter)
+        console, names = Console(quiet=not progress, stderr=True), RunNames.of(plan)
+        if progress and console.is_jupyter:
+            return NotebookReporter(names)
+        return make_reporter(console, quiet=not console.is_terminal, names=names)
 
     with StopRequest().installed() as stop:
         store, _ = run_study(

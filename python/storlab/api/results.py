@@ -15,10 +15,8 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.stats import Interval
 from storlab.analysis.verdict import verdicts
-from storlab.contracts.figure import FigureKind
-from storlab.contracts.registry import FAMILIES
+from storlab.base.errors import UsageError
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
-from storlab.figures.drawing import draw
 from storlab.figures.figure import Figure
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT
@@ -45,6 +43,7 @@ class Drawing:
     """A figure of the brief. A notebook draws it where it is the value of a cell."""
 
     figure: Figure
+    plain: str  # SVG with colours as roles of the theme
 
     @property
     def title(self) -> str:
@@ -65,7 +64,7 @@ class Drawing:
 
     def svg(self) -> str:
         """A whole SVG document, in the light colours."""
-        return standalone(render(self.figure), self.figure, LIGHT)
+        return standalone(self.plain, self.figure, LIGHT)
 
     def _repr_html_(self) -> str:
         return self.svg()
@@ -137,18 +136,30 @@ class Results:
 
     @cached_property
     def figures(self) -> list[Drawing]:
-        """The figures of the brief, in its order."""
-        return [Drawing(figure) for figure in self._figures()]
+        """The figures of the brief, in its order: of a large campaign those of its selection.
 
-    def _figures(self) -> Iterator[Figure]:
-        for kind, sections in self.comparison.kinds.items():
-            figures: Sequence[FigureKind] = FAMILIES[kind].figures
-            for figure in figures:
-                if figure.scope == "section":
-                    for section in sections:
-                        yield from draw(figure, self.comparison, [section])
-                else:
-                    yield from draw(figure, self.comparison, sections)
+        Raises what ``build_brief`` does.
+        """
+        from storlab.brief.build import build_brief
+
+        first, *others = self.stores
+        brief = build_brief(first, others, beside=first.directory)
+        return [Drawing(drawing.figure, drawing.svg) for drawing in brief.drawings]
+
+    def timeline(self, run_id: str) -> Drawing:
+        """A run on one time axis: latency, throughput, device, power, temperature and flags.
+
+        Ids are those of :attr:`runs`; of several directories those of the brief, where two have a
+        run of that id. Raises UsageError for an id that is none, that several runs have, or of a
+        run that cannot be drawn.
+        """
+        from storlab.brief.timelines import run_figures
+
+        first, *others = run_figures(self.comparison, run_id)
+        if others:
+            what = "is a run of several of these directories"
+            raise UsageError(run_id, what, "name it as their brief does, or load one directory")
+        return Drawing(first, render(first))
 
     def _rows(self) -> Iterator[tuple[dict[str, str], Any]]:
         for section in self.comparison.sections:

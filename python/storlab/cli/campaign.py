@@ -17,7 +17,6 @@ from storlab.cli.common import emit_json, report_error
 
 if TYPE_CHECKING:
     from storlab.analysis.answer import Verdict
-    from storlab.analysis.run_names import RunNames
     from storlab.contracts.reporter import Reporter
     from storlab.lab.results.store import ResultStore
     from storlab.lab.run.campaign import Summary
@@ -41,18 +40,11 @@ def reporter_for(
 
 def reporter_of(plan: Plan, quiet: bool, as_json: bool, page: LivePage | None = None) -> Reporter:
     """Progress of the runs of a plan, on the page too where there is one."""
+    from storlab.analysis.run_names import RunNames
     from storlab.lab.run.progress import make_reporter
 
-    reporter = make_reporter(terminal.log, quiet or as_json, names_of(plan))
+    reporter = make_reporter(terminal.log, quiet or as_json, RunNames.of(plan))
     return reporter if page is None else page.beside(reporter)
-
-
-def names_of(plan: Plan) -> RunNames:
-    """What the runs of a plan are called."""
-    from storlab.analysis.run_names import RunNames
-
-    repeats = max((run.repeat for run in plan.runs), default=0)
-    return RunNames(plan.points.values(), repeats)
 
 
 @contextmanager
@@ -67,12 +59,13 @@ def live_page(
     if not wanted:
         yield None
         return
+    from storlab.analysis.run_names import RunNames
     from storlab.live.page import LivePage
 
     def announce(url: str) -> None:
         terminal.log.print(f"live: {url}", soft_wrap=True)
 
-    names = names_of(plan)
+    names = RunNames.of(plan)
     with LivePage(plan, directory, names, announce, port=port, earlier=earlier) as page:
         yield page
 

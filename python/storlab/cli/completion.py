@@ -33,6 +33,14 @@ def results(incomplete: str) -> list[str]:
     return _offered(p for p in _near(incomplete) if Path(p, "result.json").is_file())
 
 
+def result_folders(incomplete: str) -> list[str]:
+    """Result directories there, and folders that hold some directly."""
+    near = list(_near(incomplete))
+    found = {place for place in near if Path(place, "result.json").is_file()}
+    folders = {place.rpartition("/")[0] for place in found}
+    return _offered(place for place in near if place in found | folders)
+
+
 def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names that ``gate --save`` gave beside the results, and result directories."""
     saved = [Path(name) for name in _entries(_given(ctx).absolute().parent / "baselines")]

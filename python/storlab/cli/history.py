@@ -9,7 +9,7 @@ import typer
 
 from storlab.base.collector import without_collector
 from storlab.base.errors import ExitCode, UsageError
-from storlab.cli import terminal
+from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json, report_error
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ def history(
     directories: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Result directories, or folders that hold some directly."
+            metavar="DIR...",
+            help="Result directories, or folders that hold some directly.",
+            autocompletion=completion.result_folders,
         ),
     ],
     out: Annotated[

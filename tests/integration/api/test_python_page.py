@@ -95,6 +95,36 @@ def test_figures_draw_themselves(place: Path) -> None:
     assert results._repr_html_().startswith("<p>")
 
 
+def test_figures_are_those_of_the_brief(tmp_path: Path) -> None:
+    """Two workloads of one kind apart, and what stands once for the campaign, too."""
+    study = tmp_path / "study.toml"
+    second = '[[workload]]\nkind = "block"\nname = "other"\nblock_size = "64KiB"\njobs = [1, 2]\n'
+    priced = 'path = "null:"\ncapacity = "1TB"\nprice = 100\ncost = { servers = 50 }\n'
+    study.write_text(STUDY.replace('path = "null:"\n', priced) + second)
+    out = tmp_path / "results"
+    assert main(["run", str(study), "--out", str(out), "--quiet"]) == 0
+    names = [drawing.figure.name for drawing in storlab.load(out).figures]
+    drawn = {path.name for path in (out / "figures").glob("*.light.svg")}
+    assert {f"{name}.light.svg" for name in names} == drawn
+    assert len(names) == len(set(names))
+    kinds = {drawing.figure.kind for drawing in storlab.load(out).figures}
+    assert {"worth", "cost_stack"} <= kinds
+
+
+def test_any_run_has_a_time_axis(place: Path) -> None:
+    results = storlab.load(place / "results" / "two-ssds")
+    (run_id, *_) = results.runs["run_id"].to_pylist()
+    drawing = results.timeline(run_id)
+    assert drawing.figure.kind == "timeline"
+    assert drawing._repr_html_().startswith("<svg")
+    with pytest.raises(UsageError, match="no run of these results"):
+        results.timeline("nobody")
+    twice = storlab.load(place / "results" / "two-ssds", place / "results" / "in-a-thread")
+    with pytest.raises(UsageError, match="several"):
+        twice.timeline(run_id)
+    assert twice.timeline(run_id.replace("-r", "-2-r")).figure.kind == "timeline"
+
+
 def test_what_is_no_result_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=tmp_path.name):
         storlab.load(tmp_path)

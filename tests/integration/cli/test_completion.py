@@ -76,6 +76,8 @@ def complete(
         ("storlab status ", ["results/old-ssd"]),
         ("storlab report results/", ["results/old-ssd"]),
         ("storlab compare results/old-ssd res", ["results/old-ssd"]),
+        ("storlab history ", ["results", "results/old-ssd"]),
+        ("storlab history results/", ["results/old-ssd"]),
         ("storlab capacity mine.toml --target ", ["ssd", r"disk\ two"]),
         ("storlab capacity --target d", []),
         ("storlab gate results/old-ssd --baseline ", ["stable", "results/old-ssd"]),
@@ -106,10 +108,13 @@ def test_every_metric_that_is_offered_can_be_asked_for(
         assert main(["compare", "results/old-ssd", "--metric", metric]) == 0
 
 
-def test_runs_of_a_directory_are_offered(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", ["verify results/old-ssd ", "report results/old-ssd --run "])
+def test_runs_of_a_directory_are_offered(
+    here: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
     runs = {path.name for path in (here / "results/old-ssd/runs").iterdir()}
     assert runs
-    assert set(complete("storlab verify results/old-ssd ", capsys)) == runs
+    assert set(complete(f"storlab {verb}", capsys)) == runs
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
