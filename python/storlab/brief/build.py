@@ -86,8 +86,7 @@ def build_brief(
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
 ) -> Brief:
-    """The model, of one result directory or with others, for the file of that ``name`` (without
-    suffix) in the directory ``beside``, from where links lead.
+    """The model of a brief of all the stores, for a file ``name`` in the directory ``beside``.
 
     Of a large campaign the page shows a selection; what it says of the whole, and the audit, rests
     on all points. ``published_by`` takes the place of the study's ``[brief]``; its files are looked
@@ -97,12 +96,11 @@ def build_brief(
     whole = compare(load_dataset(stores))
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
-    everything, scale = f"{name}-points.csv", tables.Scale(comparison)
+    scale = tables.Scale(comparison)
     claims = make_claims(comparison, whole)
     told, chosen = extras_of(whole), chosen_section(whole, comparison, runs)
     extras = _extras(comparison, scale, published, chosen, claims)
-    sections = _sections(comparison, scale)
-    ratios = [t for s in comparison.kinds.values() if (t := tables.ratio_table(comparison, s))]
+    sections, ratios = _sections(comparison, scale), _ratios(comparison)
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
     run_tables = tables.run_tables(listed, scale, {id(s): _href(s, beside) for s in stores})
@@ -136,7 +134,7 @@ def build_brief(
         configuration=_configuration(whole),
         environment=facts.environment_tables(stores),
         method=_method(comparison),
-        caveats=[*caveat(whole, comparison, everything), *facts.caveats(whole)],
+        caveats=[*caveat(whole, comparison, _every_point(name)), *facts.caveats(whole)],
         legend=_legend(sections, ratios, extras, [run for _, run in rows]),
         run_tables=run_tables,
         failed=[(point.target, run) for point, run in rows if run.status != "finished"],
@@ -145,7 +143,7 @@ def build_brief(
         told=frozenset(rule for extra in told for rule in extra.rules),
         extras=extras,
         heat=heat_tables(comparison),
-        beside={} if comparison is whole else {everything: every_point(whole)},
+        beside={} if comparison is whole else {_every_point(name): every_point(whole)},
     )
     return _with_publisher(brief, whole, published_by)
 
@@ -164,6 +162,16 @@ def _with_publisher(
 def _cards(whole: Comparison) -> list[TargetCard]:
     columns = enumerate(whole.dataset.targets)
     return [facts.target_card(whole, index, column) for index, column in columns]
+
+
+def _every_point(name: str) -> str:
+    """The file beside the brief of that name that has all points of a large campaign."""
+    return f"{name}-points.csv"
+
+
+def _ratios(comparison: Comparison) -> list[DataTable]:
+    found = (tables.ratio_table(comparison, section) for section in comparison.kinds.values())
+    return [table for table in found if table is not None]
 
 
 def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> list[str]:

@@ -166,10 +166,12 @@ def test_several_members_and_jobs(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("m*")) == ["m:0", "m:1", "m:2"]
 
 
-def test_a_descriptor_held_by_us_is_inherited(data: Path, tmp_path: Path) -> None:
+def test_a_descriptor_that_storlab_holds_is_opened(data: Path, tmp_path: Path) -> None:
+    """As the guard names what it holds: whatever the path leads to later."""
     handle = os.open(data, os.O_RDWR)
     try:
-        outcome = run(job_on(f"/proc/self/fd/{handle}", window_ns=100_000_000), tmp_path)
+        held = f"/proc/{os.getpid()}/fd/{handle}"
+        outcome = run(job_on(held, window_ns=100_000_000), tmp_path)
     finally:
         os.close(handle)
     assert outcome.failure is None
