@@ -249,6 +249,28 @@ def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
     assert [record.status for record in records] == ["finished"] * 2
 
 
+def test_ctrl_c_ends_a_campaign_whose_library_does_not_come_back(tmp_path: Path) -> None:
+    """It registers no file, so that no window begins: the worker is left in the library."""
+    write_study(tmp_path, ONE + "", runtime="2s")
+    command = [sys.executable, "-m", "storlab", "run", "study.toml", "--out", "results"]
+    child = subprocess.Popen(
+        [*command, "--no-report", "--quiet"],
+        cwd=tmp_path,
+        env=os.environ | faults({"hang": "HandleRegister"}),
+    )
+    while not _is_loaded(child.pid):
+        assert child.poll() is None
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(120) == ExitCode.INTERRUPTED
+    assert ResultStore.open(tmp_path / "results").records() == []
+
+
+def _is_loaded(pid: int) -> bool:
+    """The process itself, not a probe's child, has the library."""
+    return "libcufile.so.0" in Path(f"/proc/{pid}/maps").read_text()
+
+
 def test_buffers_that_no_gpu_has_room_for_are_refused_by_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
