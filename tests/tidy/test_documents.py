@@ -16,6 +16,7 @@ import pytest
 
 from conftest import need_program
 from storlab.base.errors import ExitCode
+from storlab.brief.flags import meanings
 from storlab.cli.main import verbs
 from storlab.contracts.registry import ENGINES, FAMILIES
 from storlab.model.s3 import S3Options
@@ -98,6 +99,15 @@ def _generate() -> Any:
 def test_the_generated_reference_is_up_to_date() -> None:
     for name, text in _generate().pages().items():
         assert tree.read(f"docs/reference/{name}") == text, "run `make docs`"
+
+
+def test_every_mark_of_a_brief_is_explained_once() -> None:
+    rows = re.findall(
+        r"(?m)^\| `(.)` \| `([a-z0-9-]+)` \| (\S.*?) \|", tree.read("docs/reference/marks.md")
+    )
+    assert [kind for _, kind, _ in rows] == list(meanings())
+    assert len({letter for letter, _, _ in rows}) == len(rows)
+    assert "(reference/marks.md)" in tree.read("docs/brief.md")
 
 
 def test_every_verb_has_its_man_page() -> None:

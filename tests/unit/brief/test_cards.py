@@ -40,23 +40,23 @@ def both(draw: random.Random, rate: float, late: float = 1.0, noise: float = 0.0
 
 def test_of_identical_targets_one_brief_in_twenty_prints_a_winner_large() -> None:
     data = dataset_of(study_of(("A", "B")))
-    briefs, printed, said = 400, 0, 0
+    briefs, printed, worded = 400, 0, 0
     for seed in range(briefs):
         comparison = filled(data, noisy(random.Random(seed), {"A": 100.0, "B": 100.0}, 0.05))
         printed += bool(large(comparison)) or any(v.winner for v in verdicts(comparison))
-        said += bool(make_claims(comparison))
+        worded += bool(make_claims(comparison))
     assert printed <= 0.05 * briefs
-    assert said > 0.10 * briefs  # intervals of their own, which the sentences say
+    assert worded > 0.10 * briefs  # intervals of their own, which the sentences say
 
 
 def test_what_stands_in_for_a_question_without_an_answer_is_held_to_the_same() -> None:
     data = dataset_of(study_of(("A", "B"), header="question = ['cost']", mixes=(50,)))
-    briefs, printed, said = 400, 0, 0
+    briefs, printed, worded = 400, 0, 0
     for seed in range(briefs):
         comparison = filled(data, both(random.Random(seed), 1.0, noise=0.05))
         printed += bool(large(comparison))
-        said += bool(make_claims(comparison))
-    assert 0 < printed <= 0.05 * briefs < 0.10 * briefs < said
+        worded += bool(make_claims(comparison))
+    assert 0 < printed <= 0.05 * briefs < 0.10 * briefs < worded
 
 
 def test_the_card_has_the_interval_of_all_comparisons_and_their_number() -> None:
