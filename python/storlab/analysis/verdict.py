@@ -353,6 +353,9 @@ def _caveat(contest: _Contest, target: str) -> str:
         told = not meaning.about or contest.column.name.startswith(meaning.about)
         if on and meaning.claims and told:
             return f"On {' and '.join(on)}: {_first(meaning.meaning)}"
+    first, second = ({id(run.store) for run in cell.runs} for cell in cells)
+    if not first & second:
+        return "The two were measured in different campaigns: what changed between them counts too."
     weak = {cell.provenance_of(contest.column): cell.target for cell in cells}
     for word in ("modelled", "emulated", "declared"):
         if word in weak:
