@@ -29,6 +29,7 @@ kind = "block"
 access = "random"
 block_size = {sizes}
 read_percent = {mixes}
+jobs = {jobs}
 """
 Draw = Callable[[str, WorkloadPoint], Mapping[str, float]]
 """A target's values at a point in one run, by a column's key."""
@@ -41,13 +42,16 @@ def study_of(
     facts: Mapping[str, str] | None = None,
     sizes: Sequence[str] = ("4KiB", "4MiB"),
     mixes: Sequence[int] = (0, 30, 70, 100),
+    jobs: Sequence[int] = (1,),
 ) -> StudyBase:
     tables = "".join(
         f'[[target]]\nname = "{name}"\npath = "/tmp/{place}.dat"\nsize = "1GiB"\n'
         f"{(facts or {}).get(name, '')}\n"
         for place, name in enumerate(targets)
     )
-    text = STUDY.format(header=header, targets=tables, sizes=list(sizes), mixes=list(mixes))
+    text = STUDY.format(
+        header=header, targets=tables, sizes=list(sizes), mixes=list(mixes), jobs=list(jobs)
+    )
     return study_class().model_validate(tomllib.loads(text.replace("'", '"')))
 
 

@@ -246,13 +246,16 @@ class Comparison:
         return [target for target in self.others if row.cells[target].point_id]
 
     def last_point(self, section: Section, facet: Any) -> WorkloadPoint | None:
-        """The point furthest along the axis at which all targets were measured (else any)."""
-        points = section.of_facet(facet)
-        for enough in (all, any):
-            for point in reversed(points):
-                if enough(cell.measured for cell in self.row(point).cells.values()):
-                    return point
-        return None
+        """The point at which most targets were measured, the baseline rather among them; of several
+        the one furthest along the axis. None where nothing was measured.
+        """
+
+        def measured(point: WorkloadPoint) -> tuple[int, bool]:
+            cells = self.row(point).cells
+            return sum(c.measured for c in cells.values()), cells[self.baseline].measured
+
+        best = max(reversed(section.of_facet(facet)), key=measured, default=None)
+        return best if best is not None and any(measured(best)) else None
 
     @property
     def kinds(self) -> dict[str, list[Section]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -19,8 +20,19 @@ class PublishedCell:
     stated: bool  # False: the publication does not name the operating point of this number
 
     at: str = ""  # then: what it says in its place
+    cited: str = ""  # publisher, title and date; empty where only the table's name is known
+
+    @property
+    def publication(self) -> str:
+        """As a source line names it."""
+        return self.cited or self.source
 
     @property
     def label(self) -> str:
         """The configuration as a series of a figure."""
         return f"{self.config} (published)"
+
+
+def published_words(cells: Iterable[PublishedCell]) -> str:
+    """Below a drawing: ``Published: Micron, “Title”, undated``."""
+    return f"Published: {'; '.join(dict.fromkeys(cell.publication for cell in cells))}"

@@ -145,7 +145,7 @@ def _contest(
         return None
     column = COLUMNS[PLACES[key]]
     cells = [row.cells[side] for side in sides]
-    share = _share(comparison, sides, per)
+    share = share_of(comparison, sides, per)
     if not all(cell.measured for cell in cells) or share is None or not column.better:
         return None
     ratio = ratio_between(comparison, cells[0], cells[1], key, confidence)
@@ -163,7 +163,7 @@ def scaled(ratio: Interval, share: float) -> Interval:
     return replace(ratio, estimate=ratio.estimate * share, low=low, high=high)
 
 
-def _share(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
+def share_of(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
     """The other's fact over the first's; None where one does not declare it."""
     if not per:
         return 1.0
@@ -353,6 +353,9 @@ def _caveat(contest: _Contest, target: str) -> str:
         told = not meaning.about or contest.column.name.startswith(meaning.about)
         if on and meaning.claims and told:
             return f"On {' and '.join(on)}: {_first(meaning.meaning)}"
+    first, second = ({id(run.store) for run in cell.runs} for cell in cells)
+    if not first & second:
+        return "The two were measured in different campaigns: what changed between them counts too."
     weak = {cell.provenance_of(contest.column): cell.target for cell in cells}
     for word in ("modelled", "emulated", "declared"):
         if word in weak:

@@ -40,10 +40,10 @@ def write_brief(
     ``published_by`` is a ``[brief]`` in place of the study's, and the folder that it lay in.
     ``runs`` are ids of single runs to draw on a time axis.
     ``out`` is the HTML file, by default ``brief.html`` in the result directory. Files are replaced
-    in one step each. A PDF that cannot be set is left out with a warning in the log: the HTML says
-    everything. Raises ResultError for damaged runs, UsageError for one of ``runs`` that cannot be
-    drawn, OSError when a file cannot be written, and AuditError, before anything is written, when a
-    claim does not follow from its runs or a number cannot be.
+    in one step each. A PDF that cannot be set is left out with a warning in the log, and an older
+    one removed: the HTML says everything. Raises ResultError for damaged runs, UsageError for one
+    of ``runs`` that cannot be drawn, OSError when a file cannot be written, and AuditError, before
+    anything is written, when a claim does not follow from its runs or a number cannot be.
     """
     # the terminal's table shares this package, and needs neither Vega nor typst
     from storlab.audit.from_claims import stop_on_error
@@ -69,6 +69,7 @@ def write_brief(
             _replace(path.with_suffix(".pdf"), render_pdf(brief))
         except PdfError as error:
             _LOG.warning("no PDF was made: %s", error)
+            path.with_suffix(".pdf").unlink(missing_ok=True)
     return path
 
 

@@ -110,6 +110,7 @@ def _cell(
         printed=_token(row) if same else "",
         stated=not at,
         at=at,
+        cited=table.about.text,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from storlab.analysis.columns import (
     OWN_TIMES,
@@ -18,15 +18,16 @@ from storlab.analysis.columns import (
     table_keys,
     time_keys,
 )
-from storlab.analysis.compare import Cell, Comparison, Ratio
+from storlab.analysis.compare import Cell, Comparison, Ratio, Row
 from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
-from storlab.analysis.verdict import questions_of
+from storlab.analysis.verdict import PER_WORDS, questions_of, scaled, share_of
 from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of, meanings
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.brief.text import cell_texts, latency_unit, plural, ratio_texts
+from storlab.contracts.question import Per
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, latency_text
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
@@ -307,6 +308,7 @@ def ratio_table(
     columns = [c for c in columns_for(comparison, wanted) if c.key in known or not known]
     asked = [key for q in questions_of(comparison, sections) if not q.per for key in q.keys]
     columns.sort(key=lambda c: asked.index(c.key) if c.key in asked else len(asked))
+    divided = [] if keys is not None else _divided(comparison, sections, known)
     rows = []
     for section, row in places:
         others = comparison.compared(row)
@@ -321,6 +323,7 @@ def ratio_table(
                 )
                 for column in columns
             ]
+            numbers += [_per_number(comparison, row, target, *each) for each in divided]
             index = comparison.targets.index(target)
             sides = (row.cells[target], base)
             links = [(side.target, side.point_id) for side in sides if side.point_id]
@@ -328,6 +331,8 @@ def ratio_table(
             rows.append(TableRow(heads, target, index, numbers, first, links))
     if not rows or not columns:
         return None
+    page = sections[0].page
+    labels = [f"{label_of(page, column)}{PER_WORDS[per]}" for column, per in divided]
     caption = (
         f"Ratio to {comparison.baseline}, with the 95 % interval below it; "
         "bold where the interval excludes 1"
@@ -335,10 +340,34 @@ def ratio_table(
     return DataTable(
         caption,
         ["workload point"],
-        [(label_of(sections[0].page, c), "") for c in columns],
+        [(label, "") for label in (*(label_of(page, c) for c in columns), *labels)],
         rows,
         legend(m for row in rows for number in row.numbers for m in number.marks),
     )
+
+
+def _divided(
+    comparison: Comparison, sections: Sequence[Section], known: Collection[str]
+) -> list[tuple[Column, Per]]:
+    """What is asked per terabyte or per money of any two targets that declare it."""
+    base = comparison.baseline
+    return [
+        (column, question.per)
+        for question in questions_of(comparison, sections)
+        if question.per
+        and any(share_of(comparison, (t, base), question.per) for t in comparison.others)
+        for column in [c for c in columns_for(comparison, question.keys) if c.key in known][:1]
+    ]
+
+
+def _per_number(comparison: Comparison, row: Row, target: str, column: Column, per: Per) -> Number:
+    """The ratio of what both move per terabyte, or for the same money."""
+    ratio = row.ratios[target].get(column.key)
+    share = share_of(comparison, (target, comparison.baseline), per)
+    if ratio is not None:
+        interval = None if share is None else scaled(ratio.interval, share)
+        ratio = None if interval is None else replace(ratio, interval=interval)
+    return ratio_number(ratio, row.cells[target], row.cells[comparison.baseline], column)
 
 
 def ratio_number(

@@ -9,7 +9,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.published import PublishedCell
+from storlab.analysis.published import PublishedCell, published_words
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -74,6 +74,7 @@ def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | No
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
         point_ids=point_ids(comparison, points),
         note=place,
+        remark=published_words(cell for cells in beside.values() for cell in cells),
     )
 
 

@@ -13,7 +13,7 @@ import altair as alt
 from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
-from storlab.analysis.published import PublishedCell
+from storlab.analysis.published import PublishedCell, published_words
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of
@@ -90,6 +90,7 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
         point_ids=mixes.point_ids,
         note=mixes.place,
+        remark=published_words(cells),
     )
 
 

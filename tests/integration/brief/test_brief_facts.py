@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.brief.brief_fixture import USE_CASES, build_store
+from integration.brief.kinds import draw
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ResultError
@@ -147,6 +148,17 @@ def test_the_operating_point_that_a_publication_names_is_on_the_axis(
     places = [row[0] for row in figure.rows if row[1] == "Flash"]
     assert set(places) == {"max over iodepths"}
     assert "8" in {row[0] for row in figure.rows if row[1] == "Other"}
+
+
+def test_a_drawing_names_the_publication_whose_numbers_it_has(
+    reads: tuple[Comparison, list[PublishedTable]],
+) -> None:
+    found, _ = reads
+    for figure in draw("published_bars", found, found.sections):
+        assert any(
+            line == "Published: Somebody, \u201cReads of drives\u201d, 2025-11-20"
+            for line in figure.foot
+        )
 
 
 def test_the_audit_stops_a_published_number_that_is_off(few: Comparison, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from integration.brief.brief_fixture import build_store
 from integration.brief.kinds import FIGURES, draw, names_of
 from integration.conftest import Made
 from storlab.analysis.compare import Comparison
+from storlab.base.errors import ExitCode
 from storlab.brief import write_brief
+from storlab.brief.pdf import PdfError
 from storlab.cli.common import DOCUMENT_VERSION
 from storlab.cli.main import main
 from storlab.figures.figure import Figure
@@ -169,6 +171,22 @@ def test_the_pdf_is_set(made: Made) -> None:
     content = made.path.with_suffix(".pdf").read_bytes()
     assert content.startswith(b"%PDF")
     assert len(content) > 100_000
+
+
+def test_a_pdf_that_could_not_be_set_leaves_no_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = build_store(tmp_path / "run", mixes=(30,), repeats=1)
+    older = store.directory / "brief.pdf"
+    older.write_bytes(b"%PDF of another brief")
+
+    def refuse(brief: object) -> bytes:
+        raise PdfError("no font")
+
+    monkeypatch.setattr("storlab.brief.pdf.render_pdf", refuse)
+    assert main(["report", str(store.directory)]) == ExitCode.OK
+    assert "brief.pdf" not in capsys.readouterr().out
+    assert not older.exists()
 
 
 def test_figures_that_went_away_are_removed_and_others_stay(tmp_path: Path) -> None:

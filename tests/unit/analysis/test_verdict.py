@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -216,6 +217,32 @@ def test_one_target_is_compared_with_nothing() -> None:
     verdict = only(made({"A": 2.0}))
     assert verdict.kind == "alone"
     assert verdict.sentences() == ["Only A was measured: there is nothing to compare it with."]
+
+
+def test_targets_of_different_campaigns_were_not_measured_in_turns() -> None:
+    data = dataset_of(study_of(("A", "B")))
+    draw = noisy(random.Random(1), {"A": 200.0, "B": 100.0}, 0.01)
+    assert only(filled(data, draw)).caveat == ""
+    other = copy(data.stores[0])
+    for (_, target), runs in data.runs.items():
+        for run in runs:
+            run.store = other if target == "B" else run.store
+    assert "different campaigns" in only(filled(data, draw)).caveat
+
+
+def test_the_far_point_is_the_last_that_most_targets_have() -> None:
+    """An uneven sweep, or an interrupted one: the last point of one target compares nothing."""
+    header = "baseline = 'A'"
+    study = study_of("ABC", header=header, sizes=("4KiB",), mixes=(50,), jobs=(1, 2, 4, 8))
+    data = dataset_of(study)
+    keys = {point.params["jobs"]: point.key for point in data.points}
+    for jobs, target in ((8, "A"), (8, "B"), (4, "A"), (2, "C"), (1, "C")):
+        data.runs[keys[jobs], target] = []
+    comparison = filled(data, noisy(random.Random(1), dict.fromkeys("ABC", 100.0), 0.01))
+    (section,) = comparison.sections
+    (facet,) = section.facets()
+    far = comparison.last_point(section, facet)
+    assert far is not None and far.params["jobs"] == 2
 
 
 def test_plain_values_for_programs() -> None:

@@ -22,7 +22,8 @@
 
   /* A link into something folded opens it; on paper everything is open, and folds again after it. */
   function unfold() {
-    let place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let place;
+    try { place = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
     if (!place) { return; }
     const wanted = place;
     let folded = false;

@@ -16,6 +16,7 @@ from storlab.workloads.gpudirect.quantities import (
     GPUDIRECT_FINDINGS,
     GPUDIRECT_HEADLINE,
     GPUDIRECT_QUANTITIES,
+    GPUDIRECT_QUESTIONS,
 )
 
 NBSP = "\u00a0"
@@ -123,6 +124,7 @@ GPUDIRECT_PAGE = Page(
     percentiles=("p50", "p99"),
     quantities=GPUDIRECT_QUANTITIES,
     findings=GPUDIRECT_FINDINGS,
+    questions=GPUDIRECT_QUESTIONS,
     line=("throughput_mb_s.all", "cpu_s_per_gb.all"),
     extra="storlab.workloads.gpudirect.findings:Findings",
     published=("gds", "gpudirect"),

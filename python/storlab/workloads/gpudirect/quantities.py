@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from storlab.contracts import question
 from storlab.contracts.page import Headline, Quantity
 
 RATE = "Throughput and client CPU"
@@ -78,4 +79,9 @@ GPUDIRECT_HEADLINE = Headline(
     less="moved less data per second than",
     noun="throughput",
 )
-GPUDIRECT_FINDINGS = ("throughput_mb_s.all", "efficiency_mb_s_w.all", "cpu_s_per_gb.all")
+P99 = ("latency_p99_ns.read", "latency_p99_ns.write")
+GPUDIRECT_QUESTIONS = (
+    *question.USUAL,
+    question.latency(P99, "answers the slowest of a hundred transfers {times} as fast as {other}"),
+)
+GPUDIRECT_FINDINGS = ("throughput_mb_s.all", "efficiency_mb_s_w.all", "cpu_s_per_gb.all", *P99)
