@@ -183,8 +183,23 @@ class ClusterRig:
         self.gluster.wait_bricks(BRICKS_PER_SERVER * len(self.servers))
 
     def wait_until_gone(self, host: str) -> None:
-        """Until nothing that was started on a host runs any more. Raises TimeoutError."""
-        wait_until(f"{host} is idle", lambda: not self.pids(host))
+        """Until nothing that was started on a host runs any more. Raises TimeoutError, which names
+        what does.
+        """
+        try:
+            wait_until(f"{host} is idle", lambda: not self.pids(host))
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {[_command(pid) for pid in self.pids(host)]}") from None
+
+
+def _command(pid: int) -> str:
+    """A process and what it was started as; empty where it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        state = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return ""
+    return f"{pid} ({state}): {' '.join(words.split(chr(0)))}"
 
 
 def _counted(names: Sequence[str]) -> list[tuple[int, str]]:
