@@ -285,8 +285,8 @@ def test_of_several_directories_the_run_of_each_is_drawn(tmp_path: Path) -> None
     run_id = first_of(stores[0], "Disk")
     figures = run_figures(comparison, run_id)
     assert len({figure.name for figure in figures}) == 2
-    (one,) = run_figures(comparison, run_id.replace("-r1", "-2-r1"))
-    assert one.name in {figure.name for figure in figures}
+    (newer,) = run_figures(comparison, run_id.replace("-r1", "-2-r1"))
+    assert newer.name in {figure.name for figure in figures}
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "training", "preprocess"])
