@@ -13,12 +13,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cases import Case, data_files, tools_for, warm
+from cases import Case, data_files, tools_for, verdict, warm
 from cases import cases as all_cases
 from native_run import run_job
 from rich.console import Console
@@ -106,19 +105,6 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
         ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
         verdicts.append(verdict(text, ratios, goal.met))
     return verdicts
-
-
-def verdict(text: str, values: list[float], met: Callable[[float], bool]) -> dict[str, Any]:
-    """A goal, and whether the median meets it: None where there is nothing to judge."""
-    if not values:
-        return {"goal": text, "value": None, "lowest": None, "highest": None, "met": None}
-    return {
-        "goal": text,
-        "value": median(values),
-        "lowest": min(values),
-        "highest": max(values),
-        "met": met(median(values)),
-    }
 
 
 def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:

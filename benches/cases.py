@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from tools import Load, Tool, bare, best_flags, elbencho, fio, fio_path, native, t_io_uring
 
@@ -129,3 +131,16 @@ def warm(file: Path) -> None:
     with file.open("rb", buffering=0) as data:
         while data.read(1 << 24):
             pass
+
+
+def verdict(text: str, values: list[float], met: Callable[[float], bool]) -> dict[str, Any]:
+    """A goal, and whether the median meets it: None where there is nothing to judge."""
+    if not values:
+        return {"goal": text, "value": None, "lowest": None, "highest": None, "met": None}
+    return {
+        "goal": text,
+        "value": median(values),
+        "lowest": min(values),
+        "highest": max(values),
+        "met": met(median(values)),
+    }

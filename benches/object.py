@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cases import Goal
+from cases import Goal, verdict
 from object_tools import (
     Load,
     Place,
@@ -155,7 +155,7 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
         pairs = zip(readings[NATIVE], readings.get(goal.peer, []), strict=goal.peer in readings)
         ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
         text = f"{goal.quantity} <= {goal.limit:.2f} x {goal.peer}"
-        verdicts.append(verdict(text, ratios, goal.limit))
+        verdicts.append(verdict(text, ratios, goal.met))
     return verdicts
 
 
@@ -164,20 +164,8 @@ def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[st
     if case.server_goal is None:
         return []
     values = [reading.server_s_per_gb for reading in readings[NATIVE]]
-    return [verdict(f"{SERVER} <= {case.server_goal:.2f}", values, case.server_goal)]
-
-
-def verdict(text: str, values: list[float], limit: float) -> dict[str, Any]:
-    """A goal, and whether the median meets it: None where there is nothing to judge."""
-    if not values:
-        return {"goal": text, "value": None, "lowest": None, "highest": None, "met": None}
-    return {
-        "goal": text,
-        "value": median(values),
-        "lowest": min(values),
-        "highest": max(values),
-        "met": median(values) <= limit,
-    }
+    limit = case.server_goal
+    return [verdict(f"{SERVER} <= {limit:.2f}", values, lambda value: value <= limit)]
 
 
 def tested(options: argparse.Namespace) -> dict[str, Any]:
