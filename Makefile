@@ -17,12 +17,10 @@ CARGO_TEST := cargo test --locked --workspace --exclude storlab-py
 # of the one that reads its clock most. docs/platforms.md says what else was tried.
 CARGO_PORTABLE := cargo test --locked --lib --features storlab-base/portable -p storlab-base -p storlab-block
 # Half of the time that tests take is waiting for windows and answers: more processes than two cores.
-# The long files lie in tests/integration, which come first as they lie.
-PYTEST_SPREAD ?= -n 3 --dist loadfile --no-loadscope-reorder
+# The long files lie in tests/integration, which come first as they lie; one process has those of clusters
+# (tests/support/lanes.py).
+PYTEST_SPREAD ?= -n 4 --dist loadfile --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest
-# A test of clusters starts up to a dozen clients, each a process: beside others their clocks and time-outs
-# would say how busy the machine is.
-PYTEST_ALONE := tests/integration/cluster
 MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 PACKED := target/wheels/.packed
@@ -33,6 +31,8 @@ PACKED := target/wheels/.packed
 TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# As containers set it: every program of storlab would compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup build develop wheel packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock clean
 
@@ -128,13 +128,9 @@ test-rust: $(VENV)/.deps  ## cargo test, then once more what has branches for a 
 	$(CARGO_TEST)
 	$(CARGO_PORTABLE)
 
-# Of what PYTEST_ARGS chooses, one of the two may have nothing.
-test-python: NONE_CHOSEN = $(if $(PYTEST_ARGS),|| [ $$? -eq 5 ])
 test-python: develop $(PACKED)  ## pytest (PYTEST_ARGS="-k name" narrows it)
-	@rm -f .pytest_cache/v/cache/lastfailed; failed=0; \
-	$(PYTEST) $(PYTEST_SPREAD) --ignore $(PYTEST_ALONE) $(PYTEST_ARGS) $(NONE_CHOSEN) || failed=$$(( $$? > failed ? $$? : failed )); \
-	$(PYTEST) $(PYTEST_ALONE) $(PYTEST_ARGS) $(NONE_CHOSEN) || failed=$$(( $$? > failed ? $$? : failed )); \
-	[ $$failed -eq 0 ] || { [ $$failed -eq 1 ] && $(BIN)/python tests/second_try.py; }
+	@rm -f .pytest_cache/v/cache/lastfailed; \
+	$(PYTEST) $(PYTEST_SPREAD) $(PYTEST_ARGS) || { [ $$? -eq 1 ] && $(BIN)/python tests/second_try.py; }
 
 lint: $(VENV)/.deps python/storlab/_native.pyi  ## formatters and linters, nothing changed
 	$(BIN)/ruff check
