@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,6 @@ use crate::shared::Shared;
 use crate::spec::{BackendKind, BlockJob, tests::job_json};
 
 const DEPTH: usize = 32;
-/// All of a full queue fits into a pipe.
 const BLOCK: usize = 512;
 const READS: usize = 300;
 
@@ -33,11 +33,12 @@ impl TimeSource for Hasty {
     }
 }
 
-/// A pipe that has what was asked for only after the kernel began to wait for it.
+/// Pipes that have what was asked for only after the kernel began to wait for it. There is one for
+/// each buffer, since what one read has yet to take could end another one at once.
 struct Fed<'m> {
     ring: UringBackend,
-    writer: fs::File,
-    owed: usize,
+    writers: Vec<fs::File>,
+    owed: Vec<u32>,
     in_flight: usize,
     seen: &'m Seen,
 }
@@ -50,8 +51,8 @@ struct Seen {
 
 impl Fed<'_> {
     fn feed(&mut self) -> io::Result<()> {
-        let owed = std::mem::take(&mut self.owed);
-        (0..owed).try_for_each(|_| self.writer.write_all(&[7; BLOCK]))
+        let mut owed = self.owed.drain(..);
+        owed.try_for_each(|slot| self.writers[slot as usize].write_all(&[7; BLOCK]))
     }
 }
 
@@ -69,11 +70,11 @@ impl Backend for Fed<'_> {
     }
 
     fn push(&mut self, op: &Op) {
-        self.owed += 1;
+        self.owed.push(op.slot);
         self.in_flight += 1;
         let most = &self.seen.most_in_flight;
         most.set(most.get().max(self.in_flight));
-        self.ring.push(op);
+        self.ring.push(&Op { file: op.slot as u16, ..*op });
     }
 
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
@@ -109,15 +110,17 @@ impl Backend for Fed<'_> {
     }
 }
 
+fn pipe(path: &Path) -> (fs::File, File) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
+    let writer = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let access = Access { read: true, write: false, direct: false };
+    (writer, File::open(path, "pipe", access).unwrap())
+}
+
 /// What has ended, and is not seen, would be counted as latency until the queue is full.
 #[test]
 fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("pipe");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
-    let writer = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    let access = Access { read: true, write: false, direct: false };
-    let pipe = File::open(&path, "pipe", access).unwrap();
     let mut job = job_json("jbod", 1, 1, None);
     job["queue_depth"] = json!(DEPTH);
     job["block_sizes"] = json!([{"bytes": BLOCK, "weight": 1.0}]);
@@ -125,12 +128,14 @@ fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     job["window_ns"] = json!(null);
     job["window_bytes"] = json!(READS * BLOCK);
     let job = BlockJob::from_json(&job.to_string()).unwrap();
-    let arena = Arena::new(job.read_slots() + job.write_slots(), BLOCK).unwrap();
-    let Ok(ring) = UringBackend::new(Arc::new(vec![pipe]), arena, 1, DEPTH) else {
+    let slots = job.read_slots() + job.write_slots();
+    let (writers, pipes) = (0..slots).map(|slot| pipe(&dir.path().join(slot.to_string()))).unzip();
+    let arena = Arena::new(slots, BLOCK).unwrap();
+    let Ok(ring) = UringBackend::new(Arc::new(pipes), arena, 1, DEPTH) else {
         return; // a kernel or a sandbox that forbids rings
     };
     let seen = Seen::default();
-    let backend = Fed { ring, writer, owed: 0, in_flight: 0, seen: &seen };
+    let backend = Fed { ring, writers, owed: Vec::new(), in_flight: 0, seen: &seen };
     let (shared, _messages) = Shared::new(job, BackendKind::Uring, Vec::new(), None, None);
     let worker = Worker::new(&shared, 0, backend, Hasty(Cell::new(START))).unwrap();
     worker.run(Window { load_start_ns: START, start_ns: START, end_ns: u64::MAX }).unwrap();
