@@ -53,6 +53,7 @@ class Order(Table):
     clients: list[ClientPlace]
     lost_after_ns: int
     arm_within_ns: int = 600 * NS_PER_S
+    facts_within_ns: int = 0  # beyond lost_after_ns: to look at something before they are told
     nonce: str
     arguments: dict[str, Any]  # for whoever does the task on a client
 

@@ -40,6 +40,7 @@ FACT: dict[str, Any] = {
     "build": "optimised",
     "native": "0123456789ab",
     "io_uring": "",
+    "stores": {},
     "devices": {},
     "engines": {"native": ""},
     "open_files": 1024,

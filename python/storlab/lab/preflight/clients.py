@@ -18,6 +18,7 @@ from storlab.contracts.check import Check
 from storlab.contracts.offers import divides
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.preflight.client_resources import network_checks, resource_checks, same_check
+from storlab.lab.preflight.client_stores import client_store_checks, granted_stores
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.site.asking import FIX as FIX_SILENT
 from storlab.lab.site.asking import Answers, ask_each, renumbered
@@ -28,6 +29,7 @@ from storlab.model.point import Plan
 from storlab.model.result import Failure
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import is_kernel_place
+from storlab.stores.s3.target import S3Hold
 
 DRIFT_NS = 1_000_000
 _SAME = {
@@ -49,14 +51,17 @@ def check_clients(
     *,
     campaign: str = "",
     resumed: bool = False,
+    stores: Mapping[str, S3Hold] | None = None,
 ) -> tuple[list[Check], dict[str, Any]]:
     """Ask all clients that the study uses; also what they are, by name. Writes only small files.
 
-    ``campaign``: whose checks they are; ``resumed``: it has run before. Where they do not come up
+    ``campaign``: whose checks they are; ``resumed``: it has run before; ``stores``: what its guard
+    holds. Where they do not come up
     together, each is asked by itself: who does not answer is named, the others are looked at.
     """
     everybody = clients.places(clients.most)
-    arguments = _question(study, plan, base, campaign)
+    store_checks, granted = granted_stores(study, plan, base, stores or {})
+    arguments = _question(study, plan, base, campaign) | {"granted": granted}
     directory = Path(tempfile.mkdtemp(prefix="storlab-check-"))
     answers = Answers()
     try:
@@ -71,7 +76,7 @@ def check_clients(
                 facts = _facts(gathered, rest) if gathered.failure is None else facts
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    checks = [_answering(answers, gathered, failure, len(everybody))]
+    checks = [_answering(answers, gathered, failure, len(everybody)), *store_checks]
     if gathered.failure is None:
         _tell_clocks(facts, gathered.clocks)
     elif facts and answers.facts:
@@ -167,6 +172,7 @@ def _checks(
         yield same_check(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
     yield from _mounts(study, facts)
     yield from _devices(facts)
+    yield from client_store_checks(facts)
     yield from _shared(facts, together=bool(clocks))
     yield from _claimed(facts)
     yield from _space(study, plan, facts, asked or len(facts), base, resumed)
