@@ -107,7 +107,7 @@ class Saturation:
             "for",
             "cpu": f"CPU-bound at {at}",
             "parts": f"too few parts for {at}",
-            "open": f"still faster at {at}",
+            "open": f"still getting faster at {at}",
             "one": "one number of workers, so that nothing is known of saturation",
             "none": "not measured",
         }[self.verdict]
