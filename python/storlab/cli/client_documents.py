@@ -50,6 +50,7 @@ class ClientFacts(TypedDict):
     load: float
     nics: dict[str, int | None]
     missing_nics: list[str]
+    devices: dict[str, dict[str, str | int]]
     engines: dict[str, str]
     mount: Optional[str]  # noqa: UP045
     mounts: dict[str, ClientMount | None]

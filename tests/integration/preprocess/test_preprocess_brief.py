@@ -185,7 +185,7 @@ def test_equal_outputs_are_said_with_their_digests(preprocess_made: Made) -> Non
     html = plain(preprocess_made.html)
     assert (
         f"all 30 runs gave the same output: 400,000,000 rows, rows digest "
-        f"{work.output['rows_digest']}, dictionary {work.output['dictionary_digest']}"
+        f"{work.output.rows_digest}, dictionary {work.output.dictionary_digest}"
     ) in html
     assert "<h3>Output of Criteo to split binary</h3>" in html
     assert not any(

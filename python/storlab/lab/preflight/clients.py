@@ -23,9 +23,11 @@ from storlab.lab.site.asking import FIX as FIX_SILENT
 from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.claim import FIX
 from storlab.lab.site.clients import Clients
+from storlab.lab.site.devices import device_paths
 from storlab.model.point import Plan
 from storlab.model.result import Failure
 from storlab.model.study import StudyBase, Target
+from storlab.stores.data_file import is_kernel_place
 
 DRIFT_NS = 1_000_000
 _SAME = {
@@ -99,6 +101,7 @@ def _question(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[s
             if target.direct and target.name in unbuffered
         ],
         "engines": sorted({point.engine for point in points}),
+        "paths": device_paths(study, plan),
         "mount": None if study.cluster is None else study.cluster.mount,
         "campaign": campaign,
     }
@@ -163,6 +166,7 @@ def _checks(
     for key, words in _SAME.items():
         yield same_check(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
     yield from _mounts(study, facts)
+    yield from _devices(facts)
     yield from _shared(facts, together=bool(clocks))
     yield from _claimed(facts)
     yield from _space(study, plan, facts, asked or len(facts), base, resumed)
@@ -196,6 +200,26 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
         )
     if not missing:
         yield from _like_mounts(facts)
+
+
+def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+    """Every client has the devices that it is to have."""
+    every = [
+        (f"{path} on {name}", found)
+        for name, fact in facts.items()
+        for path, found in fact["devices"].items()
+        if is_kernel_place(Path(path))
+    ]
+    missing = [place for place, found in every if not found]
+    if missing:
+        yield Check(
+            name="devices",
+            status="error",
+            what=f"no block device: {', '.join(missing)}",
+            fix='say where a client has it: path in [cluster.host.NAME.target."..."]',
+        )
+    elif every:
+        yield Check(name="devices", status="ok", what=f"{len(every)} found on {len(facts)} clients")
 
 
 def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:

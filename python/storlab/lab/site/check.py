@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from storlab.base.errors import GuardError, StorlabError
 from storlab.cluster.client import ClientEnd
 from storlab.cluster.facts import client_facts, mount_facts
+from storlab.cluster.task import ClientPlace
 from storlab.contracts.registry import get_engine
+from storlab.lab.plan.targets import device_facts
 from storlab.lab.site.claim import holder_now
 from storlab.stores.filesystems import free_bytes, supports_direct
 
@@ -21,6 +24,7 @@ def check(end: ClientEnd) -> None:
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
     shared = list(seen_here.values())
     facts = client_facts(place)
+    facts["devices"] = _devices(place, arguments.get("paths", {}))
     facts["engines"] = {name: engine_problem(name) for name in arguments.get("engines", [])}
     facts["mount"] = place.mount
     facts["mounts"] = {name: mount_facts(path, place.mount) for name, path in seen_here.items()}
@@ -56,6 +60,12 @@ def check(end: ClientEnd) -> None:
     finally:
         for nonce in own:
             nonce.unlink(missing_ok=True)
+
+
+def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """By path what its block devices are; of one that is not there, nothing."""
+    own = {name: place.targets[name].locations for name in paths if name in place.targets}
+    return {path: device_facts(path) for each in {**paths, **own}.values() for path in each}
 
 
 def engine_problem(name: str) -> str:

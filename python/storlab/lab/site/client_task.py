@@ -208,6 +208,7 @@ class ClientTask:
             place=end.place,
             common=CommonPlaces(whole, shared, meanwhile),
             peers=[client.name for client in end.order.clients if end.order.loads],
+            resumed=arguments["resumed"],
         )
 
     def _await_others(self) -> None:

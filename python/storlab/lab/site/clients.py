@@ -387,6 +387,7 @@ class ClientsSite:
             "campaign": self._guard.campaign,
             "claim": self._claim(),
             "consented": self._guard.consent is not None,
+            "resumed": self._guard.recorded is not None,
             "granted": granted,
         }
 

@@ -33,15 +33,15 @@ class BlockSpec(WorkloadSpec):
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """As for every family: fields that a point has no use for have their defaults."""
-        (point,) = BlockParams.every([params])
+        point = BlockParams.combined(params)
         return params | {name: self.default_of(name) for name in needless_fields(point)}
 
     def product(self) -> list[dict[str, Any]]:
         """Every combination of the lists; sequential access has no other offsets."""
         product = super().product()
         for params in product:
-            if params["access"] == "sequential":
-                params["offsets"] = "sequential"
+            if BlockParams.combined(params).access == "sequential":
+                params |= {"offsets": "sequential"}
         return product
 
 
