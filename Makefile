@@ -34,10 +34,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # As containers set it: every program of storlab would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build develop wheel packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock clean
+.PHONY: help setup build develop wheel wheel-aarch64 packed demo gallery site test test-rust test-python lint fmt docs bench bench-cluster bench-fixed bench-gpudirect bench-history bench-live bench-merge bench-object bench-preprocess bench-scale bench-startup lock clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(VENV)/.deps  ## virtual environment with the pinned dependencies
 
@@ -86,8 +86,17 @@ wheel: $(VENV)/.deps $(VENV)/.zig  ## release wheel and source archive in dist/,
 	$(BIN)/python packaging/sizes.py dist/storlab-*.whl dist/.venv/bin/python
 	rm -rf dist/.venv
 
+# Tried in no environment: nothing here runs what is for another processor (docs/platforms.md).
+wheel-aarch64: $(VENV)/.deps $(VENV)/.zig  ## release wheel for aarch64 in dist/aarch64, built across and untested (needs rustup's target)
+	@rustc --print target-libdir --target $(AARCH64) | xargs test -d || \
+	  { echo "rustc has no standard library for $(AARCH64): rustup target add $(AARCH64)" >&2; exit 1; }
+	RUSTFLAGS="$(RUSTFLAGS)" CARGO_ZIGBUILD_ZIG_PATH=$(CURDIR)/$(ZIG) \
+	  $(MATURIN) build --release --locked --quiet --zig --target $(AARCH64) \
+	  --compatibility $(WHEEL_PLATFORM) --auditwheel check --strip --out dist/aarch64
+
 wheel: TARGET_CPU = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2,generic)
 WHEEL_PLATFORM := manylinux_2_28
+AARCH64 := aarch64-unknown-linux-gnu
 ZIG := $(VENV)/zig/zig
 
 $(VENV)/.zig: $(VENV)/.made requirements-wheel.lock
