@@ -1,10 +1,11 @@
 """The goals of client clusters, measured on this machine: goal, value, met or MISSED.
 
-``python benches/cluster.py`` takes its start from ``cluster_start.py`` and its merge from
-``cluster_merge.py``, runs the same load by native and by fio on several local clients, in turns,
-and once more by fio's own client mode (a check of rates only, with the hosts that answered
-compared), and loses a client by SIGKILL and by SIGSTOP. It returns 1 where a goal was missed. With
-the clients on one machine all share its cores: other work on it is in every figure.
+``python benches/cluster.py`` takes its start from ``cluster_rank.py`` (a study's own ranks) and
+``cluster_start.py`` (MPI alone, and clocks), its merge from ``cluster_merge.py``, runs the same
+load by native and by fio on several local clients, in turns, and once more by fio's own client mode
+(a check of rates only, with the hosts that answered compared), and loses a client by SIGKILL and by
+SIGSTOP. It returns 1 where a goal was missed. With the clients on one machine all share its cores:
+other work on it is in every figure.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster_tools import loading, ranks_of
+
 from storlab.analysis.agreement import agreement
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.engines.fio.engine import find_fio
@@ -31,7 +34,6 @@ from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 
 HERE = Path(__file__).parent
-RANK = "storlab.lab.site.rank"
 LOST_S = 10.0
 LATE_MS = 10.0
 PATIENCE_S = 60.0
@@ -93,16 +95,18 @@ def _most(name: str, goal: float, value: float, unit: str) -> Line:
 
 
 def _start(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
+    """As a study starts its clients, and what of it is MPI's own."""
     del place
     given = ["--mpiexec", asked.mpiexec] if asked.mpiexec else []
-    report = _report("cluster_start.py", given)
-    for name, found in report.items():
-        if name != "goals" and isinstance(found, dict) and "bring_up_s" in found:
-            yield _most(f"{name}: 12 clients up", 3.0, found["bring_up_s"], "s")
-            yield _most(f"{name}: start skew, median", 2.0, found["skew_ms"], "ms")
-            yield _most(f"{name}: error of clocks, worst", 50.0, found["offset_us"], "us")
-            used = found["snapshot_cpu_ms"]
-            yield _most(f"{name}: CPU of snapshots per client and s", 1.0, used, "ms")
+    found = _report("cluster_rank.py", given)
+    yield _most("12 clients of a study up", 3.0, found["bring_up_s"], "s")
+    yield _most("start skew as recorded, median", 2.0, found["skew_ms"], "ms")
+    yield _most("first I/O late, median", LATE_MS, found["first_io_late_ms"], "ms")
+    yield _most("CPU beside the load per client and s", 1.0, found["beside_cpu_ms"], "ms")
+    for name, alone in _report("cluster_start.py", given).items():
+        if name != "goals" and isinstance(alone, dict) and "bring_up_s" in alone:
+            yield _most(f"{name} alone: 12 clients up", 3.0, alone["bring_up_s"], "s")
+            yield _most(f"{name} alone: error of clocks, worst", 50.0, alone["offset_us"], "us")
 
 
 def _merge(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
@@ -253,31 +257,8 @@ def _records(results: Path) -> list[Path]:
 
 def _loading(results: Path, lab: int) -> list[int]:
     """The ranks of this lab, once all make load; rank 0 is the first."""
-    for live in results.glob("work/**/live.json"):
-        with suppress(OSError, ValueError):
-            clients = json.loads(live.read_bytes())["clients"].values()
-            if clients and all(client.get("phase") == "measure" for client in clients):
-                return _ranks(lab)
-    return []
-
-
-def _ranks(lab: int) -> list[int]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            # mpiexec and its helpers have these words, too, behind their own
-            if words[1:3] == [b"-m", RANK.encode()] and _descends(int(process.name), lab):
-                found.append(int(process.name))
-    return sorted(found)
-
-
-def _descends(pid: int, ancestor: int) -> bool:
-    """Others may have clients on this machine: theirs are left alone."""
-    while pid > 1 and pid != ancestor:
-        text = Path(f"/proc/{pid}/stat").read_text()
-        pid = int(text.rpartition(")")[2].split()[1])
-    return pid == ancestor
+    tasks = [live.parent for live in results.glob("work/**/live.json")]
+    return ranks_of(lab) if any(map(loading, tasks)) else []
 
 
 def _study(asked: argparse.Namespace, place: Path, seconds: int) -> Path:

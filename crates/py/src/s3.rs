@@ -53,7 +53,7 @@ impl S3Client {
         body: &[u8],
         timeout_s: f64,
     ) -> PyResult<PyReply<'py>> {
-        self.answer(py, timeout_s, |client, timeout| {
+        self.answer(py, timeout_s, move |client, timeout| {
             client.request(method, key, &query, body, timeout)
         })
     }
@@ -68,7 +68,7 @@ impl S3Client {
         condition: (String, String),
         timeout_s: f64,
     ) -> PyResult<PyReply<'py>> {
-        self.answer(py, timeout_s, |client, timeout| {
+        self.answer(py, timeout_s, move |client, timeout| {
             client.put_if(key, body, (&condition.0, &condition.1), timeout)
         })
     }

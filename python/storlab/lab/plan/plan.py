@@ -102,7 +102,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
     written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
     # What they are is the clients' to say: storlab.lab.site.devices.
-    clients = {
+    clients: dict[str, dict[str, dict[str, str | int]]] = {
         place.name: {path: {} for t in written for path in target_on(t, place).locations}
         for place in (client_places(study) if written else [])
     }
