@@ -1,7 +1,7 @@
 //! What depends on processor and kernel beside the clock, whose branch lies in `clock`.
 //!
 //! What is written for x86-64 is compiled there only. The portable branch beside it serves every
-//! other processor, and x86-64, too, where tests ask for it as they run: a second build is not needed.
+//! other processor, and x86-64, too, where tests ask for it as they run.
 
 #![allow(unsafe_code)]
 

@@ -12,7 +12,7 @@ const WINDOW_NS: u64 = 20 * MS;
 const LONG_NS: u64 = 60_000 * MS;
 
 /// What a worker does, by its number.
-type Work = fn(&Fake, usize) -> Result<WorkerEnd>;
+type Work = fn(&Fake, usize);
 
 /// A load of three workers whose work is a function.
 struct Fake {
@@ -41,7 +41,8 @@ impl Load for Fake {
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
-        (self.work)(self, index)
+        (self.work)(self, index);
+        Ok(WorkerEnd::default())
     }
 
     fn end(&self, _: &BTreeMap<&'static str, Totals>, _: u64) -> Ending {
@@ -53,40 +54,40 @@ impl Load for Fake {
 }
 
 /// Submits one operation as soon as the load starts, and waits for the window's end.
-fn tick(fake: &Fake, _: usize) -> Result<WorkerEnd> {
+fn tick(fake: &Fake, _: usize) {
     fake.timed.send(Message::Ready);
     let window = fake.timed.wait_at_gate();
     sleep_until(window.load_start_ns);
     if fake.timed.control.stopping() {
-        return Ok(WorkerEnd::default());
+        return;
     }
     fake.submitted.fetch_add(1, Relaxed);
     fake.timed.first_io.submitted(monotonic_ns(), window.load_start_ns);
     sleep_until(window.end_ns);
-    Ok(WorkerEnd::default())
 }
 
 /// The first worker never comes to the gate, whatever it is told; the others do.
-fn stuck(fake: &Fake, index: usize) -> Result<WorkerEnd> {
-    while index == 0 {
-        sleep_until(monotonic_ns() + MS);
+fn stuck(fake: &Fake, index: usize) {
+    if index == 0 {
+        loop {
+            sleep_until(monotonic_ns() + LONG_NS);
+        }
     }
-    come_in_vain(fake)
+    come_in_vain(fake);
 }
 
 /// The first worker comes to the gate only once the run is over; the others do.
-fn stuck_until_stopped(fake: &Fake, index: usize) -> Result<WorkerEnd> {
+fn stuck_until_stopped(fake: &Fake, index: usize) {
     while index == 0 && !fake.timed.control.stopping() {
         sleep_until(monotonic_ns() + MS);
     }
-    come_in_vain(fake)
+    come_in_vain(fake);
 }
 
-fn come_in_vain(fake: &Fake) -> Result<WorkerEnd> {
+fn come_in_vain(fake: &Fake) {
     fake.timed.send(Message::Ready);
     fake.timed.wait_at_gate();
     assert!(fake.timed.control.stopping());
-    Ok(WorkerEnd::default())
 }
 
 fn sleep_until(at_ns: u64) {
