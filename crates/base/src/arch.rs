@@ -1,7 +1,7 @@
 //! What depends on processor and kernel beside the clock, whose branch lies in `clock`.
 //!
 //! What is written for x86-64 is compiled there only. The portable branch beside it serves every
-//! other processor, and with the feature `portable` x86-64 too, so that tests run it.
+//! other processor, and x86-64, too, where tests ask for it as they run.
 
 #![allow(unsafe_code)]
 
@@ -13,17 +13,26 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
+/// In the environment of tests: the branches of every other processor are taken on this one, too.
+pub(crate) const PORTABLE: &str = "STORLAB_TEST_PORTABLE";
+
+/// Whether what is written for x86-64 is used. Builds for tests can be told that it is not.
+pub(crate) fn is_x86_64() -> bool {
+    cfg!(target_arch = "x86_64")
+        && !(cfg!(debug_assertions) && std::env::var_os(PORTABLE).is_some())
+}
+
 /// Ask for the first cache line of something before it is needed. Portable: nothing, and the
 /// processor looks ahead by itself as far as it does.
 #[inline]
 pub fn prefetch<T>(place: &T) {
-    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint to the cache: it neither reads nor writes, and SSE is part of x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *place).cast()) };
     }
-    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+    #[cfg(not(target_arch = "x86_64"))]
     let _ = place;
 }
 

@@ -11,13 +11,17 @@ const WINDOW_NS: u64 = 20 * MS;
 /// In which every machine has done anything.
 const LONG_NS: u64 = 60_000 * MS;
 
-/// Each worker submits one operation as soon as the load starts, and waits for the window's end.
-struct Ticks {
+/// What a worker does, by its number.
+type Work = fn(&Fake, usize);
+
+/// A load of three workers whose work is a function.
+struct Fake {
     timed: Timed,
+    work: Work,
     submitted: AtomicU64,
 }
 
-impl Deref for Ticks {
+impl Deref for Fake {
     type Target = Timed;
 
     fn deref(&self) -> &Timed {
@@ -25,8 +29,8 @@ impl Deref for Ticks {
     }
 }
 
-impl Load for Ticks {
-    const WORKER: &'static str = "ticker";
+impl Load for Fake {
+    const WORKER: &'static str = "fake";
 
     fn backend(&self) -> &'static str {
         "test"
@@ -36,38 +40,68 @@ impl Load for Ticks {
         1
     }
 
-    fn work(self: &Arc<Self>, _: usize) -> Result<WorkerEnd> {
-        self.timed.send(Message::Ready);
-        let window = self.timed.wait_at_gate();
-        sleep_until(window.load_start_ns);
-        if self.timed.control.stopping() {
-            return Ok(WorkerEnd::default());
-        }
-        self.submitted.fetch_add(1, Relaxed);
-        self.timed.first_io.submitted(monotonic_ns(), window.load_start_ns);
-        sleep_until(window.end_ns);
+    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
+        (self.work)(self, index);
         Ok(WorkerEnd::default())
     }
 
     fn end(&self, _: &BTreeMap<&'static str, Totals>, _: u64) -> Ending {
         let mut ending = Ending::default();
         ending.details.insert("submitted".into(), self.submitted.load(Relaxed).into());
+        ending.details.insert("gave_up".into(), self.timed.gave_up().into());
         ending
     }
+}
+
+/// Submits one operation as soon as the load starts, and waits for the window's end.
+fn tick(fake: &Fake, _: usize) {
+    fake.timed.send(Message::Ready);
+    let window = fake.timed.wait_at_gate();
+    sleep_until(window.load_start_ns);
+    if fake.timed.control.stopping() {
+        return;
+    }
+    fake.submitted.fetch_add(1, Relaxed);
+    fake.timed.first_io.submitted(monotonic_ns(), window.load_start_ns);
+    sleep_until(window.end_ns);
+}
+
+/// The first worker never comes to the gate, whatever it is told; the others do.
+fn stuck(fake: &Fake, index: usize) {
+    if index == 0 {
+        loop {
+            sleep_until(monotonic_ns() + LONG_NS);
+        }
+    }
+    come_in_vain(fake);
+}
+
+/// The first worker comes to the gate only once the run is over; the others do.
+fn stuck_until_stopped(fake: &Fake, index: usize) {
+    while index == 0 && !fake.timed.control.stopping() {
+        sleep_until(monotonic_ns() + MS);
+    }
+    come_in_vain(fake);
+}
+
+fn come_in_vain(fake: &Fake) {
+    fake.timed.send(Message::Ready);
+    fake.timed.wait_at_gate();
+    assert!(fake.timed.control.stopping());
 }
 
 fn sleep_until(at_ns: u64) {
     std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
 }
 
-fn run(held: bool) -> Run {
+fn started(work: Work, arm_timeout_ns: u64, held: bool) -> Run {
     let (timed, receiver) = Timed::new(Plan {
         workers: 3,
         ramp_ns: RAMP_NS,
         window_ns: Some(WINDOW_NS),
         interval_ns: WINDOW_NS,
         drain_timeout_ns: LONG_NS,
-        arm_timeout_ns: LONG_NS,
+        arm_timeout_ns,
         open_loop: false,
         kinds: vec![Kind { place: 0, name: "tick" }],
         prepares: false,
@@ -75,7 +109,11 @@ fn run(held: bool) -> Run {
     if held {
         timed.control.hold();
     }
-    begin(Ticks { timed, submitted: AtomicU64::new(0) }, receiver, held).unwrap()
+    begin(Fake { timed, work, submitted: AtomicU64::new(0) }, receiver, held).unwrap()
+}
+
+fn run(held: bool) -> Run {
+    started(tick, LONG_NS, held)
 }
 
 fn armed() -> Run {
@@ -155,66 +193,9 @@ fn a_run_that_is_not_held_cannot_be_told() {
     assert!(summary.first_io_late_ns.is_some() && !run.armed());
 }
 
-/// The first worker never comes to the gate; the others do.
-struct Stuck {
-    timed: Timed,
-    behind: bool,
-}
-
-impl Deref for Stuck {
-    type Target = Timed;
-
-    fn deref(&self) -> &Timed {
-        &self.timed
-    }
-}
-
-impl Load for Stuck {
-    const WORKER: &'static str = "stuck";
-
-    fn backend(&self) -> &'static str {
-        "test"
-    }
-
-    fn cores(&self) -> usize {
-        1
-    }
-
-    fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
-        while index == 0 && (self.behind || !self.timed.control.stopping()) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.timed.send(Message::Ready);
-        self.timed.wait_at_gate();
-        assert!(self.timed.control.stopping());
-        Ok(WorkerEnd::default())
-    }
-
-    fn end(&self, _: &BTreeMap<&'static str, Totals>, _: u64) -> Ending {
-        let mut ending = Ending::default();
-        ending.details.insert("gave_up".into(), self.timed.gave_up().into());
-        ending
-    }
-}
-
-fn stuck(arm_timeout_ns: u64, behind: bool) -> Run {
-    let (timed, receiver) = Timed::new(Plan {
-        workers: 3,
-        ramp_ns: RAMP_NS,
-        window_ns: Some(WINDOW_NS),
-        interval_ns: WINDOW_NS,
-        drain_timeout_ns: LONG_NS,
-        arm_timeout_ns,
-        open_loop: false,
-        kinds: vec![Kind { place: 0, name: "tick" }],
-        prepares: false,
-    });
-    begin(Stuck { timed, behind }, receiver, false).unwrap()
-}
-
 #[test]
 fn a_worker_that_never_gets_ready_fails_the_run() {
-    let summary = ended(&stuck(50 * MS, true));
+    let summary = ended(&started(stuck, 50 * MS, false));
     assert_eq!((summary.status, &summary.details["gave_up"]), (Status::Failed, &true.into()));
     let failure = summary.failure.unwrap();
     assert!(failure.message.starts_with("1 of the workers did not get ready"), "{failure:?}");
@@ -223,11 +204,11 @@ fn a_worker_that_never_gets_ready_fails_the_run() {
 
 #[test]
 fn a_run_whose_worker_never_gets_ready_can_be_cancelled() {
-    for behind in [true, false] {
-        let run = stuck(LONG_NS, behind);
+    for (work, gives_up) in [(stuck as Work, true), (stuck_until_stopped, false)] {
+        let run = started(work, LONG_NS, false);
         run.cancel();
         let summary = ended(&run);
         assert_eq!((summary.status, summary.failure.is_none()), (Status::Cancelled, true));
-        assert_eq!(summary.details["gave_up"], behind);
+        assert_eq!(summary.details["gave_up"], gives_up);
     }
 }
