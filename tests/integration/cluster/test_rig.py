@@ -180,6 +180,13 @@ def test_agent_runs_a_command_as_ssh_would(rig: ClusterRig) -> None:
     assert "c13" in unknown.stderr
 
 
+def test_agent_hands_on_no_file_of_its_caller(rig: ClusterRig) -> None:
+    """As ssh: mpiexec's helpers held the socket at which it waited for them, and waited for ever
+    where it was killed before they had reached it."""
+    program = ['exec 5</dev/null; "$0" c7 "test ! -e /proc/self/fd/5"', str(rig.agent)]
+    assert subprocess.run(["bash", "-c", *program], check=False, timeout=60).returncode == 0
+
+
 def test_processes_of_a_client_can_be_killed_from_outside(rig: ClusterRig) -> None:
     assert rig.pids("c2") == []
     started = subprocess.Popen([str(rig.agent), "c2", "sleep 1000 & sleep 1000"])

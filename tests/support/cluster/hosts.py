@@ -27,7 +27,9 @@ END_S = 60.0
 
 AGENT = """#!/bin/sh
 # agent [options] HOST [COMMAND...]   as rsh and ssh: the command is run by a shell of HOST, with
-# nothing of the caller's environment; without one, a shell
+# nothing of the caller's environment and files; without one, a shell. What was left open is the
+# socket at which mpiexec waits for its helpers: killed meanwhile, they would wait for one another
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 while :; do
   case $1 in
   -[bcDeFIiJLlmOopQRSWw]) shift 2 ;;

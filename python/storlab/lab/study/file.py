@@ -115,7 +115,7 @@ def _study_models(data: dict[str, Any]) -> Iterator[type[StudyBase]]:
     """
     header, workloads = data.get("study"), data.get("workload")
     if isinstance(workloads, list) and isinstance(header, dict) and "question" not in header:
-        kinds = [each.get("kind") for each in workloads if isinstance(each, dict)]
+        kinds = [str(each.get("kind")) for each in workloads if isinstance(each, dict)]
         if kinds and all(kind in list(FAMILIES) for kind in kinds):
             yield study_class(kinds)
     yield study_class()
