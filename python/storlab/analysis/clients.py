@@ -134,12 +134,6 @@ def endings_of(cell: Cell) -> list[Ending]:
     return found
 
 
-def most_clients(section: Section) -> list[WorkloadPoint]:
-    """The points of a section with the most clients."""
-    most = max((point.clients or 0 for point in section.points), default=0)
-    return [point for point in section.points if point.clients == most]
-
-
 def sections_by_clients(comparison: Comparison) -> list[Section]:
     """Sections whose axis is the number of clients, where another axis is swept beside it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from storlab.model.published import (
-    CELL_COLUMNS,
     NOT_STATED,
     PublishedTable,
     Row,
@@ -11,4 +10,4 @@ from storlab.model.published import (
     read_table,
 )
 
-__all__ = ["CELL_COLUMNS", "NOT_STATED", "PublishedTable", "Row", "load_published", "read_table"]
+__all__ = ["NOT_STATED", "PublishedTable", "Row", "load_published", "read_table"]

@@ -146,11 +146,6 @@ class NvmeAdmin:
         page = self._log(_SMART_LOG, _SMART_BYTES)
         return _scaled(int.from_bytes(page[240:244], "little"))
 
-    def smart_power_w(self) -> float | None:
-        """Mean power of the last second in W; None where the drive reports none."""
-        power = self.smart_power()
-        return None if power is None else power.watts
-
     def power_error(self) -> PowerError | None:
         """How good the drive's power measurement is; None where it says nothing (before 2.3)."""
         attributes = int.from_bytes(self._identify()[96:100], "little")

@@ -170,13 +170,6 @@ class PublishedTable:
         wanted = {k: {v} if isinstance(v, str) else set(v) for k, v in equal.items()}
         return [r for r in self.rows if all(getattr(r, k) in v for k, v in wanted.items())]
 
-    def cell_key(self, row: Row, *, without: Collection[str] = ()) -> tuple[str, ...]:
-        """What was measured where: config, workload, mix, block size, op and operating point."""
-        return tuple(getattr(row, name) for name in CELL_COLUMNS if name not in without)
-
-
-CELL_COLUMNS = ("config", "workload", "rw_mix", "block_size", "op", "x_name", "x_value")
-
 
 def read_table(path: str | Path) -> PublishedTable:
     """The table of a CSV file (UTF-8, a header line, columns as in ``COLUMNS``, in any order).

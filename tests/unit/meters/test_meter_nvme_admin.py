@@ -37,7 +37,6 @@ def test_what_a_drive_does_not_report_is_none_and_never_zero() -> None:
     drive = NvmeAdmin("/dev/nvme0", silent_drive())
     assert drive.power_states() == [PowerState(0, None, None, None, False, None, None)]
     assert drive.smart_power() is None
-    assert drive.smart_power_w() is None
     assert drive.power_error() is None
     assert drive.autonomous() is False
 
@@ -45,7 +44,6 @@ def test_what_a_drive_does_not_report_is_none_and_never_zero() -> None:
 def test_interval_power_and_its_error_figure() -> None:
     drive = NvmeAdmin("/dev/nvme0", reporting_drive())
     assert drive.smart_power() == SmartPower(12.34, 0.01)
-    assert drive.smart_power_w() == 12.34
     assert drive.power_error() == PowerError(percent=3, estimated=False)
 
 
@@ -63,7 +61,8 @@ def test_interval_power_and_its_error_figure() -> None:
 def test_every_scale_of_the_interval_power(field: int, watts: float | None) -> None:
     controller = reporting_drive()
     controller.smart = controller.smart[:240] + field.to_bytes(4, "little") + bytes(268)
-    assert NvmeAdmin("/dev/nvme0", controller).smart_power_w() == watts
+    power = NvmeAdmin("/dev/nvme0", controller).smart_power()
+    assert (None if power is None else power.watts) == watts
 
 
 def test_error_figure_that_is_not_reported_and_estimated_power() -> None:

@@ -15,9 +15,10 @@ from storlab.lab.guard.guard import Guard
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.cleaned import Cleaned
+from storlab.lab.run.session import guard_again
 from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.clean_store import clean_store
-from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
+from storlab.lab.site.clients import Clients, ClientsSite
 from storlab.model.cluster import Cluster
 from storlab.process.execution import Interrupted, StopRequest
 
@@ -35,14 +36,7 @@ def clean_clients(
     Of a client that does not answer, another one removes what lies in directories that all share;
     what only it can reach is a problem that names it.
     """
-    guard = ClusterGuard(
-        store.study,
-        store.plan,
-        plan_hash=recorded["plan_hash_given"],
-        base=base,
-        recorded=recorded,
-    )
-    with guard:
+    with guard_again(store, base, recorded) as guard:
         clients = Clients.of(cluster, base)
         site = ClientsSite(clients, store, guard, stop, reporter)
         cleaning = _Cleaning(store, clients, guard, site, stop, reporter, Cleaned())

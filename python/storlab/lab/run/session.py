@@ -97,14 +97,7 @@ def resume_study(
         clients = clients_of(store.study, base)
         if clients is not None:
             refuse_other_hosts(store, clients)
-        guard = guard_of(
-            store.study,
-            store.plan,
-            plan_hash=recorded["plan_hash_given"],
-            base=base,
-            recorded=recorded,
-        )
-        with guard:
+        with guard_again(store, base, recorded) as guard:
             checks: Sequence[Check] = []
             if todo or clients is not None:  # else there is no load that anything could disturb
                 checks, _ = checks_of(store.study, store.plan, todo, guard, clients, resumed=True)
@@ -141,6 +134,17 @@ def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
 def guard_of(study: StudyBase, plan: Plan, **settings: Any) -> Guard:
     """The guard of this machine, or of the clients of a cluster."""
     return (Guard if study.cluster is None else ClusterGuard)(study, plan, **settings)
+
+
+def guard_again(store: ResultStore, base: Path, recorded: Mapping[str, Any]) -> Guard:
+    """Of a campaign that has begun, by what its environment has recorded of the first guard."""
+    return guard_of(
+        store.study,
+        store.plan,
+        plan_hash=recorded["plan_hash_given"],
+        base=base,
+        recorded=recorded,
+    )
 
 
 def clients_of(study: StudyBase, base: Path) -> Clients | None:
